@@ -231,9 +231,9 @@ def change(
     if dry_run:
         done = _foreseen(operation, message, to)
     else:
-        said = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
-        said |= {"to": to.isoformat()} if to else {}
-        with recorded(actor, f"delayed.{operation}", message.subject, reason, said):
+        details = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
+        details |= {"to": to.isoformat()} if to else {}
+        with recorded(actor, f"delayed.{operation}", message.subject, reason, details):
             done = _with(lambda messages: _apply(messages, operation, message, to))
             if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
                 raise _refusal(done)
@@ -288,12 +288,12 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
 
     if dry_run:
         return _with(work, seconds=limits.BULK_SECONDS)
-    said = {
+    details = {
         "properties": sorted(key for key, _ in query.match),
         "due_from": query.begin.isoformat() if query.begin else None,
         "due_to": query.end.isoformat() if query.end else None,
     }
-    with recorded(actor, "delayed.bulk_cancel", query.subject, reason, said):
+    with recorded(actor, "delayed.bulk_cancel", query.subject, reason, details):
         done = _with(work, seconds=limits.BULK_SECONDS)
     counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late,
               "unreachable": dict(done.problems)}  # fmt: skip

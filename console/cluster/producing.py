@@ -74,9 +74,9 @@ def produce(
     due_at = None if due_ms is None else moment(due_ms)
     if dry_run:
         return Sent(message_id, subject, "", 0, due_at)
-    said = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
+    details = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
     if due_at is not None:
-        said["due_at"] = due_at.isoformat()
+        details["due_at"] = due_at.isoformat()
 
     async def send() -> Receipt | DelayedReceipt:
         async with Producer(settings.META_URL, app=APP, timeouts=limits.SEND_TIMEOUTS) as producer:
@@ -84,7 +84,7 @@ def produce(
                 return await producer.send(subject, body, due=due_at, tags=tags, message_id=message_id)
             return await producer.send(subject, body, tags=tags, message_id=message_id)
 
-    with recorded(actor, "message.send", subject, reason, said):
+    with recorded(actor, "message.send", subject, reason, details):
         receipt = ask(send)
     return Sent(receipt.message_id, subject, receipt.broker_group, receipt.attempts, due_at)
 

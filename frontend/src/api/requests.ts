@@ -79,7 +79,7 @@ export function change<M extends Exclude<Method, "get">, P extends PathWith<M>>(
 }
 
 type Get<P extends PathWith<"get">> = paths[P]["get"];
-type Asked<P extends PathWith<"get">> = Optional<InPath<Get<P>> & InQuery<Get<P>>>;
+type Requested<P extends PathWith<"get">> = Optional<InPath<Get<P>> & InQuery<Get<P>>>;
 
 function ask<P extends PathWith<"get">>(path: P, given: Given | undefined, signal: AbortSignal) {
   const answer = untyped.request("get", path, { params: given, signal });
@@ -87,19 +87,19 @@ function ask<P extends PathWith<"get">>(path: P, given: Given | undefined, signa
 }
 
 /** A `queryFn` that reads an address of the API. */
-export function read<P extends PathWith<"get">>(path: P, ...[given]: Asked<P>) {
+export function read<P extends PathWith<"get">>(path: P, ...[given]: Requested<P>) {
   return ({ signal }: { signal: AbortSignal }) => must(ask(path, given, signal));
 }
 
 /** The same, with the version that a change can name. */
-export function readWithTag<P extends PathWith<"get">>(path: P, ...[given]: Asked<P>) {
+export function readWithTag<P extends PathWith<"get">>(path: P, ...[given]: Requested<P>) {
   return ({ signal }: { signal: AbortSignal }) => mustWithTag(ask(path, given, signal));
 }
 
 type Filters = Readonly<Record<string, string | undefined>>;
 
 /** The `load` of a list; `given.query` is always asked with. The API validates filters: an illegal value is answered with 400. */
-export function list<P extends PathWith<"get">>(path: P, ...[given]: Asked<P>) {
+export function list<P extends PathWith<"get">>(path: P, ...[given]: Requested<P>) {
   return (query: Filters, signal: AbortSignal) =>
     must(ask(path, { ...given, query: { ...query, ...given?.query } }, signal));
 }

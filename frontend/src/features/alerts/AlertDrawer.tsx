@@ -17,7 +17,7 @@ const COLOURS: Record<Step["kind"], string> = {
   began: "yellow",
   fired: "red",
   acknowledged: "blue",
-  told: "gray",
+  notified: "gray",
   given_up: "orange",
   waiting: "gray",
   ended: "teal",

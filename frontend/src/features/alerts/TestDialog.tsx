@@ -25,7 +25,7 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
             <Alert
               color={test.data.is_told ? "teal" : "red"}
               title={t(test.data.is_told ? "channel.told" : "channel.not_told")}
-              data-told={test.data.is_told}
+              data-sent={test.data.is_told}
             >
               <Text size="sm" className="break">
                 {test.data.detail}

@@ -16,12 +16,12 @@ const alert = {
   ].map((row) => ({ next_at: null, last_error: null, delivered_at: null, ...row })),
 } as unknown as AlertDetail;
 
-test("what happened comes in its order, a cause before what was told of it", () => {
+test("what happened comes in its order, a cause before what was notified of it", () => {
   expect(timeline(alert).map(({ kind, channel }) => [kind, channel ?? ""])).toEqual([
     ["began", ""],
     ["fired", ""],
     ["given_up", "mail"],
-    ["told", "pager"],
+    ["notified", "pager"],
     ["acknowledged", ""],
     ["ended", ""],
     ["waiting", "pager"],

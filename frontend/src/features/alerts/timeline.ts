@@ -3,7 +3,7 @@ import type { AlertDetail } from "@/features/alerts/queries";
 /** Something that happened in an alert's life; `kind` is a key below `alerts:timeline.`. */
 export interface Step {
   at: string;
-  kind: "began" | "fired" | "acknowledged" | "told" | "given_up" | "waiting" | "ended";
+  kind: "began" | "fired" | "acknowledged" | "notified" | "given_up" | "waiting" | "ended";
   /** Of a notification: the channel, and what it tells. */
   channel?: string;
   event?: "firing" | "resolved";
@@ -14,7 +14,7 @@ export interface Step {
   nextAt?: string | null;
 }
 
-/** An alert's life in the order it happened. Of equal instants the cause comes before what was told of it. */
+/** An alert's life in the order it happened. Of equal instants the cause comes before what was notified of it. */
 export function timeline(alert: AlertDetail): Step[] {
   const steps: Step[] = [{ at: alert.since, kind: "began" }];
   if (alert.fired_at) steps.push({ at: alert.fired_at, kind: "fired" });
@@ -25,7 +25,8 @@ export function timeline(alert: AlertDetail): Step[] {
   for (const notification of alert.notifications) {
     steps.push({
       at: notification.delivered_at ?? notification.created_at,
-      kind: notification.state === "delivered" ? "told" : notification.state === "given_up" ? "given_up" : "waiting",
+      kind:
+        notification.state === "delivered" ? "notified" : notification.state === "given_up" ? "given_up" : "waiting",
       channel: notification.channel,
       event: notification.event,
       text: notification.state === "delivered" ? null : notification.last_error,

@@ -42,19 +42,19 @@ function Metaservers({ metaservers = {} }: { metaservers: Section | undefined })
             {t("metaservers_unknown")}
           </Text>
         )}
-        {all.map(([address, { is_heard: isHeard, seen_at: seenAt }]) => (
+        {all.map(([address, { is_heard: isReachable, seen_at: seenAt }]) => (
           <Group key={address} gap={6} data-metaserver={address}>
             <Text size="sm" className="break">
               {address}
             </Text>
             <Badge
               variant="light"
-              color={isHeard === true ? "teal" : "red"}
+              color={isReachable === true ? "teal" : "red"}
               leftSection={<span className="dot" aria-hidden />}
             >
-              {t(isHeard === true ? "heard" : "silent")}
+              {t(isReachable === true ? "heard" : "silent")}
             </Badge>
-            {isHeard !== true && (
+            {isReachable !== true && (
               <Text size="xs" c="dimmed">
                 <Instant at={typeof seenAt === "string" ? seenAt : null} relative />
               </Text>

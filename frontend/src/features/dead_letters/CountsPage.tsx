@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { loadCounts, type LetterCount, lettersKey } from "@/features/dead_letters/queries";
+import { loadCounts, type LetterCount, deadLettersKey } from "@/features/dead_letters/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
@@ -53,7 +53,7 @@ export default function CountsPage() {
       <PageHeader title={t("common:nav.dead_letters")} description={t("description")} />
       <DataTable
         label={t("common:nav.dead_letters")}
-        queryKey={[...lettersKey, "counts"]}
+        queryKey={[...deadLettersKey, "counts"]}
         load={loadCounts}
         columns={columns}
         filters={filters}

@@ -23,7 +23,7 @@ interface Props {
 }
 
 /** The letter that the address names, beside the list: `?letter=main:17`. */
-export function LetterDrawer(props: Props) {
+export function DeadLetterDrawer(props: Props) {
   const { t } = useTranslation("dead_letters");
   const [search, change] = useUrlState();
   const key = search.letter;

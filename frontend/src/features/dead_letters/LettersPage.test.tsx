@@ -1,7 +1,7 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import LettersPage from "@/features/dead_letters/LettersPage";
+import DeadLettersPage from "@/features/dead_letters/LettersPage";
 import { attempt, letter, story } from "@/features/dead_letters/stories.testing";
 import { NO_SUMS } from "@/features/dead_letters/work";
 import { me } from "@/test/me";
@@ -38,7 +38,7 @@ const progress = (more: object) => ({ ...NO_SUMS, dry_run: false, stopped: null,
 
 test("a viewer sees letters and can decide nothing", async () => {
   answer(common(["read"]));
-  await mount(LettersPage, ADDRESS, PATH);
+  await mount(DeadLettersPage, ADDRESS, PATH);
   expect(await screen.findByRole("button", { name: "Open dead letter g1:1" })).toBeInTheDocument();
   expect(screen.getAllByText("3 of 3 attempts failed")).toHaveLength(2);
   expect(screen.queryByRole("button", { name: "Replay all" })).not.toBeInTheDocument();
@@ -51,7 +51,7 @@ test("replaying all is tried to its end first, then takes the group's name", asy
     [`POST ${BASE}replay/`]: (url: URL) =>
       progress({ looked_at: 200, done: 200, dry_run: url.searchParams.get("dry_run") === "true" }),
   });
-  await mount(LettersPage, ADDRESS, PATH);
+  await mount(DeadLettersPage, ADDRESS, PATH);
   await userEvent.click(await screen.findByRole("button", { name: "Replay all" }));
   const dialog = within(await screen.findByRole("dialog"));
   await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
@@ -78,7 +78,7 @@ test("a replay that the system stops says why, and goes on from there", async ()
         : progress({ looked_at: 200, done: 200, already: 1 });
     },
   });
-  await mount(LettersPage, ADDRESS, PATH);
+  await mount(DeadLettersPage, ADDRESS, PATH);
   await userEvent.click(await screen.findByRole("button", { name: "Replay all" }));
   const dialog = within(await screen.findByRole("dialog"));
   await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
@@ -95,7 +95,7 @@ test("selected letters are deleted by their names", async () => {
     ...common(["read", "change_groups"]),
     [`POST ${BASE}delete/`]: progress({ looked_at: 1, done: 1 }),
   });
-  await mount(LettersPage, ADDRESS, PATH);
+  await mount(DeadLettersPage, ADDRESS, PATH);
   await userEvent.click(await screen.findByRole("checkbox", { name: "Select g1:2" }));
   await userEvent.click(screen.getByRole("button", { name: "Delete" }));
   const dialog = within(await screen.findByRole("dialog"));
@@ -117,7 +117,7 @@ test("an opened letter shows its attempts side by side, and what is not known as
     holes: ["attempt 3 was not found"],
   });
   answer({ ...common(["read"]), [`GET ${BASE}g1/1/`]: told });
-  const page = await mount(LettersPage, ADDRESS, PATH);
+  const page = await mount(DeadLettersPage, ADDRESS, PATH);
   await userEvent.click(await screen.findByRole("button", { name: "Open dead letter g1:1" }));
   const compared = within(await screen.findByRole("region", { name: "Compare attempts" }));
   expect(compared.getByRole("link", { name: "Attempt 2" })).toHaveAttribute("href", "/trace/order.paid/g1/2");

@@ -3,9 +3,15 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMayOn } from "@/api/owner";
-import { useLetterColumns } from "@/features/dead_letters/columns";
-import { LetterDrawer } from "@/features/dead_letters/LetterDrawer";
-import { countOptions, lettersKey, loadLetters, STATES, type LetterCount } from "@/features/dead_letters/queries";
+import { useDeadLetterColumns } from "@/features/dead_letters/columns";
+import { DeadLetterDrawer } from "@/features/dead_letters/LetterDrawer";
+import {
+  countOptions,
+  deadLettersKey,
+  loadDeadLetters,
+  STATES,
+  type LetterCount,
+} from "@/features/dead_letters/queries";
 import type { Action, Chosen } from "@/features/dead_letters/work";
 import { WorkDialog } from "@/features/dead_letters/WorkDialog";
 import { Measured } from "@/ui/Measured";
@@ -28,7 +34,7 @@ interface Wanted {
 }
 
 /** The dead letters of a consumer group: why each was given up, what was decided, and deciding about one, some or all. */
-export default function LettersPage() {
+export default function DeadLettersPage() {
   const { t } = useTranslation("dead_letters");
   const { subject, group } = usePathParams("subject", "group");
   const [, change] = useUrlState();
@@ -38,9 +44,9 @@ export default function LettersPage() {
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const { data: count } = useQuery(countOptions(subject, group));
   const open = useCallback((key: string) => change({ letter: key }, true), [change]);
-  const columns = useLetterColumns(open);
+  const columns = useDeadLetterColumns(open);
   const load = useCallback(
-    (query: ListQuery, signal: AbortSignal) => loadLetters(subject, group, query, signal),
+    (query: ListQuery, signal: AbortSignal) => loadDeadLetters(subject, group, query, signal),
     [subject, group],
   );
   const filters = useMemo<Filter[]>(
@@ -86,7 +92,7 @@ export default function LettersPage() {
       />
       <DataTable
         label={t("of", { group })}
-        queryKey={[...lettersKey, "list", subject, group]}
+        queryKey={[...deadLettersKey, "list", subject, group]}
         load={load}
         columns={columns}
         filters={filters}
@@ -125,7 +131,7 @@ export default function LettersPage() {
           </Teach>
         }
       />
-      <LetterDrawer
+      <DeadLetterDrawer
         subject={subject}
         group={group}
         onDecide={(action, key) => setWanted({ action, chosen: { kind: "some", keys: [key] } })}
@@ -140,7 +146,7 @@ export default function LettersPage() {
           setWanted(null);
           if (!isDone) return;
           setSelected(new Set());
-          void client.invalidateQueries({ queryKey: lettersKey });
+          void client.invalidateQueries({ queryKey: deadLettersKey });
         }}
       />
     </>

@@ -1,7 +1,7 @@
 import { Anchor, Badge, Text, Tooltip } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import type { Letter } from "@/features/dead_letters/queries";
+import type { DeadLetter } from "@/features/dead_letters/queries";
 import { bytes, sequence } from "@/format/numbers";
 import { Instant } from "@/ui/Instant";
 import { preview } from "@/ui/message/decode";
@@ -18,12 +18,12 @@ const COLOURS: Readonly<Record<string, string>> = {
 };
 
 /** What a line of dead letters shows; opening one is up to the list. */
-export function useLetterColumns(open: (key: string) => void): readonly Column<Letter>[] {
+export function useDeadLetterColumns(open: (key: string) => void): readonly Column<DeadLetter>[] {
   const { t } = useTranslation("dead_letters");
   const language = useLanguage();
   return useMemo(
     () =>
-      defineColumns<Letter>(headers(t), (column) => [
+      defineColumns<DeadLetter>(headers(t), (column) => [
         column("sequence", { align: "right", isFixed: true }, ({ broker_group, sequence: number }) => (
           <Anchor
             component="button"
@@ -61,7 +61,7 @@ export function useLetterColumns(open: (key: string) => void): readonly Column<L
 }
 
 /** Why a letter was given up, as far as it says so itself. */
-export function Why({ letter }: { letter: Letter }) {
+export function Why({ letter }: { letter: DeadLetter }) {
   const { t } = useTranslation("dead_letters");
   if (letter.withheld !== null) {
     return (
@@ -84,7 +84,7 @@ export function Why({ letter }: { letter: Letter }) {
 }
 
 /** What was decided about a letter, by whom and when. */
-export function Decided({ letter }: { letter: Letter }) {
+export function Decided({ letter }: { letter: DeadLetter }) {
   const { t } = useTranslation("dead_letters");
   const state = letter.decision?.state ?? "open";
   const badge = (

@@ -4,7 +4,7 @@ import { read } from "@/api/requests";
 import type { ListPage, ListQuery, Load } from "@/ui/table/types";
 
 export type LetterCount = Schema<"LetterCount">;
-export type Letter = Schema<"LetterRow">;
+export type DeadLetter = Schema<"LetterRow">;
 export type Story = Schema<"LetterStory">;
 export type Attempt = Schema<"AttemptRow">;
 export type Progress = Schema<"Progress">;
@@ -12,34 +12,34 @@ export type Progress = Schema<"Progress">;
 export const STATES = ["open", "replayed", "replaying", "unknown", "deleted"] as const;
 export type State = (typeof STATES)[number];
 
-/** Counts of one page, at most: each is asked of every broker group. */
+/** Counts of one page, at most: each is requested of every broker group. */
 const COUNTS_MAX = 100;
 
 /** Keys begin with `dead-letters`: a decision refreshes all. */
-export const lettersKey = ["dead-letters"] as const;
+export const deadLettersKey = ["dead-letters"] as const;
 
 export const loadCounts: Load<LetterCount> = (query, signal) => {
   const limit = String(Math.min(Number(query.limit), COUNTS_MAX));
-  const asked = { ...query, limit } as Record<string, string | undefined>;
-  return must(api.GET("/api/v1/dead-letters/", { params: { query: asked }, signal }));
+  const requested = { ...query, limit } as Record<string, string | undefined>;
+  return must(api.GET("/api/v1/dead-letters/", { params: { query: requested }, signal }));
 };
 
 /** The counts of one consumer group of a subject; null when it has no letters. */
 export function countOptions(subject: string, group: string) {
   return queryOptions({
-    queryKey: [...lettersKey, "count", subject, group],
+    queryKey: [...deadLettersKey, "count", subject, group],
     queryFn: read("/api/v1/dead-letters/", { query: { subject, group } }),
     select: ({ results }: { results: readonly LetterCount[] }) => results[0] ?? null,
   });
 }
 
 /** A page of letters. Pages may be empty and go on: they are passed over until something is found or there is nothing more. */
-export async function loadLetters(
+export async function loadDeadLetters(
   subject: string,
   group: string,
   query: ListQuery,
   signal: AbortSignal,
-): Promise<ListPage<Letter>> {
+): Promise<ListPage<DeadLetter>> {
   const missing: Record<string, string> = {};
   let cursor = query.cursor;
   for (;;) {
@@ -60,7 +60,7 @@ export async function loadLetters(
 
 export function storyOptions(subject: string, group: string, brokerGroup: string, sequence: string) {
   return queryOptions({
-    queryKey: [...lettersKey, "one", subject, group, brokerGroup, sequence],
+    queryKey: [...deadLettersKey, "one", subject, group, brokerGroup, sequence],
     queryFn: read("/api/v1/dead-letters/{subject}/{group}/{broker_group}/{sequence}/", {
       // A sequence may be past 2^53: it stays the text it came as.
       path: { subject, group, broker_group: brokerGroup, sequence: sequence as unknown as number },

@@ -1,4 +1,4 @@
-import type { Attempt, Letter, Story } from "@/features/dead_letters/queries";
+import type { Attempt, DeadLetter, Story } from "@/features/dead_letters/queries";
 
 /** Letters and attempts for tests. */
 
@@ -14,7 +14,7 @@ const MESSAGE = {
   withheld: null,
 };
 
-export function letter(sequence: string, more: Partial<Letter> = {}): Letter {
+export function letter(sequence: string, more: Partial<DeadLetter> = {}): DeadLetter {
   return {
     ...MESSAGE,
     sequence,

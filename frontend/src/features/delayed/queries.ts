@@ -96,7 +96,7 @@ export function isTooLate(error: unknown): error is Problem {
   return error instanceof Problem && error.code === "delayed.too_late";
 }
 
-/** The same change, but that it came too late is said in full: what became of the message, and that nothing was changed. */
+/** The same change, but that it came too late is reported in full: what became of the message, and that nothing was changed. */
 export async function orTooLate(change: Promise<Changed>, t: TFunction<"delayed">): Promise<Changed> {
   try {
     return await change;
@@ -106,7 +106,7 @@ export async function orTooLate(change: Promise<Changed>, t: TFunction<"delayed"
       error.status,
       error.code,
       error.title,
-      t("too_late", { said: error.detail }),
+      t("too_late", { detail: error.detail }),
       {},
       error.requestId,
     );

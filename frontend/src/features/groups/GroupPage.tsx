@@ -32,7 +32,7 @@ export default function GroupPage() {
   const isGone = error !== null && asProblem(error).status === 404;
   const detail = isGone ? undefined : data?.data;
   const hasPosition = detail?.progress.some(({ next_sequence: next }) => next !== null);
-  const isAsked = detail?.progress.every(({ next_sequence: next, reason }) => next !== null || !reason) ?? false;
+  const isComplete = detail?.progress.every(({ next_sequence: next, reason }) => next !== null || !reason) ?? false;
   return (
     <>
       <PageHeader
@@ -44,7 +44,7 @@ export default function GroupPage() {
       />
       <Stack gap="lg">
         {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
-        {(isGone || (detail && !hasPosition && isAsked)) && <FirstConsumer name={name} />}
+        {(isGone || (detail && !hasPosition && isComplete)) && <FirstConsumer name={name} />}
         {detail && (
           <>
             <WithheldNotice path={lagPath({ ...name })} subject={subject} />

@@ -28,7 +28,7 @@ interface Props {
 /** The inputs of a test message. */
 export function DraftForm({ draft, faults, onChange }: Props) {
   const { t } = useTranslation("messages");
-  const looksLikeJson = /^\s*[[{]/.test(draft.body);
+  const isProbablyJson = /^\s*[[{]/.test(draft.body);
   // That there is nothing yet is no mistake of whoever has just begun.
   const shown = faults.filter((fault) => fault !== "nothing" && fault !== "delay_missing" && fault !== "due_missing");
   return (
@@ -36,7 +36,7 @@ export function DraftForm({ draft, faults, onChange }: Props) {
       <Textarea
         label={t("send.body")}
         description={
-          looksLikeJson ? t(isJson(draft.body) ? "send.body_json" : "send.body_no_json") : t("send.body_hint")
+          isProbablyJson ? t(isJson(draft.body) ? "send.body_json" : "send.body_no_json") : t("send.body_hint")
         }
         autosize
         minRows={4}

@@ -24,20 +24,20 @@ export const FOUND_MAX = 500;
 export function SearchView({ subject }: { subject: string }) {
   const [search, change] = useUrlState();
   const { data: place } = useQuery(placeOptions(subject));
-  const asked = criteriaOf(search);
+  const criteria = criteriaOf(search);
   // The same criteria asked for once more are a new search too.
   const [run, setRun] = useState(0);
   return (
     <Stack gap="md">
       <SearchForm
-        asked={asked}
+        criteria={criteria}
         brokerGroups={place?.brokerGroups ?? []}
         onSearch={(criteria) => {
           change(searchOf(criteria), true);
           setRun(run + 1);
         }}
       />
-      {asked && <Results key={`${run} ${JSON.stringify(asked)}`} subject={subject} criteria={asked} />}
+      {criteria && <Results key={`${run} ${JSON.stringify(criteria)}`} subject={subject} criteria={criteria} />}
     </Stack>
   );
 }
@@ -113,21 +113,21 @@ const NO_CRITERIA: Criteria = { properties: [], tag: "", from: "", to: "", broke
 const PROPERTIES_MAX = 20;
 
 interface Props {
-  asked: Criteria | null;
+  criteria: Criteria | null;
   brokerGroups: readonly string[];
   onSearch: (criteria: Criteria) => void;
 }
 
 /** What to look for: properties, a tag, a window of time, a broker group. */
-function SearchForm({ asked, brokerGroups, onSearch }: Props) {
+function SearchForm({ criteria, brokerGroups, onSearch }: Props) {
   const { t } = useTranslation("messages");
-  const [draft, setDraft] = useState(asked ?? NO_CRITERIA);
+  const [draft, setDraft] = useState(criteria ?? NO_CRITERIA);
   // The address may change by itself: the back button, a link.
-  const key = JSON.stringify(asked);
+  const key = JSON.stringify(criteria);
   const [seen, setSeen] = useState(key);
   if (key !== seen) {
     setSeen(key);
-    setDraft(asked ?? NO_CRITERIA);
+    setDraft(criteria ?? NO_CRITERIA);
   }
   const wrong = draft.properties.filter((pair) => !isPair(pair));
   const isReady = wrong.length === 0 && (draft.properties.length > 0 || draft.tag !== "");

@@ -19,8 +19,8 @@ export async function loadMessages(subject: string, query: ListQuery, signal: Ab
   const missing: Record<string, string> = {};
   let cursor = query.cursor;
   for (;;) {
-    const asked = { path: { subject }, query: { ...query, cursor } };
-    const page = await read("/api/v1/subjects/{subject}/messages/", asked)({ signal });
+    const requested = { path: { subject }, query: { ...query, cursor } };
+    const page = await read("/api/v1/subjects/{subject}/messages/", requested)({ signal });
     Object.assign(missing, page.unreachable);
     if (page.results.length > 0 || page.next === null) return { ...page, unreachable: missing };
     cursor = page.next;

@@ -185,7 +185,7 @@ function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; tot
                     {outcome.subject}
                   </Table.Th>
                   <Table.Td>
-                    <Said outcome={outcome} isPlan={isPlan} />
+                    <OutcomeText outcome={outcome} isPlan={isPlan} />
                   </Table.Td>
                 </Table.Tr>
               ))}
@@ -197,7 +197,7 @@ function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; tot
   );
 }
 
-function Said({ outcome: { change, problem }, isPlan }: { outcome: Outcome; isPlan: boolean }) {
+function OutcomeText({ outcome: { change, problem }, isPlan }: { outcome: Outcome; isPlan: boolean }) {
   const { t } = useTranslation("subjects");
   if (problem)
     return (

@@ -55,7 +55,7 @@ export function ArchiveSubject({ subject, etag }: Props) {
   const { t } = useTranslation("subjects");
   const { name, is_archived: isArchived } = subject;
   // What was read when the dialog was opened is what its plan is about.
-  const [asked, setAsked] = useState({ deed: "archive" as Deed, etag, isOpen: false });
+  const [dialogState, setDialogState] = useState({ deed: "archive" as Deed, etag, isOpen: false });
   const deed = isArchived ? "restore" : "archive";
   const since = isArchived && (
     <>
@@ -64,16 +64,21 @@ export function ArchiveSubject({ subject, etag }: Props) {
   );
   return (
     <Paper withBorder p="md" component="section">
-      <Row deed={deed} since={since} why={useMayNot(subject)} onOpen={() => setAsked({ deed, etag, isOpen: true })} />
+      <Row
+        deed={deed}
+        since={since}
+        why={useMayNot(subject)}
+        onOpen={() => setDialogState({ deed, etag, isOpen: true })}
+      />
       <ChangeDialog
-        opened={asked.isOpen}
-        onClose={() => setAsked({ ...asked, isOpen: false })}
-        title={t(`${asked.deed}.dialog`, { name })}
-        actionLabel={t(`${asked.deed}.action`)}
-        doneMessage={t(`${asked.deed}.done`, { name })}
+        opened={dialogState.isOpen}
+        onClose={() => setDialogState({ ...dialogState, isOpen: false })}
+        title={t(`${dialogState.deed}.dialog`, { name })}
+        actionLabel={t(`${dialogState.deed}.action`)}
+        doneMessage={t(`${dialogState.deed}.done`, { name })}
         // Restoring refuses nobody anything.
-        confirmName={asked.deed === "restore" ? undefined : name}
-        run={(attempt) => setArchived(name, asked.deed === "archive", asked.etag, attempt)}
+        confirmName={dialogState.deed === "restore" ? undefined : name}
+        run={(attempt) => setArchived(name, dialogState.deed === "archive", dialogState.etag, attempt)}
         refreshes={[subjectsKey]}
       />
     </Paper>

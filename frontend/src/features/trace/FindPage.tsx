@@ -40,7 +40,7 @@ export default function FindPage() {
   const subject = search.subject ?? "";
   const messageId = search.message_id ?? "";
   const recent = recentOf(search.recent);
-  const isAsked = subject !== "" && messageId !== "";
+  const isReady = subject !== "" && messageId !== "";
   return (
     <>
       <PageHeader title={t("common:nav.trace")} description={t("find.description")} />
@@ -52,7 +52,7 @@ export default function FindPage() {
           onFind={(next) => change({ subject: next.subject, message_id: next.messageId }, true)}
           recent={search.recent}
         />
-        {isAsked && <Results subject={subject} messageId={messageId} />}
+        {isReady && <Results subject={subject} messageId={messageId} />}
         {recent.length > 0 && (
           <Part title={t("recent")}>
             <List>
@@ -66,7 +66,7 @@ export default function FindPage() {
             </List>
           </Part>
         )}
-        {!isAsked && recent.length === 0 && (
+        {!isReady && recent.length === 0 && (
           <Teach title={t("teach.title")} code={RECEIPT}>
             {t("teach.text")}
           </Teach>

@@ -37,8 +37,8 @@ export function findOptions(subject: string, messageId: string) {
       const results: Message[] = [];
       let cursor: string | undefined;
       do {
-        const asked = { path: { subject }, query: { message_id: messageId, cursor } };
-        const page = await read("/api/v1/subjects/{subject}/messages/", asked)({ signal });
+        const requested = { path: { subject }, query: { message_id: messageId, cursor } };
+        const page = await read("/api/v1/subjects/{subject}/messages/", requested)({ signal });
         results.push(...page.results);
         Object.assign(unreachable, page.unreachable);
         cursor = page.next ?? undefined;
