@@ -126,14 +126,14 @@ test("what came too late is said in full, and nothing can be applied", async () 
   answer(
     answers({
       [`POST ${LIST}m1/cancel/`]: Response.json(
-        { code: "delayed.too_late", title: "Conflict", detail: "m1 is delivered: too late" },
+        { code: "delayed.too_late", title: "Conflict", detail: "Too late: message m1 is already delivered." },
         { status: 409 },
       ),
     }),
   );
   await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
   await userEvent.click(await screen.findByText("Cancel message"));
-  expect(await screen.findByText(/m1 is delivered: too late\. Nothing was changed/)).toBeInTheDocument();
+  expect(await screen.findByText("Too late: message m1 is already delivered. Nothing was changed. The current state is shown below.")).toBeInTheDocument();
   expect(applyButton).toThrow();
 });
 
