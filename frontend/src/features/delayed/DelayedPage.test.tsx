@@ -133,7 +133,11 @@ test("what came too late is said in full, and nothing can be applied", async () 
   );
   await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
   await userEvent.click(await screen.findByText("Cancel message"));
-  expect(await screen.findByText("Too late: message m1 is already delivered. Nothing was changed. The current state is shown below.")).toBeInTheDocument();
+  expect(
+    await screen.findByText(
+      "Too late: message m1 is already delivered. Nothing was changed. The current state is shown below.",
+    ),
+  ).toBeInTheDocument();
   expect(applyButton).toThrow();
 });
 
