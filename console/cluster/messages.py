@@ -35,7 +35,7 @@ def real_subject(name: str) -> SubjectName:
 
 
 def nodes_of(name: str, broker_group: str | None = None) -> Nodes:
-    """Whom to ask about a subject's messages: the groups of its route; for retry and dead-letter subjects all, as those
+    """Broker groups to ask about a subject's messages: the groups of its route; for retry and dead-letter subjects all, as those
     may lie on groups that have left the route.
 
     Raises:
@@ -127,7 +127,7 @@ def read_page(
     Raises:
         NotFound: there is no such subject or broker group.
         ChangeRefused: the cursor is none of this question.
-        CallTimeout: nobody answered in time.
+        CallTimeout: no node answered in time.
     """
     nodes = nodes_of(subject, broker_group)
     query = ("page", subject, start.from_time_ms, start.sequence, start.message_id, broker_group)
@@ -198,7 +198,7 @@ class Slice:
     progress: float
     """0..1 of what the groups that answered hold in the window."""
     next: str | None
-    """The cursor of the next step; None at the end. Whoever does not go on has cancelled the search."""
+    """The cursor of the next step; None at the end. A search is cancelled by not requesting the next step."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
 

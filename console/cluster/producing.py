@@ -53,7 +53,7 @@ def produce(
         NotFound, Conflict: there is no such subject, or it is archived.
         NotAllowed: it belongs to another team.
         ChangeRefused, LocalProtocolError: the message can't be carried.
-        SendFailed: it was not stored, or nobody knows.
+        SendFailed: it was not stored, or that is unknown.
     """
     parts = real_subject(subject)
     if parts.kind != "real":

@@ -7,7 +7,7 @@ from django.db import models
 DEMO_JOB = "demo"
 """The job whose rows are made up; the first real run that fills a table takes them out of it."""
 DEMO_DATA = "demo_data"
-"""Why a scheduled run skips a table: it holds demo data that nobody asked to replace."""
+"""Why a scheduled run skips a table: it holds demo data whose replacement was not requested."""
 
 
 class RunState(StrEnum):

@@ -62,7 +62,7 @@ def count_dead_letters(
 
     Raises:
         ChangeRefused: the cursor is none of this question.
-        CallTimeout: nobody answered in time.
+        CallTimeout: no node answered in time.
     """
     nodes = brokers()
     query = ("dead letter counts", subject, group)

@@ -42,7 +42,7 @@ class Progress:
     under_way: int = 0
     """Another request is at it."""
     unknown: int = 0
-    """Sent, and nobody knows whether they were stored: the next request tries them again, under the same ids."""
+    """Sent, but whether they were stored is unknown: the next request tries them again, under the same ids."""
     failed: int = 0
     failures: list[Failed] = field(default_factory=list)
     """The first of those that failed or are not there."""

@@ -86,7 +86,7 @@ async def _send_one(producer: Producer, item: Claimed, *, by: str, now_ms: int, 
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether a message is surely not stored; else nobody knows."""
+    """Whether a message is surely not stored; otherwise that is unknown."""
     return isinstance(error, LocalProtocolError) or (
         isinstance(error, SendFailed) and error.code == "client.message_refused"
     )
