@@ -339,12 +339,22 @@ def routes() -> QuerySet[SubjectRoute]:
     return SubjectRoute.objects.select_related("subject")
 
 
-def broker_admin_addresses() -> dict[str, str]:
-    """The admin addresses of the masters of approved broker groups (delay groups left out); "" for one that has none."""
+@dataclass(frozen=True, slots=True)
+class MasterAddress:
+    """Where the master of a broker group answers questions of the console."""
+
+    admin_address: str
+    """"": it has registered none."""
+    is_offline: bool
+    """Whether the lease of the group's master has expired."""
+
+
+def broker_masters() -> dict[str, MasterAddress]:
+    """The masters of approved broker groups, by group; delay groups are left out."""
     groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
     masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
-    addresses = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address")
-    return {name: address or "" for name, address in addresses}
+    rows = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address", "state")
+    return {name: MasterAddress(address or "", state == GroupState.OFFLINE) for name, address, state in rows}
 
 
 def broker_groups_of(subject: str) -> list[str] | None:

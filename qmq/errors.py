@@ -50,6 +50,16 @@ class ConnectionLost(QmqError):
     retriable = True
 
 
+class Unreachable(ConnectionLost):
+    """No connection could be opened, or no response arrived in time. `reason` says why, without the address."""
+
+    code = "net.unreachable"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address} can't be reached: {reason}")
+        self.reason = reason
+
+
 class CallTimeout(QmqError):
     """No response in time. It is unknown whether the request took effect."""
 

@@ -122,7 +122,7 @@ class NodeAsker:
         answers = await nodes.answers(question, seconds=self._node_seconds, at_once=self._at_once)
         at_ms = self._clock.wall_ms()
         reasons = {**answers.unreachable, **answers.absent}
-        return answers.values | {name: Measured(None, f"node {name}: {why}", at_ms) for name, why in reasons.items()}
+        return answers.values | {name: Measured(None, why, at_ms) for name, why in reasons.items()}
 
     async def _pages(self, node_id: str, node: NodeAdmin) -> dict[str, Any]:
         """The node's numbers with its subjects."""

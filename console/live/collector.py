@@ -250,7 +250,7 @@ def understood(metadata: Metadata, answers: dict[str, Answer]) -> dict[str, Answ
         try:
             summed(empty(), None, [place], {place.node_id: answer}, {})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"node {place.node_id}: its numbers can't be understood: {type(error).__name__} {error}"
+            reason = f"its numbers can't be understood: {type(error).__name__} {error}"
             found[place.node_id] = Measured(None, reason[:300], answer.at_ms)
     return found
 

@@ -14,8 +14,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
-from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused
+from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
 from qmq.net.discovery import meta_url
+from qmq.net.failures import failure_reason
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Fields
 from qmq.protocol.frames import Frame, FrameReader, encode_request
@@ -70,8 +71,7 @@ class _Connection:
             self._socket = socket.create_connection((host, port), timeout=connect_seconds)
         except (OSError, UnicodeError) as error:
             # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
-            reason = str(error) or f"no answer in {connect_seconds:g} s"
-            raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error
+            raise Unreachable(self.address, failure_reason(error, connect_seconds)) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._frames = FrameReader(ANSWER_BYTES_MAX)
         self._ready: deque[Frame] = deque()
@@ -390,8 +390,7 @@ def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
         answer = connection.getresponse()
         text = answer.read(ADDRESS_BYTES_MAX).decode("latin-1").strip()
     except (OSError, http.client.HTTPException) as error:
-        reason = str(error) or f"no answer in {timeout_s:g} s"
-        raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
+        raise Unreachable(url, failure_reason(error, timeout_s)) from error
     finally:
         connection.close()
     host, colon, port = text.rpartition(":")

@@ -3,7 +3,8 @@
 import asyncio
 from urllib.parse import SplitResult, urlsplit
 
-from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError
+from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError, Unreachable
+from qmq.net.failures import failure_reason
 from qmq.net.http_auth import RequestSigner
 
 STATUS_UNAUTHORIZED = 401
@@ -121,8 +122,7 @@ async def _http(
                 pieces.append(piece)
                 room -= len(piece)
     except (OSError, TimeoutError, UnicodeError) as error:
-        reason = str(error) or f"no answer in {timeout_s:g} s"
-        raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
+        raise Unreachable(url, failure_reason(error, timeout_s)) from error
     finally:
         if writer is not None:
             writer.close()
