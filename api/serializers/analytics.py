@@ -57,6 +57,9 @@ class LagNumbers(serializers.Serializer):  # type: ignore[type-arg]
     time_lag_seconds = serializers.FloatField(allow_null=True)
     pull_rate = serializers.FloatField(allow_null=True)
     ack_rate = serializers.FloatField(allow_null=True)
+    consumers_online = serializers.IntegerField(allow_null=True)
+    retry_lag = serializers.IntegerField(allow_null=True)
+    retried = serializers.IntegerField(allow_null=True)
 
 
 class LagRow(serializers.Serializer):  # type: ignore[type-arg]

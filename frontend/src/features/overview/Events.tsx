@@ -1,21 +1,19 @@
 import { Badge, Group, List, Paper, ScrollArea, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { describe } from "@/features/overview/describe";
 import { useLive } from "@/live/useLive";
 import { Instant } from "@/ui/Instant";
 
 const SHOWN_MAX = 30;
 
-function text(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "—";
-}
-
-/** What happened lately, newest first: states that changed, nodes that came and went, loops that are late. */
+/** Recent events, newest first: states that changed, nodes that stopped or resumed responding, overdue jobs. */
 export function Events() {
   const { t } = useTranslation("overview");
   const { state } = useLive("/ws/events/");
   const events = Object.entries(state.events ?? {})
     .sort(([a], [b]) => Number(b) - Number(a))
-    .slice(0, SHOWN_MAX);
+    .slice(0, SHOWN_MAX)
+    .map(([id, event]) => ({ id, at: event.at, ...describe(event) }));
   return (
     <Paper withBorder p="md">
       <Text component="h2" fw={600} mb="xs">
@@ -26,17 +24,19 @@ export function Events() {
       ) : (
         <ScrollArea.Autosize mah={300} viewportProps={{ tabIndex: 0, role: "region", "aria-label": t("events") }}>
           <List listStyleType="none" spacing={6} size="sm">
-            {events.map(([id, event]) => (
-              <List.Item key={id} data-event={text(event.kind)}>
+            {events.map(({ id, at, kind, target, change }) => (
+              <List.Item key={id} data-event={kind}>
                 <Group gap="xs">
                   <Text size="sm" c="dimmed" span>
-                    <Instant at={text(event.at)} relative />
+                    <Instant at={typeof at === "string" ? at : ""} relative />
                   </Text>
                   <Badge variant="light" color="gray">
-                    {t(`event.${text(event.kind)}`, { defaultValue: text(event.kind) })}
+                    {t(`event.${kind}`, { defaultValue: kind })}
                   </Badge>
                   <span className="break">
-                    {text(event.target)}: {text(event.before)} → {text(event.after)}
+                    {[target, change.map((value) => t(`event_value.${value}`, { defaultValue: value })).join(" → ")]
+                      .filter(Boolean)
+                      .join(": ")}
                   </span>
                 </Group>
               </List.Item>

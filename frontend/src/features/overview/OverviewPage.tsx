@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { attention, type Item } from "@/features/overview/attention";
 import { Events } from "@/features/overview/Events";
 import { overviewOptions, systemHistoryOptions, type History, type Overview } from "@/features/overview/queries";
-import { useLive, type Reading } from "@/live/useLive";
+import { measured, useLive, type Reading } from "@/live/useLive";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
 import { GroupLink } from "@/ui/links";
 import { LinkTo, RouterLink } from "@/ui/LinkTo";
@@ -153,11 +153,9 @@ function Worst({ overview }: { overview: Overview }) {
                   {row.subject} · {row.group}
                 </GroupLink>
               )),
-              column("lag", { header: t("tile.lag"), align: "right" }, (row) => (
-                <Measured value={row.lag} reason={row.reason} />
-              )),
+              column("lag", { header: t("tile.lag"), align: "right" }, (row) => <Measured {...measured(row, "lag")} />),
               column("time_lag", { align: "right" }, (row) => (
-                <Measured value={row.time_lag_seconds} as="duration" reason={row.reason} />
+                <Measured {...measured(row, "time_lag_seconds")} as="duration" />
               )),
               column("drain", { align: "right" }, (row) => (
                 <Measured
