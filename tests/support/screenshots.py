@@ -1,10 +1,11 @@
 """`make screenshots`: every page of the console as a picture, with the demo's data, from a system of its own.
 
-python -m tests.support.screenshots [--to FOLDER] [--all] [NAME ...]
+python -m tests.support.screenshots [--to FOLDER] [--all] [--axe] [NAME ...]
 
 By default each page is shown in the looks that differ most on it; with `--all` in every one.
 
-Ends with 1 when a page shows an error, is not there, or something went wrong in it (as `tests.support.browser.Visit` has it).
+Ends with 1 when a page shows an error, is not there, or something went wrong in it (as `tests.support.browser.Visit` has it); with
+`--axe` also when axe finds a violation in any picture.
 """
 
 import argparse
@@ -100,6 +101,7 @@ def main() -> int:
     parser.add_argument(
         "--all", action="store_true", help="every page in both languages, light and dark, on both screens"
     )
+    parser.add_argument("--axe", action="store_true", help="check each page with axe, as it is in the picture")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - {shot.name for shot in SHOTS}
     if unknown:
@@ -108,12 +110,12 @@ def main() -> int:
     if arguments.all:
         shots = [replace(shot, looks=tuple(LOOKS)) for shot in shots]
     arguments.to.mkdir(parents=True, exist_ok=True)
-    wrong = list(_take(shots, arguments.to))
+    wrong = list(_take(shots, arguments.to, with_axe=arguments.axe))
     print("\n".join((f"{arguments.to}: {sum(len(shot.looks) for shot in shots)} pictures", *wrong)))
     return 1 if wrong else 0
 
 
-def _take(shots: list[Shot], to: Path) -> Iterator[str]:
+def _take(shots: list[Shot], to: Path, *, with_axe: bool) -> Iterator[str]:
     """Write the pictures; yields what went wrong."""
     with (
         tempfile.TemporaryDirectory(prefix="qmq-screenshots-") as folder,
@@ -129,21 +131,26 @@ def _take(shots: list[Shot], to: Path) -> Iterator[str]:
                     if not shot.is_public and not one.is_signed_in:
                         one.sign_in("demo", password)
                     picture = to / f"{shot.name}.{name}.png"
-                    for line in _shoot(one, shot, picture):
+                    for line in _shoot(one, shot, picture, with_axe=with_axe):
                         yield f"{picture.name}: {line}"
                 for line in one.problems():
                     yield f"{name}: {line}"
 
 
-def _shoot(one: Visit, shot: Shot, to: Path) -> list[str]:
+def _shoot(one: Visit, shot: Shot, to: Path, *, with_axe: bool) -> list[str]:
     problems = []
     try:
         _show(one, shot.path)
     except (AssertionError, Error) as error:
         problems.append(str(error).splitlines()[0])
     one.page.screenshot(path=to, full_page=True, animations="disabled")
-    said = one.page.locator("[data-problem], [data-page=not-found]").all_inner_texts()
-    return [*problems, *(" ".join(text.split()) for text in said)]
+    if with_axe:
+        try:
+            one.axe_clean()
+        except AssertionError as error:
+            problems.append(str(error))
+    shown = one.page.locator("[data-problem], [data-page=not-found]").all_inner_texts()
+    return [*problems, *(" ".join(text.split()) for text in shown)]
 
 
 def _show(one: Visit, path: str) -> None:
