@@ -72,6 +72,22 @@ TOUCHED_PAGES = ("/dead-letters/{subject}/{group}", "/alerts?tab=channels", "/al
 """Where axe also judges the cards of a phone: their buttons and boxes need the room of a finger."""
 NAMESPACES = sorted(path.stem for path in (TEXTS / "en").glob("*.json"))
 KEY = re.compile(rf"\b(?:{'|'.join(NAMESPACES)}):[a-z_]+(?:\.[a-z_]+)*\b")
+OUT_OF_REACH = """() => {
+    const focusable = "a[href], button, input, select, textarea, summary, [tabindex]:not([tabindex='-1'])";
+    // One of such a group is in the order of the Tab key, and arrow keys move among them; [data-at] are the calendar's hours.
+    const roving = "[data-at], [role=tab], [role=gridcell], [role=option], [role=menuitem], [role=radio]";
+    const isReached = element => {
+        const of = element.closest(`${focusable}, ${roving}, label`);
+        if (!of) return false;
+        if (of.matches("label")) return Boolean(of.control && of.control.tabIndex >= 0);
+        return of.tabIndex >= 0 || of.matches(roving) || of.disabled;
+    };
+    return [...document.querySelectorAll("body *")]
+        .filter(element => element.checkVisibility() && getComputedStyle(element).cursor === "pointer")
+        .filter(element => !isReached(element))
+        .map(element => element.outerHTML.slice(0, 200));
+}"""
+"""What a pointer may click and the keyboard does not reach."""
 CHINESE_LETTER = re.compile("[\u4e00-\u9fff]")
 
 
@@ -117,6 +133,8 @@ def _is_well(inside: Inside) -> None:
     actions = inside.page.locator('[data-cell="action"]').all_inner_texts()
     left = {*KEY.findall(words), *(DOTTED & set(words.split()) - {action.strip() for action in actions})}
     assert not left, f"texts that are not there: {left}"
+    out_of_reach = inside.page.evaluate(OUT_OF_REACH)
+    assert not out_of_reach, f"not reached by the keyboard: {out_of_reach}"
 
 
 def _is_accessible(inside: Inside) -> None:
