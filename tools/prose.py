@@ -22,7 +22,11 @@ CATALOGUE = "frontend/src/i18n/en"
 SOURCES = ("api", "console", "metaserver", "qmq/cli", "qmq/client")
 PAGES = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/control.md", "docs/accounts.md",
-    "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/tutorials", "docs/how-to", "docs/explanation",
+    "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/security.md", "docs/delay.md", "docs/conformance.md",
+    "docs/tutorials", "docs/how-to", "docs/explanation", *(
+        f"docs/reference/{name}.md"
+        for name in ("admin", "cli", "errors", "limits", "metrics", "python-api", "rest-api", "spark", "wire")
+    ),
 )  # fmt: skip
 """Pages whose words are checked; links are checked in all."""
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)", re.S)
