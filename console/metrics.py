@@ -175,12 +175,12 @@ class SystemMetrics(Collector):
             return
         yield GaugeMetricFamily(
             "qmq_collector_beat_timestamp_seconds",
-            "Duration of the collector's last cycle",
+            "Time of the collector's last cycle",
             value=health["last_beat_ms"] / 1000,
         )
         if health["duration_seconds"] is not None:
             yield GaugeMetricFamily(
-                "qmq_collector_beat_seconds", "Time of the collector's last cycle", value=health["duration_seconds"]
+                "qmq_collector_beat_seconds", "Duration of the collector's last cycle", value=health["duration_seconds"]
             )
         yield GaugeMetricFamily(
             "qmq_collector_published_bytes", "Bytes published by the last cycle", value=health["published_bytes"]

@@ -92,7 +92,7 @@ class CommitNotApplied(QmqError):
 
 
 class LogError(QmqError):
-    """The storage engine can't go on, or can't do what it was asked."""
+    """The storage engine can't continue, or can't do what was requested."""
 
     code = "log.error"
 

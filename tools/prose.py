@@ -22,7 +22,10 @@ CATALOGUE = "frontend/src/i18n/en"
 SOURCES = ("api", "console", "metaserver", "qmq/cli", "qmq/client")
 PAGES = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/control.md", "docs/accounts.md",
-    "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/tutorials", "docs/how-to", "docs/explanation",
+    "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/security.md", "docs/delay.md",
+    "docs/conformance.md", "docs/tutorials", "docs/how-to", "docs/explanation", "docs/reference/admin.md",
+    "docs/reference/cli.md", "docs/reference/errors.md", "docs/reference/limits.md", "docs/reference/metrics.md",
+    "docs/reference/python-api.md", "docs/reference/rest-api.md", "docs/reference/spark.md", "docs/reference/wire.md",
 )  # fmt: skip
 """Pages whose words are checked; links are checked in all."""
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)", re.S)

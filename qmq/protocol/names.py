@@ -1,6 +1,6 @@
 """Legal subjects, groups and consumer ids; names of retry and dead-letter subjects put together and taken apart.
 
-Rules: `docs/reference/wire.md`, 4.7, 5.4, 10.2, 10.3.
+Rules: `docs/reference/wire.md`, sections 4, 5 and 10.
 """
 
 import re
