@@ -118,7 +118,7 @@ class CursorPages(BasePagination):
             },
             {
                 "name": "limit", "required": False, "in": "query", "schema": limit,
-                "description": f"Rows per page, at most {PAGE_MAX}; larger numbers count as that. For exports, the number of rows.",
+                "description": f"Rows per page, at most {PAGE_MAX}; larger values mean {PAGE_MAX}. For exports: number of rows.",
             },
         ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Asks the table of rights. Every view names the right of each of its methods; one that names none answers nobody."""
+"""Checks the table of rights. Every view declares the right of each of its methods; a method without one rejects every caller."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ class HasRight(permissions.BasePermission):
 
 
 def missing(principal: Principal, right: Right, owner: str | None = None) -> str:
-    """What to say to whoever lacks a right."""
+    """Return the text for a caller who lacks a right."""
     if principal.lacks_second_factor:
         return "Two-factor authentication is required. Set up an authenticator app first."
     if principal.has(right) and owner is not None:
