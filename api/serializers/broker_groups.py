@@ -139,6 +139,13 @@ class LogLoss(Reason):
     reason = serializers.CharField(max_length=500)
 
 
+class ResultPart(serializers.Serializer):  # type: ignore[type-arg]
+    """A part of the result of a background job."""
+
+    code = serializers.CharField(help_text="stable dotted code, such as alerts.fired")
+    values = serializers.DictField(help_text="values of its text; `count` is the number that selects the plural")
+
+
 class TaskRow(serializers.Serializer):  # type: ignore[type-arg]
     """A background job."""
 
@@ -154,7 +161,10 @@ class TaskRow(serializers.Serializer):  # type: ignore[type-arg]
     finished_at = serializers.DateTimeField(allow_null=True)
     succeeded_at = serializers.DateTimeField(allow_null=True)
     next_run_at = serializers.DateTimeField(allow_null=True)
-    result = serializers.CharField(allow_blank=True)
+    result = serializers.CharField(allow_blank=True, help_text="what the last successful run did, in English")
+    result_parts = ResultPart(
+        many=True, help_text="the same as codes and values, for other languages; empty: only `result` is known"
+    )
     error = serializers.CharField(allow_blank=True, help_text="error of the last run; empty if it succeeded")
     runs = serializers.CharField()
     failures = serializers.CharField()

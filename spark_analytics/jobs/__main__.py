@@ -1,10 +1,12 @@
 """`python -m spark_analytics.jobs [JOB]`, which `manage.py analytics` runs. The console never imports Spark: it starts this."""
 
 import argparse
+import json
 import logging
 import os
 import signal
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,7 +142,9 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
         return _complain("interrupted: what was published stays, the rest is due again", EXIT_INTERRUPTED)
     for name, why in report.failed.items():
         print(f"{name} failed: {why}", file=sys.stderr)
-    progress.say(str(report))
+    # The console stores the last line of a scheduled run, and shows its parts in the language of the viewer.
+    found = report.result()
+    progress.say(json.dumps(asdict(found)) if options.scheduled else found.text)
     return EXIT_FAILED if report.failed else 0
 
 

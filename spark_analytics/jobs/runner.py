@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from console.analytics import queries, services
 from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
+from console.job_results import Part, Result, counting, result
 from qmq.client.reading import find_nodes
+from qmq.words import counted
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.jobs.planning import HOUR_MS, Chunk, due
@@ -39,7 +41,11 @@ logger = logging.getLogger("qmq.analytics")
 HOLES_FOLDER = "_holes"
 """Where the lake keeps what nodes had forgotten before it was read; table `holes` of the data source."""
 HOLES_LOGGED_MAX = 20
-"""Holes that are told one by one."""
+"""Gaps that are logged one by one."""
+SKIPPED = (
+    "skipped because they contain demo data: {tables} (select 'Replace demo data' on the Analytics page or run"
+    " `manage.py analytics`)"
+)
 
 
 class NothingKnown(Exception):
@@ -82,19 +88,23 @@ class Report:
     """Summary table -> why it was not filled although its job could."""
 
     def __str__(self) -> str:
-        until = f", up to {moment(self.watermark_ms)}" if self.watermark_ms is not None else ""
-        holes = f", {self.holes} holes" if self.holes else ""
-        late = f", {self.late_rows:,} late rows" if self.late_rows else ""
-        missing = f", without {', '.join(sorted(self.missing))}" if self.missing else ""
-        failed = f", {len(self.failed)} failed" if self.failed else ""
-        counts = f"{self.jobs} jobs: {self.rows_read:,} rows read, {self.rows_written:,} written"
-        skipped = (
-            f"; skipped because they contain demo data: {', '.join(sorted(self.skipped))}. Scheduled runs don't replace it;"
-            " select 'Replace demo data' on the Analytics page or run `manage.py analytics`."
-            if self.skipped
-            else ""
+        return self.result().text
+
+    def result(self) -> Result:
+        """Return the report as the result of the background job."""
+        until = self.watermark_ms
+        missing, skipped = ", ".join(sorted(self.missing)), ", ".join(sorted(self.skipped))
+        return result(
+            counting("analytics.jobs", self.jobs, counted(self.jobs, "job")),
+            counting("analytics.rows_read", self.rows_read, f"{self.rows_read:,} rows read"),
+            counting("analytics.rows_written", self.rows_written, f"{self.rows_written:,} rows written"),
+            Part("analytics.until", f"up to {moment(until)}", {"at_ms": until}) if until is not None else None,
+            counting("analytics.gaps", self.holes, counted(self.holes, "gap")) if self.holes else None,
+            counting("analytics.late", self.late_rows, f"{self.late_rows:,} late rows") if self.late_rows else None,
+            Part("analytics.missing", f"without {missing}", {"groups": missing}) if missing else None,
+            counting("analytics.failed", len(self.failed), f"{len(self.failed)} failed") if self.failed else None,
+            Part("analytics.skipped", SKIPPED.format(tables=skipped), {"tables": skipped}) if skipped else None,
         )
-        return f"{counts}{until}{holes}{late}{missing}{failed}{skipped}"
 
 
 class Runner:
