@@ -24,7 +24,7 @@ def read_options(argv: list[str]) -> MetaOptions:
             os.environ,
             prog=PROG,
             process="meta",
-            description="The metaserver: routes subjects to broker groups, takes registrations and heartbeats.",
+            description="The metaserver: routes subjects to broker groups and receives registrations and heartbeats.",
         )
     except SettingError as error:
         exit_wrong(PROG, error)

@@ -29,8 +29,8 @@ def database_settings(url: str, data_dir: str) -> dict[str, Any]:
         found: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
     except (ValueError, KeyError) as error:
         raise SettingError(
-            f"database URL {url.split('@')[-1]!r} can't be understood; sqlite:///PATH, postgres://USER:PASSWORD@HOST/NAME"
-            " and mysql://USER:PASSWORD@HOST/NAME are known"
+            f"database URL {url.split('@')[-1]!r} is not valid; sqlite:///PATH, postgres://USER:PASSWORD@HOST/NAME"
+            " and mysql://USER:PASSWORD@HOST/NAME are supported"
         ) from error
     engine = str(found["ENGINE"])
     options = dict(found.get("OPTIONS", {}))
@@ -86,7 +86,7 @@ def check_collation() -> None:
     if not collation.endswith(("_bin", "_as_cs", "_cs")):
         raise SettingError(
             f"database {name} has collation {collation}, for which orders and Orders are one subject; before the tables"
-            f" are made, run: ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+            f" are created, run: ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
         )
 
 

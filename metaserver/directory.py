@@ -349,8 +349,8 @@ class Directory:
             waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
             if waiting >= UNAPPROVED_GROUPS_MAX:
                 return "broker_group.too_many_unapproved", (
-                    f"{waiting} broker groups wait for approval, the most at a time; remove those that are not yours, or"
-                    f" announce group {request.broker_group} before its node starts"
+                    f"{waiting} broker groups are pending approval, the maximum; remove those that are not yours, or"
+                    f" create group {request.broker_group} before its node starts"
                 )
         return log_end_refusal(request.log_end, known, self._clock.wall_ms())
 

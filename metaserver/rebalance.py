@@ -131,6 +131,8 @@ def plan(
         if found is None:
             return moves
         route, name = found
-        why = f"{heaviest} serves {load[heaviest]:.0f} of load where {target:.0f} is its part; {name} serves {load[name]:.0f}"
+        why = (
+            f"{heaviest} serves {load[heaviest]:.0f} of load, its share is {target:.0f}; {name} serves {load[name]:.0f}"
+        )
         settle(route, [name], [heaviest], why)
     return moves

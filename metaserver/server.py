@@ -114,7 +114,7 @@ class MetaHandlers:
     def handle(self, connection: Connection, frame: Frame) -> None:
         """One request."""
         if frame.version not in VERSIONS_SERVED:
-            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not served")
+            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not supported")
             return
         try:
             match frame.code:
@@ -220,7 +220,11 @@ class MetaHandlers:
             if not groups and self.registrations.hold(registration, frame):
                 self.counters.held += 1
                 what = "delay group" if registration.is_delay else "usable broker group"
-                self._warning(connection, "held", f"no {what} for subject {subject} yet; the answer waits for one")
+                self._warning(
+                    connection,
+                    "held",
+                    f"no {what} for subject {subject} yet; the response is delayed until there is one",
+                )
                 return
             registration.last_sent = _sent_route(groups)
         if is_pushed(request.client_type) and (registration is None or not groups):

@@ -50,7 +50,9 @@ def checked(
     found = []
     for number, row in enumerate(rows):
         if number >= PUBLISH_ROWS_MAX:
-            raise RowsRefused(f"{table.name}: more than {PUBLISH_ROWS_MAX} rows at once; publish them window by window")
+            raise RowsRefused(
+                f"{table.name}: more than {PUBLISH_ROWS_MAX} rows at once; publish them in smaller windows"
+            )
         if row.keys() != wanted:
             raise RowsRefused(f"{table.name}, row {number}: {_difference(row.keys(), wanted)}")
         found.append(values_of(row))
@@ -89,7 +91,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
     """What is wrong with a value of the right type, or ""."""
 
     def of_none() -> str:
-        return "" if column.is_nullable else "null, but it is always known"
+        return "" if column.is_nullable else "null, but a value is required"
 
     def of_text(value: str | None) -> str:
         if value is None:
@@ -108,7 +110,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
     def of_number(value: float | None) -> str:
         if value is None:
             return of_none()
-        return "" if isfinite(value) else f"{value}: what is not known is null"
+        return "" if isfinite(value) else f"{value}: unknown values must be null"
 
     def of_boolean(value: bool | None) -> str:
         return of_none() if value is None else ""
@@ -127,9 +129,9 @@ def _moment_problem(step: Step, window: Window | None) -> Callable[[Any], str]:
 
     def problem(value: int | None) -> str:
         if value is None:
-            return "null, but it is always known"
+            return "null, but a value is required"
         if value % step.ms:
-            return f"{value} is not the beginning of a {step}"
+            return f"{value} is not the start of a {step}"
         return "" if lowest <= value < end else f"{value} is outside of the window from {lowest} to {end}"
 
     return problem
@@ -143,7 +145,7 @@ def _check_keys(table: SummaryTable, found: list[tuple[Any, ...]]) -> None:
         key = row[:length]
         if key in seen:
             named = ", ".join(f"{name} {value!r}" for name, value in zip((AT, *table.model.key), key, strict=True))
-            raise RowsRefused(f"{table.name}, row {number}: a second row of {named}")
+            raise RowsRefused(f"{table.name}, row {number}: duplicate row of {named}")
         seen.add(key)
 
 

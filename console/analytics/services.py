@@ -42,7 +42,7 @@ def start_run(
         ChangeRefused: a range that ends before it begins, or has one end only.
     """
     if (from_at is None) != (to_at is None) or (from_at is not None and to_at is not None and from_at >= to_at):
-        raise ChangeRefused(f"a run from {from_at} to {to_at}: a range needs a beginning and a later end")
+        raise ChangeRefused(f"a run from {from_at} to {to_at}: a range requires a start and a later end")
     with transaction.atomic():
         run = AnalyticsRun.objects.create(
             job=job, from_at=from_at, to_at=to_at, inputs=dict(inputs or {}), skipped=dict(skipped or {})
@@ -52,7 +52,7 @@ def start_run(
             overlapping = Q(from_at__lt=to_at, to_at__gt=from_at)
             older = older.filter(overlapping | Q(from_at__isnull=True))
         older.update(
-            state=RunState.FAILED, finished_at=timezone.now(), error=f"it did not end; run {run.pk} has taken its place"
+            state=RunState.FAILED, finished_at=timezone.now(), error=f"it did not finish; run {run.pk} replaced it"
         )
     return run
 
@@ -177,7 +177,7 @@ def fail_run(run: AnalyticsRun, error: str) -> None:
 def _window(run: AnalyticsRun, table: str, step: Step, window: Window | None) -> Window:
     if window is None:
         if run.from_at is None or run.to_at is None:
-            raise ChangeRefused(f"{table}: run {run.pk} has no range, so the publication has to name its window")
+            raise ChangeRefused(f"{table}: run {run.pk} has no range, so the publication must specify its window")
         window = Window(int(run.from_at.timestamp() * 1000), int(run.to_at.timestamp() * 1000))
     return Window(*widened(window.from_ms, window.to_ms, step))
 

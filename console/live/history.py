@@ -262,7 +262,7 @@ def read_history(url: str, section: str, name: str, clock: Callable[[], float] =
 
 def _why(section: str, full: Any) -> str:
     if full is not None and int(full) > 0:
-        return f"only {SERIES_MAX[section]} {section} are kept a history of; this is one of {int(full)} others"
+        return f"only {SERIES_MAX[section]} {section} have a history; this is one of {int(full)} others"
     return "no measurements in the last hour"
 
 

@@ -38,4 +38,4 @@ def clean_up(context: Context) -> Result:
     )
 
 
-CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows", clean_up))
+CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows from the database", clean_up))

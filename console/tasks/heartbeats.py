@@ -40,4 +40,4 @@ def expire(context: Context) -> Result:
     return result(Part("heartbeats.offline", f"taken offline: {groups}", {"groups": groups[:TEXT_CHARS_MAX]}))
 
 
-HEARTBEATS = register(Loop("heartbeats", 2.0, 10.0, "takes broker groups without heartbeats offline", expire))
+HEARTBEATS = register(Loop("heartbeats", 2.0, 10.0, "marks broker groups without heartbeats as offline", expire))

@@ -279,7 +279,7 @@ REBALANCE = register(
         "rebalance",
         10.0,
         60.0,
-        "places subjects on broker groups: two for each subject, none on draining groups",
+        "assigns two broker groups to each subject, none of them draining",
         rebalance,
     )
 )

@@ -26,7 +26,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         except errors._WaitTimeout as error:
             # What the server will say to it some day must not be taken for the answer to the next question.
             self.pgconn.finish()
-            raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} s") from error
+            raise psycopg.OperationalError(f"no response within {self.answer_seconds:g} s") from error
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

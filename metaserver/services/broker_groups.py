@@ -137,7 +137,7 @@ def described(row: BrokerGroup) -> dict[str, Any]:
 
 
 def _name_problem(name: str) -> str:
-    return "must not contain slashes and spaces" if "/" in name or " " in name else hidden_text_problem(name)
+    return "must not contain slashes or spaces" if "/" in name or " " in name else hidden_text_problem(name)
 
 
 NAME = Text(chars_min=1, chars_max=100, is_trimmed=False, check=_name_problem)

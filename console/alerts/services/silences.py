@@ -40,7 +40,7 @@ FIELDS: Mapping[str, Field] = {
     "target": replace(GLOB, help="glob on targets"),
     "owner": replace(
         TEAM,
-        help="the team whose alerts are silenced, besides those of unowned subjects; null: of administrators, all alerts",
+        help="the team whose alerts are silenced, and those of subjects without an owner; null: all alerts (administrators only)",
     ),
     "reason": Text(chars_min=1, chars_max=500, is_line=True),
 }
