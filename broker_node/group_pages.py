@@ -62,7 +62,7 @@ class GroupPages:
         name = request.match_info["group"]
         group = subject.groups.get(name)
         if group is None:
-            raise BadRequest(404, "group.unknown", f"this node knows no group {name!r} of subject {subject.name!r}")
+            raise BadRequest(404, "group.unknown", f"this node has no group {name!r} of subject {subject.name!r}")
         return group
 
     async def _show(self, request: web.Request) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class GroupPages:
         seen: float | None = None
         silent = broker.clock.monotonic() - consumer.seen_at
         if consumer.seen_at <= self._built_at:
-            reasons["last_seen_seconds"] = "not heard of since this node started"
+            reasons["last_seen_seconds"] = "not seen since this node started"
         else:
             seen = round(silent, 3)
         runs = sorted(log.runs(), key=lambda run: run.begin)
@@ -128,14 +128,14 @@ class GroupPages:
     def _place(params: Params) -> tuple[str, int]:
         start = params.text("to")
         if start not in STARTS:
-            raise BadRequest(400, "parameter.wrong", f"to is {start!r}: one of {', '.join(STARTS)} is needed")
+            raise BadRequest(400, "parameter.wrong", f"to is {start!r}; must be one of {', '.join(STARTS)}")
         value, most = 0, 0
         if start == "time":
             value, most = params.moment_ms("value"), TIME_MAX_MS
         elif start == "sequence":
             value, most = params.whole("value", -1), SEQUENCE_MAX
         if not 0 <= value <= most:
-            raise BadRequest(400, "parameter.wrong", f"value is {params.text('value')!r}: from 0 to {most} is possible")
+            raise BadRequest(400, "parameter.wrong", f"value is {params.text('value')!r}; must be 0 to {most}")
         return start, value
 
     def _plan(self, request: web.Request, params: Params) -> tuple[Subject, str, int, ResetPlan]:
@@ -229,7 +229,7 @@ async def wait_until_durable(broker: "Broker", offset: int) -> None:
         raise BadRequest(
             503,
             "change.unknown",
-            f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: it may be done, look again",
+            f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: the change may have been made; check the state",
         ) from error
     except LogError as error:
-        raise BadRequest(503, "change.unknown", f"{error}: it may be done, look again") from error
+        raise BadRequest(503, "change.unknown", f"{error}: the change may have been made; check the state") from error

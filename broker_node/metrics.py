@@ -93,7 +93,7 @@ class BrokerMetrics(NodeMetrics):
             "Consumers whose unacked messages wait for space to be retried",
             len(delivery.deferred),
         )
-        yield counter("paused_pulls", "Pulls delayed because a policy pauses them", handlers.counters.paused_pulls)
+        yield counter("paused_pulls", "Pulls paused by a policy", handlers.counters.paused_pulls)
         yield counter(
             "expired_messages", "Messages deleted by the retention of their subject", broker.subject_retention.dropped
         )

@@ -62,7 +62,7 @@ class ScanSlots:
         """
         if self.taken >= SCANS_MAX:
             raise TooManyScans(
-                f"{SCANS_MAX} searches or traces are under way on this node, the most at a time: ask again"
+                f"{SCANS_MAX} searches or traces are running on this node, the maximum; try again"
             )
         self.taken += 1
         try:

@@ -219,7 +219,7 @@ class Handlers:
         """Answer with what `work` gives; it may read files, and runs beside everything else."""
         if len(self._queries) >= QUERIES_MAX:
             work.close()
-            body = encode_fields(code="delay.busy", message=f"{QUERIES_MAX} questions are under way; ask again")
+            body = encode_fields(code="delay.busy", message=f"{QUERIES_MAX} lookups are running, the maximum; try again")
             connection.reply(frame, ResponseCode.PARAM_ERROR, body)
             return
         self.counters.queries[Command(frame.code).name.lower()] += 1

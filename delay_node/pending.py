@@ -434,13 +434,13 @@ def _states(words: Sequence[str]) -> frozenset[State]:
     by_word = {str(word): state for state, word in WORDS.items()}
     unknown = [word for word in words if word not in by_word]
     if unknown:
-        raise BadQuery(f"state {unknown[0]!r} is not known; known are {', '.join(by_word)}")
+        raise BadQuery(f"state {unknown[0]!r} is not valid; must be one of {', '.join(by_word)}")
     return frozenset(by_word[word] for word in words)
 
 
 def _check_time(moment_ms: int, name: str, least: int = 0) -> None:
     if not least <= moment_ms <= TIME_MAX_MS:
-        raise BadQuery(f"{name} is {moment_ms}: milliseconds since 1970, up to {TIME_MAX_MS}, are needed")
+        raise BadQuery(f"{name} is {moment_ms}; must be milliseconds since 1970, at most {TIME_MAX_MS}")
 
 
 def _check_range(from_ms: int, to_ms: int) -> int:

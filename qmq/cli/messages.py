@@ -85,7 +85,7 @@ def _start(text: str) -> Start:
     try:
         return moment_of(text)
     except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"{error}; allowed are earliest, latest or a time") from None
+        raise argparse.ArgumentTypeError(f"{error}; must be earliest, latest or a time") from None
 
 
 # --- produce --------------------------------------------------------------------------------------------------------

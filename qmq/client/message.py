@@ -50,7 +50,7 @@ def properties_of(body: Body) -> dict[str, str]:
             properties[key] = str(value)
         else:
             raise LocalProtocolError(
-                f"property {key!r} is a {type(value).__name__}; allowed are str, int, float and bool"
+                f"property {key!r} is a {type(value).__name__}; must be str, int, float or bool"
             )
     return properties
 

@@ -33,7 +33,7 @@ class NodeOptions:
     )
     flush: str = option(
         "always",
-        help="always: a send is answered after its sync; interval, os: answered earlier, so a power failure loses the latest messages",
+        help="always: a send is answered after its sync; interval, os: earlier, so a power failure loses the latest messages",
         choices=("always", "interval", "os"),
     )
     flush_interval_seconds: float = option(0.5, help="interval of syncs with flush=interval", unit="s", minimum=0.01)

@@ -68,7 +68,7 @@ class Caller(asyncio.BufferedProtocol):
         except (OSError, TimeoutError, UnicodeError) as error:
             # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
             self.is_closed = True
-            reason = str(error) or f"no answer in {self._connect_seconds:g} s"
+            reason = str(error) or f"no response within {self._connect_seconds:g} s"
             raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error
 
     def call_soon(self, code: int, body: bytes = b"", *, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
@@ -107,7 +107,7 @@ class Caller(asyncio.BufferedProtocol):
         except TimeoutError as error:
             if future.done() and not future.cancelled():
                 return future.result()
-            raise CallTimeout(f"{self.address} did not answer command {code} in {timeout_s:g} s") from error
+            raise CallTimeout(f"{self.address} did not respond to command {code} within {timeout_s:g} s") from error
 
     def send_frame(self, frame: bytes) -> None:
         """Write a frame whose answer, if any, comes as a push."""

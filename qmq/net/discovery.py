@@ -121,7 +121,7 @@ async def _http(
                 pieces.append(piece)
                 room -= len(piece)
     except (OSError, TimeoutError, UnicodeError) as error:
-        reason = str(error) or f"no answer in {timeout_s:g} s"
+        reason = str(error) or f"no response within {timeout_s:g} s"
         raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
     finally:
         if writer is not None:
