@@ -167,9 +167,7 @@ class BrokerAdmin:
         limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
         scan_limit = number(request, "scan_limit", SCAN_MESSAGES, minimum=1) or SCAN_MESSAGES
         if scan_limit > SCAN_MESSAGES_MAX:
-            raise BadRequest(
-                400, "parameter.wrong", f"scan_limit is {scan_limit}; must be at most {SCAN_MESSAGES_MAX}"
-            )
+            raise BadRequest(400, "parameter.wrong", f"scan_limit is {scan_limit}; must be at most {SCAN_MESSAGES_MAX}")
         begin = number(request, "sequence", 0) or 0
         end = subject.visible_end
         until = number(request, "until_sequence")

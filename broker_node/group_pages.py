@@ -88,7 +88,7 @@ class GroupPages:
         reasons: dict[str, str] = {}
         address = broker.handlers.addresses.find(consumer.consumer_id)
         if address is None:
-            reasons["address"] = "it has no open connection that it pulled on"
+            reasons["address"] = "it has no open connection from which it pulled"
         seen: float | None = None
         silent = broker.clock.monotonic() - consumer.seen_at
         if consumer.seen_at <= self._built_at:
@@ -104,7 +104,7 @@ class GroupPages:
         else:
             stored_at_ms = subject.consume_log.stored_at_ms(oldest)
             if stored_at_ms is None:
-                reasons["oldest_unacked_ms"] = "the oldest message in flight is withheld: its commit was damaged"
+                reasons["oldest_unacked_ms"] = "the oldest message in flight is withheld: its commit is corrupted"
             else:
                 oldest_ms = max(0, broker.clock.wall_ms() - stored_at_ms)
         return {
@@ -182,12 +182,12 @@ class GroupPages:
             raise BadRequest(
                 400,
                 "group.retry_position",
-                f"{subject.name} is a retry subject: a group that begins there anew would get all of it again",
+                f"{subject.name} is a retry subject: a new group would receive all its messages again",
             )
         reason = self._why_kept(subject, group)
         if reason and not forced:
             raise BadRequest(
-                409, "group.in_use", f"group {name} of {subject.name} {reason}; force removes it all the same"
+                409, "group.in_use", f"group {name} of {subject.name} {reason}; use force to remove it anyway"
             )
         next_sequence = group.progress.next_sequence
         await wait_until_durable(broker, broker.store.forget_group(subject, group))
@@ -205,7 +205,7 @@ class GroupPages:
         now, lease = broker.clock.monotonic(), broker.options.consumer_lease_seconds
         members = sum(now - consumer.seen_at < lease for consumer in progress.consumers.values())
         if members:
-            return f"has {members} members that were heard of in the last {lease:g} s"
+            return f"has {members} consumers that were seen in the last {lease:g} s"
         lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
         if lag.total:
             return f"has a lag of {lag.total} messages"

@@ -114,7 +114,7 @@ def _legal(info: OptionInfo, kind: object) -> str:
     if info.choices:
         return "one of " + ", ".join(info.choices)
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
-    text = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "a text")
+    text = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "text")
     if info.minimum is not None and info.maximum is not None:
         return f"{text} from {info.minimum:g} to {info.maximum:g}"
     if info.minimum is not None:

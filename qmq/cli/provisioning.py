@@ -29,8 +29,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "apply",
         help="create or update subjects, consumer groups and teams from a file",
-        description="Creates or updates teams, subjects and consumer groups as declared in a YAML or JSON file, completely or not at all."
-        " Objects that the file omits stay unchanged; applying it again changes nothing.",
+        description="Creates or updates teams, subjects and consumer groups as declared in a YAML or JSON file, completely or not"
+        " at all. Objects that the file omits stay unchanged; applying it again changes nothing.",
     )
     parser.add_argument("-f", "--file", required=True, help="file to apply; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="show the changes without applying them")

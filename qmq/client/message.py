@@ -49,9 +49,7 @@ def properties_of(body: Body) -> dict[str, str]:
         elif isinstance(value, str | int | float):
             properties[key] = str(value)
         else:
-            raise LocalProtocolError(
-                f"property {key!r} is a {type(value).__name__}; must be str, int, float or bool"
-            )
+            raise LocalProtocolError(f"property {key!r} is a {type(value).__name__}; must be str, int, float or bool")
     return properties
 
 

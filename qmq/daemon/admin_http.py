@@ -255,7 +255,9 @@ class AdminHttp:
     def _post(cls, change: JsonPost) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handler(request: web.Request) -> Any:
             if request.content_type != "application/json":
-                raise BadRequest(415, "body.not_json", "the body must be a JSON object with Content-Type: application/json")
+                raise BadRequest(
+                    415, "body.not_json", "the body must be a JSON object with Content-Type: application/json"
+                )
             try:
                 body = await request.json()
             except ValueError as error:

@@ -92,7 +92,9 @@ class ReadGate:
             return
         if self._is_closed or len(self._tasks) >= self._reads_max:
             busy = (
-                "the node is stopping" if self._is_closed else f"{self._reads_max} reads are running, the maximum; try again"
+                "the node is stopping"
+                if self._is_closed
+                else f"{self._reads_max} reads are running, the maximum; try again"
             )
             self._refuse(connection, frame, ReadRefused(busy, code=reading.BUSY))
             return

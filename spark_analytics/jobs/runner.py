@@ -232,7 +232,7 @@ class Runner:
         since = [hour for name in ("index", "progress") for hour in late.get(name, ())]
         if since:
             self._states.forget_after(min(since))
-            self._say(f"ingest: computed again from {moment(min(since))} on, rows came late")
+            self._say(f"ingest: recomputed from {moment(min(since))} on, because rows arrived late")
         for name in late:
             self._lake.commit(name, self._lake.snapshot(name), Change(is_late_done=True))
         return sum(rows for hours in late.values() for rows in hours.values())
@@ -245,7 +245,7 @@ class Runner:
         for hole in found[:HOLES_LOGGED_MAX]:
             place = "/".join(filter(None, (hole["broker_group"], hole["subject"], hole["group"])))
             self._say(
-                f"ingest: {hole['table']} of {place}: {hole['begin']} to {hole['end']} are gone ({hole['reason']})"
+                f"ingest: {hole['table']} of {place}: {hole['begin']} to {hole['end']} are missing ({hole['reason']})"
             )
         return len(found)
 
@@ -320,7 +320,7 @@ class Runner:
         if begin < first and done is not None:
             # Retention took a part of the first day: what was published of it was made from all of it.
             first += -first % Step.DAY.ms
-            self._say(f"{job.name}: from {moment(first)} on, the lake does not have all of what was before")
+            self._say(f"{job.name}: from {moment(first)} on, the lake no longer has all earlier data")
         return max(begin, first)
 
     def _done_ms(self, job: Job) -> int | None:
@@ -337,7 +337,7 @@ class Runner:
     def _watermark(self, tables: Iterable[str]) -> int:
         found = self._lake.watermark_ms(tables)
         if found is None:
-            raise NothingKnown("nothing was read from the nodes yet: `manage.py analytics ingest` does it")
+            raise NothingKnown("nothing has been read from the nodes yet; run `manage.py analytics ingest`")
         return found
 
     def _run_chunk(self, job: Job, chunk: Chunk) -> None:
@@ -371,7 +371,7 @@ class Runner:
             self._failed(job.name, error)
             return
         except BaseException:
-            services.fail_run(run, "it was interrupted")
+            services.fail_run(run, "interrupted")
             raise
         self.report.jobs += 1
         self.report.rows_read += sum(files.values())

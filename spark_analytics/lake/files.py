@@ -96,7 +96,9 @@ class LocalFiles:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(fd)
-            raise LakeBusy(f"another run of analytics writes to the lake {self._folder}: wait until it ends") from error
+            raise LakeBusy(
+                f"another analytics run is writing to the lake {self._folder}; wait until it ends"
+            ) from error
         self._lock_fd = fd
 
     def unlock(self) -> None:

@@ -178,8 +178,8 @@ class Lake:
         if batch is not None and base.batch is not None:
             if base.batch.stream != batch.stream:
                 raise LakeError(
-                    f"{self.root}/{table} was filled by a stream whose checkpoint is gone: put {CHECKPOINTS_FOLDER}/{table} "
-                    "back, or remove the table's folder and its checkpoint to read anew what the nodes still have"
+                    f"{self.root}/{table} was filled by a stream whose checkpoint is missing: restore {CHECKPOINTS_FOLDER}/{table} "
+                    "or remove the table's folder and its checkpoint to read again what the nodes still have"
                 )
             if batch.number <= base.batch.number:
                 return 0
@@ -217,12 +217,12 @@ class Lake:
             LakeBusy: somebody else has changed the table meanwhile; nothing is changed.
         """
         if from_ms % _HOUR_MS or to_ms % _HOUR_MS:
-            raise LakeError(f"{table}: whole hours are replaced, not {from_ms} to {to_ms}")
+            raise LakeError(f"{table}: only whole hours can be replaced, not {from_ms} to {to_ms}")
         base = self.snapshot(table)
         added = self._write(table, rows, base.version + 1)
         outside = [item.path for item in added if not from_ms <= hour_of(item.partition) < to_ms]
         if outside:
-            raise LakeError(f"{table}: rows outside of the hours that are replaced: {outside[0]}")
+            raise LakeError(f"{table}: rows outside of the replaced hours: {outside[0]}")
         removed = [path for path, item in base.files.items() if from_ms <= hour_of(item.partition) < to_ms]
         if added or removed:
             self.commit(table, base, Change(added=added, removed=tuple(removed)))
@@ -366,7 +366,7 @@ def hour_of(partition: str) -> int:
 
 def _table(name: str) -> LakeTable:
     if name not in TABLES:
-        raise LakeError(f"the lake has no table {name!r}; it has {', '.join(TABLES)}")
+        raise LakeError(f"the lake has no table {name!r}; available: {', '.join(TABLES)}")
     return TABLES[name]
 
 

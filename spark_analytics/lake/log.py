@@ -138,7 +138,7 @@ class TableLog:
                 problem = str(error)
                 continue
             return self._last
-        raise LakeError(f"{problem} is missing in {self._folder}: put it back, or remove the table's folder")
+        raise LakeError(f"{problem} is missing in {self._folder}; restore it, or remove the table's folder")
 
     def commit(self, base: Snapshot, change: Change) -> Snapshot:
         """Make a change to the table as `base` has it; the table after it.
@@ -162,7 +162,7 @@ class TableLog:
         try:
             self._files.create(self._path(version), _dump(content))
         except FileExistsError as error:
-            raise LakeBusy(f"another run has changed {self._folder} meanwhile: run it again") from error
+            raise LakeBusy(f"another run has changed {self._folder} in the meantime; run the job again") from error
         if version % SNAPSHOT_EVERY == 0 or change.forgotten:
             self._write_snapshot(after)
         self._last = after

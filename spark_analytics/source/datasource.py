@@ -91,7 +91,7 @@ def arrow_schema(table: str, wanted: StructType) -> pa.Schema:
                 f" {field.dataType.simpleString()}"
             )
         if ours.nullable and not field.nullable:
-            raise SettingError(f"column {field.name} of table {table} may be null, the schema says NOT NULL")
+            raise SettingError(f"column {field.name} of table {table} may be null, but the schema says NOT NULL")
     return to_arrow_schema(wanted, timezone="UTC")
 
 
@@ -224,7 +224,7 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.table not in STREAMED:
             raise SettingError(f"table {options.table} can't be a stream; {', '.join(STREAMED)} can")
         if options.selection.times.end < HIGHEST:
-            raise SettingError("a stream has no option to: it goes on with what comes")
+            raise SettingError("option to is not supported by streams, which continue with new messages")
         self._options = options
         self._schema = arrow_schema(options.table, schema)
         self._target: Observed | None = None
@@ -275,8 +275,8 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if place is None:
                 broker_group, subject, group = key
                 raise StreamError(
-                    f"subject {subject}{f', group {group},' if group else ''} is not on broker group {broker_group} any more, or"
-                    f" the options leave it out, but the checkpoint has a batch with it that is not finished: put the options back"
+                    f"subject {subject}{f', group {group},' if group else ''} is no longer on broker group {broker_group}, or"
+                    f" the options exclude it, but the checkpoint has an unfinished batch with it; restore the options"
                 )
             sequence_base = reached.incarnations.get(key[0], 0) * SEQUENCES_PER_INCARNATION
             base = reached.ranges[key].base

@@ -53,12 +53,12 @@ class Hole:
 def refuse(hole: Hole) -> GapFound:
     """The error for a hole."""
     why = (
-        "retention took them before they were read: read more often, or keep messages longer"
+        "retention deleted them before they were read; read more often, or increase the retention"
         if hole.reason == "retention"
-        else "their bytes are damaged on the node's disk: `qmq log inspect` says more"
+        else "they are corrupted on the node's disk; see `qmq log inspect`"
     )
     return GapFound(
-        f"{hole} can't be read: {why}. To go on without them and keep a record of it, set options on_gap=record and holes",
+        f"{hole} can't be read: {why}. To continue without them and record the gap, set options on_gap=record and holes",
         code=f"reading.{hole.reason}",
     )
 

@@ -158,7 +158,7 @@ class Offset:
             complete = {str(name): int(at) for name, at in found.get("complete_ms", {}).items()}
             incarnations = {str(name): int(number) for name, number in found.get("incarnations", {}).items()}
         except (AttributeError, TypeError, ValueError) as error:
-            raise StreamError(f"the checkpoint's offset is none of the data source qmq: {error}") from error
+            raise StreamError(f"the checkpoint's offset was not written by data source qmq: {error}") from error
         return cls(ranges, complete, incarnations)
 
 
@@ -249,7 +249,7 @@ def advance(
             places[key], is_changed = old.forgotten(seen.read_at_ms[broker_group]), True
     if len(places) > RANGES_MAX:
         raise StreamError(
-            f"{len(places)} ranges, one stream keeps {RANGES_MAX}: share the subjects between several (option subjects)",
+            f"{len(places)} ranges; a stream can have {RANGES_MAX}. Divide the subjects between several streams (option subjects)",
             code="analytics.too_many_ranges",
         )
     taken = left if rows_max is None else share(left, rows_max)
@@ -274,13 +274,13 @@ def _emptied(start: Offset, seen: Observed, known: set[str], lost: Lost | None) 
             continue
         if number < before:
             raise StreamError(
-                f"broker group {broker_group} was started with an older folder of its own: start it with the latest one, or with"
-                " an empty one",
+                f"broker group {broker_group} was started with an older data folder; start it with the latest one, or with an"
+                " empty one",
                 code="analytics.went_back",
             )
         if lost is None:
             raise StreamError(
-                f"broker group {broker_group} was started with an empty folder. To go on, and keep a record of it, set options"
+                f"broker group {broker_group} was started with an empty folder. To continue and record the gap, set options"
                 " on_gap=record and holes",
                 code="analytics.emptied",
             )
@@ -308,8 +308,8 @@ def _went_back(key: Key, place: Place, held: Held) -> StreamError:
         return _was_forgotten(key, place)
     broker_group, subject, _ = key
     return StreamError(
-        f"broker group {broker_group} holds subject {subject} up to {held.end}, but it was read up to {place.next} before: its"
-        f" data was put back to an older state. Begin again with a new checkpoint",
+        f"broker group {broker_group} holds subject {subject} up to {held.end}, but had been read up to {place.next}: its"
+        f" data was restored to an older state. Start again with a new checkpoint",
         code="analytics.went_back",
     )
 
@@ -317,8 +317,8 @@ def _went_back(key: Key, place: Place, held: Held) -> StreamError:
 def _was_forgotten(key: Key, place: Place) -> StreamError:
     broker_group, subject, group = key
     return StreamError(
-        f"the history of group {group} of subject {subject} on broker group {broker_group}, read up to entry {place.next}, is not"
-        f" there any more: the group was forgotten, or the node made its files anew. To go on, and keep a record of it, set options"
+        f"the history of group {group} of subject {subject} on broker group {broker_group}, read up to entry {place.next}, no"
+        f" longer exists: the group was deleted, or the node rebuilt its files. To continue and record the gap, set options"
         f" on_gap=record and holes",
         code="analytics.history_replaced",
     )

@@ -114,7 +114,7 @@ def _incarnation(node: NodeLine, incarnation: str, options: ReadOptions) -> dict
     if known is None or not incarnation:
         return {}
     if incarnation not in known:
-        raise QmqError("the node was started with an empty folder just now", code="analytics.incarnation_unknown")
+        raise QmqError("the node has just been started with an empty folder", code="analytics.incarnation_unknown")
     return {node.broker_group: known.index(incarnation)}
 
 
@@ -132,7 +132,7 @@ def entry_at(options: ReadOptions, one: Range, at_ms: int) -> int:
     except QmqError as error:
         raise named(one, error) from error
     raise NodeUnreadable(
-        f"broker group {one.broker_group} does not have group {one.group} of subject {one.subject} any more"
+        f"broker group {one.broker_group} does not have group {one.group} of subject {one.subject} anymore"
     )
 
 

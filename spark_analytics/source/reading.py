@@ -132,8 +132,8 @@ def _read_range(task: Task, reader: NodeReader, one: Range, names: pa.StringArra
     if at < one.end:
         if not is_gone:
             raise NodeUnreadable(
-                f"broker group {one.broker_group} ({one.address}) holds subject {one.subject!r} up to {at} now, up to"
-                f" {one.end} it said before",
+                f"broker group {one.broker_group} ({one.address}) holds subject {one.subject!r} up to {at}, but had reported"
+                f" {one.end} before",
                 code="analytics.went_back",
             )
         _miss(task, one, at, one.end, "retention")

@@ -490,7 +490,7 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
     async with asked(tmp_path) as (_, _client, admin):
         member = (await admin.group("orders", "g"))["members"][0]
         assert member["last_seen_seconds"] is None
-        assert member["reasons"]["last_seen_seconds"] == "not heard of since this node started"
+        assert member["reasons"]["last_seen_seconds"] == "not seen since this node started"
 
 
 async def test_addresses_are_bounded_and_follow_a_consumer_to_its_new_connection(
