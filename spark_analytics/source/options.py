@@ -152,5 +152,5 @@ def _count(options: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or not 1 <= int(text) <= ROWS_MAX:
-        raise SettingError(f"option {name} is {text[:40]!r}; must be a positive whole number")
+        raise SettingError(f"option {name} is {text[:40]!r}; must be a whole number from 1 to {ROWS_MAX}")
     return int(text)

@@ -189,7 +189,7 @@ def test_times_as_options(read: Read, shop: Shop) -> None:
         ({"table": "index", "from": "yesterday"}, "must be an ISO time"),
         ({"table": "index", "on_gap": "ignore"}, "error or record"),
         ({"table": "index", "on_gap": "record"}, "holes is missing"),
-        ({"table": "index", "rows_per_partition": "0"}, "from 1 on"),
+        ({"table": "index", "rows_per_partition": "0"}, "from 1 to"),
     ],
 )
 def test_wrong_options_are_named(spark: SparkSession, shop: Shop, options: dict[str, str], text: str) -> None:
