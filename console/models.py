@@ -29,8 +29,8 @@ class ControlLoop(models.Model):
     finished_at = models.DateTimeField(null=True)
     succeeded_at = models.DateTimeField(null=True)
     result = models.CharField(max_length=500, blank=True)
-    result_parts = models.JSONField(default=list)
-    """Parts of the result, for other languages than English; empty: stored by an older version."""
+    result_parts = models.JSONField(null=True)
+    """Parts of the result, for other languages than English; null: stored by an older version."""
     error = models.CharField(max_length=500, blank=True)
     runs = models.BigIntegerField(default=0)
     failures = models.BigIntegerField(default=0)

@@ -34,7 +34,7 @@ def row(state: loops.LoopState) -> dict[str, Any]:
         "succeeded_at": stored.succeeded_at if stored is not None else None,
         "next_run_at": state.next_run_at,
         "result": stored.result if stored is not None else "",
-        "result_parts": stored.result_parts if stored is not None else [],
+        "result_parts": (stored.result_parts if stored is not None else None) or [],
         "error": stored.error if stored is not None else "",
         "runs": str(stored.runs if stored is not None else 0),
         "failures": str(stored.failures if stored is not None else 0),

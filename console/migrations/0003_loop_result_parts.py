@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='controlloop',
             name='result_parts',
-            field=models.JSONField(default=list),
+            field=models.JSONField(null=True),
         ),
     ]

@@ -145,14 +145,14 @@ def test_more_rows_than_one_statement_takes() -> None:
         (lag_row(BEGIN_MS, lag_messages_max=True), "lag_messages_max: bool True, must be integer"),
         (lag_row(BEGIN_MS, lag_messages_max=-1), "lag_messages_max: -1, from 0"),
         (lag_row(BEGIN_MS, lag_messages_max=1 << 63), "from 0 to"),
-        (lag_row(BEGIN_MS, lag_messages_mean=float("nan")), "lag_messages_mean: nan: what is not known is null"),
+        (lag_row(BEGIN_MS, lag_messages_mean=float("nan")), "lag_messages_mean: nan: unknown values must be null"),
         (lag_row(BEGIN_MS, time_lag_seconds_max=float("inf")), "inf"),
         (lag_row(BEGIN_MS, subject=None), "subject: null"),
         (lag_row(BEGIN_MS, subject=7), "subject: int 7, must be text"),
         (lag_row(BEGIN_MS, subject="x" * 101), "has 101 characters, the limit is 100"),
         (lag_row(BEGIN_MS, group="a\x00b"), "group: must not contain NUL"),
         (lag_row(BEGIN_MS, group="\ud800"), "unpaired surrogates"),
-        (lag_row(BEGIN_MS, "good", "good"), "a second row of at_ms 1793491200000, subject 'good', group 'good'"),
+        (lag_row(BEGIN_MS, "good", "good"), "duplicate row of at_ms 1793491200000, subject 'good', group 'good'"),
     ],
 )  # fmt: skip
 def test_a_row_that_is_wrong_changes_nothing_and_says_what(row: dict[str, Any], words: str) -> None:
@@ -186,7 +186,7 @@ def test_what_can_not_be_published() -> None:
         services.publish(run, "nothing", [], step=Step.MINUTE)
     with pytest.raises(ChangeRefused, match="no step minute"):
         services.publish(run, "failures", [], step=Step.MINUTE)
-    with pytest.raises(ChangeRefused, match="has to name its window"):
+    with pytest.raises(ChangeRefused, match="must specify its window"):
         services.publish(services.start_run("other"), "lag", [], step=Step.MINUTE)
     for from_at, to_at in ((BEGIN, BEGIN), (BEGIN, None), (None, BEGIN)):
         with pytest.raises(ChangeRefused, match="a beginning and a later end"):

@@ -101,7 +101,7 @@ def test_a_subject_that_holds_less_than_was_read_stops_the_stream() -> None:
     start = Offset({A: Place(0, 10)})
     with pytest.raises(StreamError, match="restored to an older state"):
         advance(start, seen(a=Held(0, 9, 0)), None)
-    with pytest.raises(StreamError, match="put back"):
+    with pytest.raises(StreamError, match="restored"):
         advance(start, seen(a=Held(0, 9, 0)), None, lost=Heard())
 
 
