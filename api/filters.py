@@ -36,8 +36,8 @@ class Ordering(OrderingFilter):
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
     """Case-insensitive substring of a text.
 
-    `icontains` leaves case to the collation, and MariaDB's has to tell orders from Orders (metaserver.database): there it
-    would find upper case only where upper case was asked for.
+    `icontains` depends on the collation, and MariaDB's is case-sensitive (metaserver.database), so it would not ignore case
+    there.
     """
 
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
@@ -61,7 +61,7 @@ class MemberFilter(django_filters.CharFilter):  # type: ignore[misc]
     """A text that a JSON list contains as an exact member.
 
     SQLite can't ask JSON for that, so its text is searched: quotes inside members are escaped there, a quoted one is found whole.
-    Letters past ASCII are escaped by some databases and not by others.
+    Characters outside ASCII are escaped by some databases and not by others.
     """
 
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":

@@ -48,7 +48,7 @@ class LivePages:
         ]
 
     def page(self, view: ApiView, rows: Sequence[Row]) -> tuple[list[Row], str | None]:
-        """The rows of the page that a request asks for, and the cursor of the next one.
+        """Return the rows of the requested page and the cursor of the next one.
 
         Raises:
             Problem: 400 for an illegal ordering or limit.

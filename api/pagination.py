@@ -67,7 +67,7 @@ class CursorPages(BasePagination):
     default_ordering = "name"
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        """The rows of the page that was asked for.
+        """Return the rows of the requested page.
 
         Raises:
             Problem: 400 for an illegal ordering or limit.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class HasRight(permissions.BasePermission):
-    """The caller has the right of this method at all; whose subject it is, is asked once the subject is known."""
+    """Whether the caller has the right of this method at all; the owner is checked once the subject is known."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         principal = request.auth

@@ -1,7 +1,7 @@
-"""What is wrong with a deployment, told before it serves: `manage.py check --deploy`.
+"""Checks of a deployment: `manage.py check --deploy`.
 
-Ids are stable: console.E001 and on. Those that only matter to a served system run with --deploy; the collation is looked
-at with --database.
+IDs are stable: console.E001 and on. Checks that only matter to a served system run with --deploy; the collation is checked with
+--database.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ ROLE_WORDS = ("viewer", "operator", "admin")
 
 
 def register() -> None:
-    """Tell Django of them."""
+    """Register the checks."""
     checks.register(cookies, checks.Tags.security, deploy=True)
     checks.register(secret, checks.Tags.security, deploy=True)
     checks.register(hosts, checks.Tags.security, deploy=True)
@@ -69,7 +69,7 @@ def secret(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
 
 
 def hosts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
-    """E003: any host name is taken for ours."""
+    """E003: any host name is accepted."""
     wild = [host for host in settings.ALLOWED_HOSTS if host in ("*", ".") or host.startswith("*")]
     if not wild:
         return []

@@ -1,4 +1,4 @@
-"""Where a text leads: whatever is called like it, in the order of how well it fits; for Ctrl-K.
+"""Search by name for Ctrl-K, best match first. One query per kind, each with a limit.
 
 One query a kind, each with a limit. A message's id names neither its subject nor its broker group, so by the id alone only those
 messages are found that somebody keeps by id: delayed ones, and dead letters that were decided about. With the subject before

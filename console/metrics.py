@@ -66,7 +66,7 @@ _NODE = {
 
 
 class SystemMetrics(Collector):
-    """One look at the system.
+    """One measurement of the system.
 
     Args:
         snapshot: as stored; None: there is none.

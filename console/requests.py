@@ -60,8 +60,7 @@ class RequestIdFilter(logging.Filter):
 
 
 class OneLineFormatter(logging.Formatter):
-    """A line end in what somebody sent may not look like another log line: messages are one line, tracebacks stay as
-    they are."""
+    """Escape line ends in values of clients, so that they can't imitate log lines; tracebacks keep theirs."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return _LINE_END.sub(lambda found: repr(found.group())[1:-1], super().formatMessage(record))

@@ -11,8 +11,9 @@ logger = logging.getLogger("qmq.meta")
 SQLITE_TIMEOUT_SECONDS = 10
 CONNECT_SECONDS = 3
 ANSWER_SECONDS = 6
-"""How long a database server may take to answer one statement. Requests and loops then fail, and the next ones try again:
-who waits for a server that stands still holds a thread, and whoever asked. Migrations are waited for however long they take."""
+"""Time limit for one statement of the database server. Requests and loops then fail, and the next ones retry, because waiting for
+a hanging server would block a thread and its client. Migrations have no limit.
+"""
 
 
 def database_settings(url: str, data_dir: str) -> dict[str, Any]:

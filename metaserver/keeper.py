@@ -216,7 +216,9 @@ class Keeper:
             self._on_route(stored)
 
     async def _store(self, call: Callable[[], T], what: str) -> T | None:
-        """Write one thing; None for what can't ever be stored: it is dropped, said and counted, and holds up nobody."""
+        """Write one item; None for an item that can never be stored: it is dropped, logged and counted, so that it does not block
+        others.
+        """
         try:
             return await self._in_thread(call)
         except Unstorable as error:

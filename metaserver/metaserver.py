@@ -40,7 +40,7 @@ logger = logging.getLogger("qmq.meta")
 EXPIRE_SECONDS = 0.5
 """How often leases are checked."""
 RELOAD_SECONDS = 1.0
-"""How often the database is asked whether other metaservers or operators changed anything; read again if so."""
+"""Interval at which the database is checked for changes by other metaservers or operators."""
 ROUTE_FILE_SECONDS = 5.0
 ROUTE_FILE_ALONE_SECONDS = 1.0
 """How often the route file is saved, if it changed, while something is stored nowhere else: the database is away, or behind."""
@@ -205,7 +205,9 @@ class Metaserver:
         self.keeper.heartbeat(self.tcp_address, now - self._steady_since)
 
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
-        """Whoever wrote the file had no time to store it; nobody else will, because to us it is nothing new."""
+        """The process that wrote the file had no time to store the routes, and no other process will, because this one does not
+        regard them as new.
+        """
         groups = {group.name for group in stored.broker_groups}
         for name, live in self.directory.groups.items():
             if name not in groups:

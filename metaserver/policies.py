@@ -92,11 +92,11 @@ class Policies:
         return self._documents.get(policy.version) or encode_policy(policy)
 
     def of(self, broker_group: str) -> NodePolicy | None:
-        """The group's policy; None when nobody has said yet what the policies are."""
+        """The group's policy; None when policies are not known yet."""
         return None if self._policies is None else self._policies.get(broker_group, EMPTY_POLICY)
 
     def version(self, broker_group: str) -> str:
-        """The version that the group's nodes shall apply; "" when none is known."""
+        """The version that the group's nodes must apply; "" when none is known."""
         policy = self.of(broker_group)
         return "" if policy is None else policy.version
 

@@ -5,7 +5,7 @@ import re
 from django.core.exceptions import ValidationError
 
 USERNAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
-"""No '@' (nobody can be called like another's address), no white space, no capitals that could look like another name."""
+"""No '@' (a username can't equal another user's address), no white space, and no capitals that could look like another name."""
 RESERVED = frozenset({"metaserver", "system", "single-sign-on"})
 """Actors of the audit log that are no users."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from qmq.clock import Clock
 
 RESOLVERS_MAX = 8
-"""Name look-ups at a time; a stuck one ends when the system's resolver gives up."""
+"""Concurrent DNS lookups; a stuck one ends when the system's resolver times out."""
 _resolving = threading.BoundedSemaphore(RESOLVERS_MAX)
 
 Resolver = Callable[[str, int], Sequence[str]]

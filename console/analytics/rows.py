@@ -12,8 +12,9 @@ from metaserver.services.changes import text_problem
 from qmq.errors import QmqError
 
 PUBLISH_ROWS_MAX = 100_000
-"""Rows of one publication, which is one transaction: SQLite lets nobody else write meanwhile, and other databases have to delete
-the rows before them within one statement's time limit. More are published window by window."""
+"""Maximum number of rows of one publication, which is one transaction: SQLite blocks other writers meanwhile, and other databases
+must delete the previous rows within one statement's time limit. Larger publications use several windows.
+"""
 WHOLE_MAX = (1 << 63) - 1
 AT = "at_ms"
 
@@ -76,7 +77,7 @@ _CLASSES: dict[str, frozenset[type]] = {
 
 
 def _check(table: SummaryTable, name: str, values: Sequence[Any], kind: str, problem: Callable[[Any], str]) -> None:
-    """Raises for the first value that is wrong; each different one is looked at once."""
+    """Raise for the first invalid value; each distinct value is checked once."""
     classes = _CLASSES[kind]
     for value in dict.fromkeys(values) if kind == "text" else values:
         if value is not None and type(value) not in classes:

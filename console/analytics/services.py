@@ -183,7 +183,7 @@ def _window(run: AnalyticsRun, table: str, step: Step, window: Window | None) ->
 
 
 def _claim(run: AnalyticsRun) -> AnalyticsRun:
-    """The run's row, locked: whoever was taken for dead meanwhile writes nothing."""
+    """Return the locked row of a run. A run that was replaced in the meantime can't write."""
     row = AnalyticsRun.objects.select_for_update().get(pk=run.pk)
     if row.state != RunState.RUNNING:
         raise Conflict(f"run {run.pk} of {row.job} is over ({row.state}): {row.error or 'it has finished'}")

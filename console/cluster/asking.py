@@ -34,7 +34,7 @@ class Answers(Generic[T]):
     unreachable: dict[str, str]
     """Nodes that did not answer, and why."""
     codes: dict[str, str]
-    """Error codes of those that were asked and did not answer."""
+    """Error codes of the nodes that did not respond."""
 
 
 @dataclass(frozen=True, slots=True)

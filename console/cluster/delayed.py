@@ -38,7 +38,7 @@ class Page:
     messages: Sequence[DelayedMessage]
     next: str | None
     unreachable: Mapping[str, str]
-    """Delay groups that could not be asked, and why."""
+    """Delay groups that could not be reached, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Changed:
 
 
 def the_one(result: Found, target: Target) -> DelayedMessage:
-    """The copy that a change is about: the newest word about it.
+    """Return the copy that a change applies to: the one with the latest state.
 
     Raises:
         Conflict: the id is used in several subjects; or it may be in a delay group that can't be asked.

@@ -1,4 +1,4 @@
-"""Audit entries of what is asked of nodes: there is no transaction over database and nodes, so the entry comes first."""
+"""Audit entries of requests to nodes. There is no transaction over database and nodes, so the entry is written first."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

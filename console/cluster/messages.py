@@ -56,9 +56,9 @@ class Page:
 
     messages: Sequence[Row]
     next: str | None
-    """The cursor that goes on; None when every group that answered was read to its end."""
+    """The cursor of the next page; None when every group that responded was read to its end."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """Broker groups that could not be asked, and why: their messages are missing."""
+    """Broker groups that could not be reached, and why: their messages are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Slice:
     messages: Sequence[Row]
     scanned: int
     unreadable: int
-    """Messages whose stored bytes fail their checks: whether they match can't be told."""
+    """Messages whose stored bytes fail their checks, so it is unknown whether they match."""
     progress: float
     """0..1 of what the groups that answered hold in the window."""
     next: str | None
@@ -211,7 +211,7 @@ def search(
     broker_group: str | None = None,
     cursor: str | None = None,
 ) -> Slice:
-    """One bounded step of a search: each broker group looks at `scan_limit` messages at most.
+    """One bounded step of a search: each broker group checks at most `scan_limit` messages.
 
     Where the search ends is fixed by its first step, so that it has an end while messages keep coming.
 

@@ -32,9 +32,9 @@ logger = logging.getLogger("qmq.live")
 WEBSOCKETS_PER_USER_MAX = 20
 WEBSOCKETS_MAX = 2_000
 RECHECK_SECONDS = 4.0
-"""How often accounts are looked at again: whoever lost his right is gone within 5 s."""
+"""Interval at which accounts are checked: a revoked right takes effect within 5 s."""
 UNCHECKED_SECONDS_MAX = 30.0
-"""With the database away, clients stay so long without being looked at."""
+"""Time for which clients stay connected without a check while the database is unavailable."""
 Scope = Mapping[str, Any]
 
 

@@ -34,7 +34,7 @@ _MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Rows as plain values; `reason` is None when they were read lately."""
+    """Rows as plain values; `reason` is None when they were read recently."""
 
     places: tuple[NodePlace, ...] = ()
     routes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -253,7 +253,7 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
 
 
 _RETRIES = "%RETRY"
-"""Names that `split_subject` may take for those of retry subjects begin so."""
+"""Prefix of names that `split_subject` can mistake for retry subjects."""
 _GROUP_UNKNOWN = dict.fromkeys(
     (
         "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",

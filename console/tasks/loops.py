@@ -218,7 +218,7 @@ def _ask_worker(loop: Loop) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """How a loop is, for lists and alerts."""
+    """State of a loop, for lists and alerts."""
 
     loop: Loop
     row: ControlLoop | None

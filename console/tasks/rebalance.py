@@ -38,7 +38,7 @@ GROUPS_PER_SUBJECT_MIN = 2
 MOVING_MAX = 50
 """Subjects that move at a time."""
 JOIN_SECONDS = 5.0
-"""How long consumers are given to hear of a joining group before producers do."""
+"""Time in which consumers connect to a joining group before producers do."""
 NODES_AT_A_TIME = 10
 REASONS_MAX = 10
 """What a subject's move waits for, that is kept of it."""
@@ -78,7 +78,7 @@ def rebalance(context: Context) -> Result:
 
 
 def waiting_for(subject: str) -> list[str]:
-    """What a subject that moves waited for at the last look; empty: for nothing, or nobody looked yet."""
+    """Return what the move of a subject waited for at the last check; empty: nothing, or not checked yet."""
     state = ControlLoop.objects.filter(name=MOVES.name).values_list("state", flat=True).first() or {}
     found: list[str] = state.get("waiting", {}).get(subject, [])
     return found

@@ -102,7 +102,9 @@ def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None
 
 @transaction.atomic
 def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str) -> bool:
-    """Mark a group offline whose stored lease ran out; False when somebody was faster or it was heard meanwhile."""
+    """Mark a group offline whose stored lease has expired; False when another process did, or a heartbeat arrived in the
+    meantime.
+    """
     row = lock(BrokerGroup.objects.filter(name=name))
     if row is None or row.state == GroupState.OFFLINE:
         return False

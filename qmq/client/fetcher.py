@@ -33,7 +33,7 @@ logger = logging.getLogger("qmq.client")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is pulled, and for whom."""
+    """Subject, consumer group and consumer of a pull."""
 
     subject: str
     group: str

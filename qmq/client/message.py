@@ -29,7 +29,7 @@ KEY_DATA = "data"
 CAUSE_CHARS_MAX = 120
 """Longest cause of a retry; the rest of a longer one is left out."""
 EXPIRE_AFTER_MS = 15 * 60 * 1000
-"""What the official client writes; nobody acts on it."""
+"""Properties that the official client writes and no program reads."""
 
 
 def properties_of(body: Body) -> dict[str, str]:

@@ -109,7 +109,7 @@ class NodeAdmin:
         limit: int | None = None,
         scan_limit: int | None = None,
     ) -> dict[str, Any]:
-        """Messages that have all of this, in a window; go on at `next_sequence` until it is None."""
+        """Search messages that match all conditions, in a window; continue at `next_sequence` until it is None."""
         query = {
             "property": [f"{key}={value}" for key, value in (properties or {}).items()],
             "tag": tag,

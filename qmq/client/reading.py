@@ -45,15 +45,15 @@ from qmq.protocol.reading import (
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
-"""How long one answer may take; a node that is asked for more than its rate lets readers wait for some seconds."""
+"""Time limit for one answer; a node that throttles bulk reads delays them by some seconds."""
 ATTEMPTS_MAX = 6
-"""How often in a row one request is asked before its last error is raised."""
+"""Maximum number of attempts of a request before its last error is raised."""
 BUSY_ATTEMPTS_MAX = 60
 """How often in a row a node may say that it is busy: for some two minutes, then that is raised."""
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 3.0
 STRAY_ANSWERS_MAX = 100
-"""Answers to nothing that was asked, in a row, after which the connection is given up."""
+"""Number of consecutive unexpected answers after which the connection is closed."""
 ADDRESS_BYTES_MAX = 1_000
 ANSWER_BYTES_MAX = 64 << 20
 """Largest answer taken: a node may be set to take larger messages than our default."""

@@ -170,7 +170,7 @@ def try_channel(
     using: Mapping[str, Notifier] | None = None,
     **request: Unpack[Request],
 ) -> dict[str, Any]:
-    """Send a test notification now; what happened. A dry run only looks whether the webhook's host may be asked.
+    """Send a test notification now and return the result. A dry run only checks whether requests to the host are allowed.
 
     Raises:
         NotFound.

@@ -1,4 +1,4 @@
-"""Silences: who shall not be told of what, until when, why."""
+"""Silences: which notifications are suppressed, until when, and why."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
