@@ -176,7 +176,7 @@ class Schema(AutoSchema):
         return self.method in ("POST", "PUT", "PATCH", "DELETE")
 
     def _is_download(self) -> bool:
-        """Whether this answers with a list, which can be had as a file."""
+        """Whether this answers with a list, which can be exported as a file."""
         if self.method != "GET" or not getattr(self.view, "rights", None):
             return False
         shape = self.get_response_serializers()

@@ -15,6 +15,7 @@ from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, num
 from qmq.errors import IllegalName, LogError
 from qmq.lag import lag_of
 from qmq.protocol.names import check_group, retry_subject
+from qmq.words import counted
 
 if TYPE_CHECKING:
     from broker_node.broker import Broker
@@ -205,7 +206,7 @@ class GroupPages:
         now, lease = broker.clock.monotonic(), broker.options.consumer_lease_seconds
         members = sum(now - consumer.seen_at < lease for consumer in progress.consumers.values())
         if members:
-            return f"has {members} consumers that were seen in the last {lease:g} s"
+            return f"has {counted(members, 'consumer')} seen in the last {lease:g} s"
         lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
         if lag.total:
             return f"has a lag of {lag.total} messages"

@@ -1,4 +1,4 @@
-"""Each request gets an id of ours: in its answer, in every log line it causes, in its audit entries.
+"""Each request gets an ID from the console: in its answer, in its log lines and in its audit entries.
 
 A caller's own `X-Request-Id` stands beside it there. It never replaces ours: entries could be made to look like another request's.
 """

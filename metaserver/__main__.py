@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def end(code: int) -> None:
-    """End the process, also while a call to a database that stands still holds a thread, which Python would wait for."""
+    """End the process, also while a call to a hanging database holds a thread, which Python would wait for."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

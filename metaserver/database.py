@@ -92,7 +92,7 @@ def check_collation() -> None:
 
 
 def migrate() -> None:
-    """Bring the tables up to date; with the database away, say so and go on: answers come from memory.
+    """Bring the tables up to date; if the database is unavailable, log it and continue with answers from memory.
 
     Raises:
         SettingError: its collation ignores case.

@@ -43,7 +43,7 @@ RELOAD_SECONDS = 1.0
 """Interval at which the database is checked for changes by other metaservers or operators."""
 ROUTE_FILE_SECONDS = 5.0
 ROUTE_FILE_ALONE_SECONDS = 1.0
-"""How often the route file is saved, if it changed, while something is stored nowhere else: the database is away, or behind."""
+"""How often the route file is saved, if it changed, while it is the only copy: the database is unavailable, or behind."""
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
 CLIENT_REQUESTS_PER_SECOND = 200.0

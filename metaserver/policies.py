@@ -1,7 +1,7 @@
-"""Which policy each broker group's nodes shall apply. Pure: where the content comes from is the caller's.
+"""Policies of the broker groups' nodes. Pure: the caller provides the content.
 
-Until somebody says what the policies are, none is known, which is not the same as an empty one: a metaserver that has just
-started, or whose database is away, must not lift what nodes enforce.
+Until policies are set, they are unknown, which differs from empty: a metaserver that has just started, or whose database is
+unavailable, must not lift what nodes enforce.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
 """The metaserver's TCP side: registrations of clients and nodes, answered from memory; changed routes are pushed.
 
 Traps of the official client that decide what is answered (docs/reference/wire.md, 12): an answer without a usable group
-blocks producers for ever and a lost first answer blocks consumers (T1, T3), so a registration without a usable group is
+blocks producers indefinitely and a lost first answer blocks consumers (T1, T3), so a registration without a usable group is
 held and answered when one appears. Timestamps never fall (T7). Subject and group are echoed (T19). 52 is never used (T2).
 """
 

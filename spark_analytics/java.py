@@ -33,7 +33,7 @@ def java_home(folder: Path | None = None) -> Path | None:
     `folder` is where the shim for the wheel's Java is written; by default one in the temporary directory, per user and version.
 
     Raises:
-        JavaMissing: there is none, with what was looked at.
+        JavaMissing: there is none; lists the candidates.
     """
     tried: list[str] = []
     home = os.environ.get("JAVA_HOME", "")

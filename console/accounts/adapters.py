@@ -109,7 +109,7 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         return True
 
     def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: Any) -> bool:
-        """Always without a form; an e-mail address that a user here has already is refused instead (`pre_social_login`)."""
+        """Always without a form; an email address that another user has is rejected instead (`pre_social_login`)."""
         return True
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:

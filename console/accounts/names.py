@@ -11,7 +11,7 @@ RESERVED = frozenset({"metaserver", "system", "single-sign-on"})
 
 
 def username_problem(name: str) -> str:
-    """Why this is no user name, or ""."""
+    """Return why this is not a valid username, or ""."""
     if not USERNAME.fullmatch(name):
         return "must be 1 to 60 characters from a-z, 0-9, '.', '_' and '-', starting with a letter or digit"
     return f"{name} is reserved for the audit log" if name in RESERVED else ""

@@ -35,7 +35,7 @@ CHANGES = ("POST", "PUT", "PATCH", "DELETE")
 
 
 class SignInDoors:
-    """Shuts what is not used; takes JSON only (a form of another site can send text/plain); says so with Redis away."""
+    """Closes unused endpoints; accepts JSON only (a form of another site can send text/plain); 503 without Redis."""
 
     sync_capable = True
     async_capable = False
@@ -62,8 +62,8 @@ class SignInDoors:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Reject attempts that can't be counted, so that guesses stay limited while Redis is unavailable. A user whom an
-        unreachable identity provider would leave on an error page is redirected to the sign-in page.
+        """Reject attempts that can't be counted, so that guesses stay limited while Redis is unavailable. If the identity
+        provider is unreachable, redirect to the sign-in page instead of an error page.
         """
         is_on_the_way = request.path.startswith((BROWSER + REDIRECT, "/accounts/"))
         if isinstance(error, redis.RedisError) and request.path.startswith((ROOT, "/accounts/")):

@@ -46,7 +46,7 @@ class NotificationState(models.TextChoices):
 
 
 class AlertChannel(Versioned):
-    """A webhook or a list of e-mail addresses. What is secret about it is in `sealed` only."""
+    """A webhook or a list of email addresses. Its secrets are in `sealed` only."""
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=10, choices=ChannelKind.choices)
@@ -138,7 +138,7 @@ class Alert(Versioned):
     failed_count = models.PositiveIntegerField(default=0)
     """Notifications that failed permanently."""
     open_key = models.CharField(max_length=64, null=True, unique=True)
-    """A digest of rule and target while the alert is open: no database of ours can have two."""
+    """A digest of rule and target while the alert is open: so no database can contain two."""
     place = models.BigIntegerField(db_index=True)
     """What lists are ordered by: open alerts above all others, then by age."""
 

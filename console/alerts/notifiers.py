@@ -51,7 +51,7 @@ class Notifier(Protocol):
 
 
 def text_of(body: Mapping[str, Any]) -> tuple[str, str]:
-    """A notification as the subject and text of an e-mail."""
+    """Return a notification as the subject and text of an email."""
     alert = body["alert"]
     word = str(body["event"]).upper()
     title = _CONTROL.sub(" ", f"[{word}] {alert['severity']}: {alert['rule']}: {alert['target']}")[:200]

@@ -34,9 +34,9 @@ def start_run(
 ) -> AnalyticsRun:
     """Begin a run of a job over event time [from, to).
 
-    `skipped` holds the tables that this call of all jobs does not fill, with the reason.
+    `skipped` contains the tables that this call of all jobs does not fill, with the reason.
 
-    Runs of the job that are still said to be running and have part of that time are taken for dead: from now on they can't publish.
+    Running runs of the job whose range overlaps are considered dead: from now on they can't publish.
 
     Raises:
         ChangeRefused: a range that ends before it begins, or has one end only.
@@ -141,7 +141,7 @@ def finish_run(
 
 
 def make_due(tables: Iterable[str], from_at: datetime) -> None:
-    """Take the watermarks of tables back to a moment: what ends later is due again. Tables with demo rows are left alone."""
+    """Take the watermarks of tables back to a moment: what ends later is due again. Tables with demo rows are not changed."""
     filled = TableState.objects.filter(table__in=list(tables), watermark_at__gt=from_at)
     filled.exclude(run__job=DEMO_JOB).update(watermark_at=from_at)
 

@@ -82,7 +82,7 @@ class SnapshotLost(RedisError):
 
 
 class Publisher:
-    """What the one acting collector does in Redis. Every method raises redis.RedisError or OSError when Redis is away."""
+    """Redis operations of the active collector. Every method raises redis.RedisError or OSError when Redis is unavailable."""
 
     def __init__(self, url: str, holder: str) -> None:
         self._client = connect(url)

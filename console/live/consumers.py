@@ -1,7 +1,8 @@
 """Websockets: `/ws/lag/`, `/ws/nodes/`, `/ws/events/`, `/ws/tail/`.
 
-Plain ASGI, not Channels' consumer classes: those keep a Redis subscription of their own for each client. A client has a short queue
-and a writer; whoever does not read is dropped, and nobody waits for him.
+Plain ASGI instead of Channels' consumer classes, which keep a Redis subscription for each client. A client has a short queue and
+a
+writer; a client that does not read is disconnected, so that others do not wait for it.
 """
 
 import asyncio

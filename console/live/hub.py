@@ -1,8 +1,9 @@
-"""One web process's ear on Redis: one subscription a feed however many clients look at it, and every text encoded once.
+"""Subscriptions of one web process to Redis: one per feed regardless of the number of clients, and every text encoded once.
 
-The hub keeps the state of each feed that has clients. A client gets that state as its snapshot and then the deltas as they come
-from the collector; a version that was missed makes a reset and a new snapshot for all. When nothing was heard for
-SILENT_SECONDS all clients get a message that their state is stale. Snapshots are read, parsed and encoded in threads, in pieces.
+The hub keeps the state of each feed that has clients. A client receives that state as its snapshot and then the deltas as they
+come from the collector; a missed version causes a reset and a new snapshot for all. When nothing is received for SILENT_SECONDS,
+all
+clients are notified that their state is stale. Snapshots are read, parsed and encoded in threads, in pieces.
 """
 
 import asyncio

@@ -62,7 +62,7 @@ def request_of(path: str, query: bytes) -> Request:
     """From the address.
 
     Raises:
-        BadRequest: it is none of ours.
+        BadRequest: it is not valid.
     """
     given = parse_qs(query.decode("latin-1"), max_num_fields=10)
     subject, group = (given.get(name, [""])[0] or None for name in ("subject", "group"))

@@ -1,7 +1,8 @@
 """Sums what nodes report to the entries of subjects, consumer groups and nodes. Pure.
 
-`is_measured` tells whether all nodes that hold an entry answered (at the time of the state); if not, every number is None and
-`at` is when they last did (RFC 3339; None: never).
+`is_measured` is whether all nodes that hold an entry responded (at the time of the state); if not, every number is None and `at`
+is
+the time of their last response (RFC 3339; None: never).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ def summed(
     """Subjects, groups and nodes from what the nodes answered.
 
     Args:
-        old: the state before; it tells what nodes held that can't be asked now.
+        old: the state before; it contains what unreachable nodes held.
         old_at_ms: its time; None: there was none.
         answers: `/stats` by node id. One with a `subjects_reason` does not have all subjects of its node.
         routes: the broker groups of each subject.

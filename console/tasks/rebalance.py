@@ -1,8 +1,10 @@
-"""Rebalancing: plans moves, and takes each move's next step when the nodes are ready for it.
+"""Rebalancing: plans moves, and takes the next step of each move when the nodes are ready for it.
 
-What makes a step safe is asked of the nodes each time, never remembered: a joining broker group is written only when
-every consumer group has its position there, a draining one goes only when it refuses what is sent, and everything it
-held was acknowledged, twice in a row.
+The conditions of a step are requested from the nodes each time, never remembered: a joining broker group becomes writable only
+when
+every consumer group has a position on it; a draining one leaves only when it rejects sends and all its messages were
+acknowledged,
+in two consecutive checks.
 """
 
 import asyncio

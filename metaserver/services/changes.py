@@ -118,7 +118,7 @@ def changing(*, dry_run: bool) -> Iterator[None]:
 
 @contextmanager
 def only_one(text: str, code: str) -> Iterator[None]:
-    """Around the making of a row that somebody else may make at the same moment: it says who lost.
+    """Convert the IntegrityError of a concurrent insert into `Conflict`.
 
     Raises:
         Conflict: the row came meanwhile.
@@ -141,9 +141,8 @@ def lock(rows: "QuerySet[M]") -> M | None:
 
 
 def for_change(rows: "QuerySet[M]") -> "QuerySet[M]":
-    """These rows, locked in the order of their keys until the transaction ends.
-
-    Whoever only refers to one of them (PostgreSQL looks at foreign keys when it commits) is not held up.
+    """Lock rows in the order of their keys until the transaction ends. Transactions that only refer to them are not blocked
+    (PostgreSQL checks foreign keys when it commits).
     """
     no_key = connection.features.has_select_for_no_key_update
     return rows.select_for_update(no_key=no_key).order_by("pk")

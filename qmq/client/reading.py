@@ -90,7 +90,7 @@ class _Connection:
         return self._opaque
 
     def receive(self, opaque: int, seconds: float) -> Frame:
-        """The answer with this number; others are left over from what nobody waits for any more.
+        """The answer with this number; others belong to abandoned requests.
 
         Raises:
             CallTimeout: it is not there in time.
@@ -380,7 +380,7 @@ def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
 
     Raises:
         SettingError: `meta` is none of these.
-        ConnectionLost: the page can't be had, or does not say `host:port`.
+        ConnectionLost: the page can't be read, or does not say `host:port`.
     """
     url = meta_url(meta)
     parts = urlsplit(url)

@@ -175,7 +175,7 @@ def _session(master: str, memory: str, scratch: Path, archive: "ClassArchive | N
 
 
 def _given_master() -> str:
-    """What spark-submit was told, under which the JVM is there before us; else this machine."""
+    """The master given to spark-submit, under which the JVM already runs; otherwise this machine."""
     if SUBMITTED not in os.environ:
         return MASTER
     from pyspark import SparkConf, SparkContext

@@ -88,7 +88,7 @@ def states_due(last_ms: int, to_ms: int) -> list[Window]:
 
 
 def portions(rows_at: Sequence[tuple[int, int]], window: Window, rows_max: int) -> list[Window]:
-    """A window cut into windows in a row that have no more than so many rows each.
+    """Split a window into consecutive windows with at most a given number of rows each.
 
     Args:
         rows_at: moments and how many rows begin at each, in order.

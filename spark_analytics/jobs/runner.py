@@ -54,21 +54,21 @@ class NothingKnown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for."""
+    """The request of a call."""
 
     source: Mapping[str, str]
     """Options of the data source, without `table`."""
     from_ms: int | None = None
     to_ms: int | None = None
     is_scheduled: bool = False
-    """Not started by a person: demo data is replaced only in tables where an operator has asked for it."""
+    """Not started by a user: demo data is replaced only in tables where an operator has requested it."""
     keep_days: Mapping[str, int] = field(default_factory=dict)
     """Lake table -> days, where it is not the table's own figure."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What came of it."""
+    """Result of a call."""
 
     jobs: int = 0
     rows_read: int = 0
@@ -119,7 +119,7 @@ class Runner:
         doing: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`say` is told of each step, `doing` surrounds what takes long."""
+        """`say` receives each step, `doing` surrounds long operations."""
         self._lake, self._request = lake, request
         self._say, self._doing, self._now_ms = say, doing, now_ms
         self._states = States(lake)
@@ -127,10 +127,10 @@ class Runner:
         self.report = Report()
 
     def run(self, names: Iterable[str]) -> Report:
-        """Run these jobs in their order. One that fails is in the report, and the others run.
+        """Run these jobs in order. A failed job is in the report, and the others run.
 
         Raises:
-            LakeBusy: somebody else writes to the lake.
+            LakeBusy: another run writes to the lake.
         """
         wanted = set(names)
         chosen = [name for name in ORDER if name in wanted]
@@ -238,7 +238,7 @@ class Runner:
         return sum(rows for hours in late.values() for rows in hours.values())
 
     def _holes(self, folder: str, since_ms: int) -> int:
-        """How many stretches this ingestion could not have: each is told, and stays in the table `holes`."""
+        """Log the gaps that this ingestion found and return their number; they stay in the table `holes`."""
         source = {**self._request.source, "holes": folder}
         holes = self._lake.spark.read.format("qmq").options(**source).option("table", "holes").load()
         found = holes.where(holes["found_at"] >= _at(since_ms)).collect()
@@ -306,7 +306,9 @@ class Runner:
         return chunks[-1:] if job.is_ahead else chunks
 
     def _begin_ms(self, job: Job, end_ms: int) -> int:
-        """From when on a job computes: what was asked for, else where its tables end; never before what the lake has."""
+        """Return the start of the time that a job computes: the requested one, otherwise the end of its tables; never before the
+        lake's data.
+        """
         if job.is_ahead:
             # Once an hour, or when it is asked for: delay nodes may hold millions.
             done = None if self._request.from_ms is not None else self._done_ms(job)

@@ -2,9 +2,9 @@
 
     spark.read.format("qmq").options(metaserver="localhost:8080", table="index", subjects="order.*").load()
 
-Tables and their columns are in `spark_analytics.schemas`, options in `spark_analytics.source.options.OPTIONS`. Options say what
-is read of nodes: names, times, and columns (a schema given by hand does too), as Spark tells a Python data source nothing of what a
-query selects.
+Tables and their columns are in `spark_analytics.schemas`, options in `spark_analytics.source.options.OPTIONS`. Options select what
+is read from nodes: names, times, and columns (an explicit schema does too), because Spark does not report the selected columns to a
+Python data source.
 
 Filters of a query are pushed down only with option `push_filters`. Spark (4.3, SPARK's `PythonDataSourceV2`) keeps the reader
 that filters were pushed into with the DataFrame: another query of the same DataFrame then silently reads what the first one's
@@ -78,7 +78,7 @@ def arrow_schema(table: str, wanted: StructType) -> pa.Schema:
     """The Arrow schema of these columns.
 
     Raises:
-        SettingError: the table has no such column, has it with another type, or it may be null and shall not.
+        SettingError: the table has no such column, has it with another type, or it can be null where null is not allowed.
     """
     known = SCHEMAS[table]
     for field in wanted:
@@ -299,7 +299,7 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._record(key, place, "forgotten")
 
     def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
-        """Write down that the history is another one, and find where it goes on. Raises NodeUnreadable."""
+        """Record that the history was replaced, and find where to continue. Raises NodeUnreadable."""
         found = entry_at(self._options, self._places[key], done_ms)
         self._record(key, place, "rebuilt")
         return found

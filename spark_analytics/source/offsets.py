@@ -10,9 +10,9 @@ there, also when it is run again and retention has gone on. `complete_ms`: every
 before that time lies before this offset.
 
 A group's history can be followed by another one, whose entries have numbers of their own: the group was forgotten, and perhaps made
-again, or the node made its files anew from its log. It shows by lower numbers, or by another time `began_at_ms` of the entry
+again, or the node rebuilt its files from its log. It shows by lower numbers, or by another time `began_at_ms` of the entry
 `begin`; one that began before `complete_ms` is the same group's. `history` counts how often that happened, and positions in
-the stream are an entry's number and `base`, so that they go on. That a group was forgotten is a row of the stream, at the next
+the stream are an entry's number and `base`, so that they continue. That a group was forgotten is a row of the stream, at the next
 position; then `forgotten_at_ms` is when that was noticed.
 
 A broker group that is started with an empty folder begins another incarnation: its sequences begin again at 0. `incarnations` is
@@ -46,7 +46,7 @@ Key = tuple[str, str, str]
 
 
 class StreamError(QmqError):
-    """A stream can't go on from where it stands; the message says what to do."""
+    """A stream can't continue from its offset; the message says what to do."""
 
     code = "analytics.stream"
 
@@ -106,7 +106,7 @@ class Observed:
     read_at_ms: Mapping[str, int]
     is_wanted: Callable[[Key], bool] = lambda key: True
     incarnations: Mapping[str, int] = field(default_factory=dict)
-    """Broker group -> how many incarnations it had before this one; one that is not there is not known, and taken for the same."""
+    """Broker group -> number of earlier incarnations; an absent one is unknown and assumed unchanged."""
 
 
 class Lost(Protocol):
@@ -116,7 +116,7 @@ class Lost(Protocol):
         """The group was forgotten."""
 
     def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
-        """The node made the history anew: the entry to go on with, the first that is not before `done_ms`."""
+        """Record that the node rebuilt the history: the stream continues with the first entry that is not before `done_ms`."""
 
     def emptied(self, broker_group: str, incarnation: int) -> None:
         """The broker group was started with an empty folder."""
@@ -145,7 +145,7 @@ class Offset:
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> "Offset":
-        """Raises StreamError when it is none of ours."""
+        """Raises StreamError when it is not an offset of this source."""
         try:
             ranges: dict[Key, Place] = {}
             for broker_group, of_subjects in found.get("ranges", {}).items():
@@ -177,8 +177,8 @@ def advance(
 ) -> Offset:
     """The offset after `start` with at most `rows_max` rows more (None: all), shared evenly between the ranges.
 
-    With nothing new the answer is `start` itself: no row, and no range to know of. With `may_only_complete` the times still go on,
-    which a stream without end must not do by itself, as it would make batches of nothing. That a group is forgotten, its
+    With nothing new the answer is `start` itself: no row, and no range to know of. With `may_only_complete` the times still
+    advance, which an endless stream must not do by itself, because that would create empty batches. That a group is forgotten, its
     rebuilt history, or an emptied broker group, is an error, or `lost` records it.
 
     Raises:

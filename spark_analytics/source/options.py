@@ -58,7 +58,7 @@ NUMBER_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a read was asked for. `selection` is what the options say, before filters narrow it."""
+    """Options of a read. `selection` is what the options select, before filters narrow it."""
 
     table: str
     metaserver: str

@@ -231,7 +231,7 @@ class RawMessages:
     def _strings(self, begins: Places, ends: Places) -> pa.StringArray:
         """Texts at places of the page that rise and don't overlap.
 
-        The page itself is taken for an array of texts and what lies between them by turns; every other one is kept.
+        The page itself is treated as an array of texts and what lies between them by turns; every other one is kept.
         """
         count = len(begins)
         if not count:

@@ -140,7 +140,7 @@ def _read_range(task: Task, reader: NodeReader, one: Range, names: pa.StringArra
 
 
 def _miss(task: Task, one: Range, begin: int, end: int, reason: Reason) -> None:
-    """Rows that can't be had. Raises GapFound."""
+    """Record rows that are no longer available. Raises GapFound."""
     subject = (
         one.subject if one.hour < 0 else datetime.fromtimestamp(one.hour * HOUR_MS / 1000, UTC).strftime("%Y%m%d%H")
     )
@@ -230,7 +230,7 @@ def _matching(subjects: pa.StringArray, names: Names) -> NDArray[np.bool_]:
 
 
 def forgotten_batch(schema: pa.Schema, rows: Sequence[Forgotten]) -> pa.RecordBatch:
-    """The rows of a stream of `progress` that say which groups were forgotten: a group's row is nobody's, and its position none."""
+    """Return the rows of a stream of `progress` for deleted groups, without consumer and position."""
     count = len(rows)
     columns = {
         "broker_group": [row.broker_group for row in rows],

@@ -112,7 +112,7 @@ KIND = Choice(values=[kind.value for kind in ChannelKind])
 
 
 def create_channel(kind: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
-    """Make a channel: a webhook needs a `url`, an e-mail channel `addresses`.
+    """Create a channel: a webhook requires `url`, an email channel `addresses`.
 
     Raises:
         ChangeRefused: a value is not allowed, or there are CHANNELS_MAX channels.

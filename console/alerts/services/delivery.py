@@ -45,7 +45,7 @@ def deliver(
 ) -> Delivered:
     """Send what is due, at most `limit` notifications and for at most RUN_SECONDS_MAX.
 
-    A channel that fails is left alone for the rest of the run, so that it can't hold up the others.
+    A channel that fails is skipped for the rest of the run, so that it can't hold up the others.
     """
     ticks, senders = clock or SystemClock(), using or notifiers()
     end = ticks.monotonic() + RUN_SECONDS_MAX

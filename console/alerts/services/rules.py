@@ -151,7 +151,7 @@ KIND = Choice(values=[kind.value for kind in Kind])
 
 
 def create_rule(kind: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
-    """Create a rule. `name`, `threshold` and `severity` are needed.
+    """Create a rule. `name`, `threshold` and `severity` are required.
 
     A rule about one subject belongs to the subject's owner. Without `owner`, any other rule of an operator who is in exactly
     one team belongs to that team.

@@ -21,9 +21,9 @@ from qmq.errors import QmqError
 REPLAY_MAX = 10_000
 """Maximum number of dead letters that one request replays or deletes; `next` continues."""
 SEQUENCES_MAX = 1_000
-"""Dead dead letters that one request may name one by one."""
+"""Dead letters that one request may name one by one."""
 BATCH = 200
-"""Dead dead letters read, claimed, sent and settled at a time."""
+"""Dead letters read, claimed, sent and settled at a time."""
 
 
 def replay(
@@ -40,7 +40,7 @@ def replay(
 ) -> Progress:
     """Send copies of dead letters to the consumer group's retry subject, where only this group gets them, or to the subject.
 
-    A dead letter that was replayed or deleted before is left alone unless `force`. Each batch is claimed, with its audit entry,
+    A dead letter that was replayed or deleted before is skipped unless `force`. Each batch is claimed, with its audit entry,
     before it is sent: two requests never replay the same dead letter, and none is replayed without an entry.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Dead dead letters with what was decided about each."""
+"""Dead letters with what was decided about each."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """Dead dead letters by the time they were given up."""
+    """Dead letters by the time when they became ones."""
 
     dead_letters: Sequence[DeadLetter]
     next: str | None

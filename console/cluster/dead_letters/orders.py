@@ -38,7 +38,7 @@ class Progress:
     done: int = 0
     """Replayed or deleted; in a dry run, those that would be."""
     already: int = 0
-    """Decided before, and left alone without `force`."""
+    """Already replayed or deleted, and skipped without `force`."""
     under_way: int = 0
     """Another request is at it."""
     unknown: int = 0

@@ -189,7 +189,7 @@ def test_what_can_not_be_published() -> None:
     with pytest.raises(ChangeRefused, match="must specify its window"):
         services.publish(services.start_run("other"), "lag", [], step=Step.MINUTE)
     for from_at, to_at in ((BEGIN, BEGIN), (BEGIN, None), (None, BEGIN)):
-        with pytest.raises(ChangeRefused, match="a beginning and a later end"):
+        with pytest.raises(ChangeRefused, match="a start and a later end"):
             services.start_run("lag", from_at=from_at, to_at=to_at)
 
 
