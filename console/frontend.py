@@ -38,7 +38,7 @@ class Build:
 
 
 class Frontend:
-    """The build in a folder, whichever it is just now. May be asked from any thread."""
+    """The build in a folder, whichever it is just now. Thread-safe."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder

@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found, the best first, and what could not be asked."""
+    """What was found, the best first, and what could not be reached."""
 
     places: list[Place]
     unreachable: dict[str, str]

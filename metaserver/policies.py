@@ -22,7 +22,7 @@ def policies_of(
         moving: the subjects whose route has phases; None: all routes are searched for them.
 
     Raises:
-        ProtocolError: more is asked for than a policy holds.
+        ProtocolError: more is requested than a policy holds.
     """
     subjects: dict[str, dict[str, SubjectPolicy]] = {group.name: {} for group in metadata.broker_groups}
     delay_groups = [group.name for group in metadata.broker_groups if group.kind is GroupKind.DELAY]

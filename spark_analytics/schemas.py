@@ -121,7 +121,7 @@ NODES = _columns(
     ("measured_at", _TIME),
 )
 """A row for each node that the metaserver knows of, as it is when it is read. The disk's bytes are the node's own word, null when
-it can't be asked; `seen_at` is null for one without a heartbeat since the metaserver started."""
+it can't be reached; `seen_at` is null for one without a heartbeat since the metaserver started."""
 
 HOLES = _columns(
     ("table", _TEXT),

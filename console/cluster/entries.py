@@ -18,7 +18,7 @@ def note_reading(actor: Actor, target: str, what: Mapping[str, Any]) -> None:
 
 
 def begin(actor: Actor, action: str, subject: str, reason: str, after: Mapping[str, Any]) -> None:
-    """Write the audit entry of a change on nodes before any node is asked, if the actor may change the subject.
+    """Write the audit entry of a change on nodes before any node is contacted, if the actor may change the subject.
 
     Raises:
         NotFound: there is no such subject.

@@ -110,7 +110,7 @@ def next_places(
 ) -> tuple[list[Row], dict[str, int], bool]:
     """The messages of a page, where each broker group's next page begins, and whether there is one.
 
-    A group that could not be asked keeps its place: it continues there once it answers again. One that never saw the subject
+    A group that could not be reached keeps its place: it continues there once it answers again. One that never saw the subject
     holds none of its messages.
     """
     messages, reached = merged(answers.values, limit, in_order=in_order)
@@ -161,7 +161,7 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
 
     Raises:
         NotFound: there is none: it is not stored yet, or retention removed it.
-        ConnectionLost: the broker group can't be asked.
+        ConnectionLost: the broker group can't be reached.
     """
     admin = nodes_of(subject, broker_group).one(broker_group)
     page = ask(lambda: or_empty(admin.messages(subject, sequence=sequence, limit=1)))

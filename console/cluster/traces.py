@@ -19,7 +19,7 @@ def trace(subject: str, broker_group: str, sequence: int, *, group: str | None =
 
     Raises:
         NotFound: there is no such message.
-        ConnectionLost: its broker group can't be asked.
+        ConnectionLost: its broker group can't be reached.
     """
     home = nodes_of(subject, broker_group).one(broker_group)
     others = brokers()

@@ -188,7 +188,7 @@ class StoredReader:
             the snapshot before.
 
         Raises:
-            redis.RedisError: Redis can't be asked.
+            redis.RedisError: Redis can't be reached.
         """
         client = redis.Redis.from_url(
             self._url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)

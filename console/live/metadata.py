@@ -59,7 +59,7 @@ class MetadataReader:
         """The first reading is over, whatever came of it."""
 
     async def run(self) -> None:
-        """Read again and again until cancelled; a database that fails is asked again."""
+        """Read again and again until cancelled; a database that fails is queried again."""
         while True:
             await self.read()
             self.was_read.set()

@@ -124,7 +124,7 @@ def _stays_unknown(before: Entry, reason: str, part: Entry) -> bool:
 def _incomplete(
     names: Sequence[str], items: Sequence[Mapping[str, Any]], missing: Iterable[str], before: Entry | None
 ) -> Entry:
-    """What is known of an entry while broker groups that hold it can't be asked.
+    """What is known of an entry while broker groups that hold it can't be reached.
 
     `missing` are these broker groups, `at_least` the sums of the others (of the time lag the longest), and `last` the numbers when
     all were measured, at the entry's `at`. The latter two are absent if there is nothing.

@@ -35,7 +35,7 @@ async def places_of(subject: str) -> Sequence[NodePlace]:
     """The masters that hold, or will hold, messages of a subject.
 
     Raises:
-        django.db.Error: the database can't be asked.
+        django.db.Error: the database can't be reached.
     """
 
     def read() -> list[NodePlace]:

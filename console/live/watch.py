@@ -42,7 +42,7 @@ async def watch(
     *,
     sleep: Callable[[float], Any] = asyncio.sleep,
 ) -> None:
-    """Look every LOOK_SECONDS until cancelled; a database that fails is asked again.
+    """Look every LOOK_SECONDS until cancelled; a database that fails is queried again.
 
     Args:
         loops: the control loops as they were read last.

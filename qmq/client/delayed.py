@@ -329,7 +329,7 @@ class DelayedMessages:
         """Delay groups and their masters' addresses, as the metaserver knows them.
 
         Raises:
-            ConnectionLost: the metaserver can't be asked, and nothing was known before.
+            ConnectionLost: the metaserver can't be reached, and nothing was known before.
         """
         now = asyncio.get_running_loop().time()
         if now < self._groups_until:
@@ -362,10 +362,10 @@ class DelayedMessages:
         return frame
 
     async def _all(self, ask: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
-        """Ask every delay group; what they answered, and why others could not be asked.
+        """Ask every delay group; what they answered, and why others could not be reached.
 
         Raises:
-            QmqError: none could be asked.
+            QmqError: none could be reached.
         """
         names = list(await self.groups())
         if not names:

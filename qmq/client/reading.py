@@ -1,7 +1,7 @@
 """A blocking client for reading nodes in bulk: for executors, which have no event loop. Standard library only.
 
 One connection, one request ahead of the decoding: while the caller works on a page, the node makes the next. Reads change
-nothing, so whatever was lost on the way is asked for again, from where the last whole answer ended.
+nothing, so whatever was lost on the way is requested again, from where the last whole answer ended.
 """
 
 import http.client

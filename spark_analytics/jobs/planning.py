@@ -41,7 +41,7 @@ def due(done_ms: int, to_ms: int, steps: Sequence[Step]) -> list[Chunk]:
 
     Args:
         done_ms: everything that ended up to here is published.
-        to_ms: the watermark, or an earlier end that was asked for.
+        to_ms: the watermark, or an earlier end that was requested.
         steps: those of the job's tables.
     """
     chunks = []

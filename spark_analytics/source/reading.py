@@ -70,7 +70,7 @@ class Task:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The columns to decode: those asked for, and what rows are compared by."""
+        """The columns to decode: those requested, and what rows are compared by."""
         wanted = set(self.schema.names)
         if self.selection.times.is_bounded:
             wanted.add(TIME_COLUMNS[self.table])
@@ -209,7 +209,7 @@ def _shift(page: Page, base: int, *names: str) -> None:
 
 
 def _chosen(task: Task, page: Page) -> Page:
-    """The rows of a page that are in the time asked for, and of a subject asked for where pages mix them."""
+    """The rows of a page that are in the time requested, and of a subject requested where pages mix them."""
     selection = task.selection
     if selection.times.is_bounded and len(page):
         column = page.columns[TIME_COLUMNS[task.table]]
@@ -256,7 +256,7 @@ def nodes_batch(task: Task, metaserver: str) -> pa.RecordBatch:
     """Every node as it is now.
 
     Raises:
-        QmqError: the metaserver can't be asked.
+        QmqError: the metaserver can't be reached.
     """
     page = find_nodes(metaserver, token=task.token)
     nodes = [node for node in page.nodes if node.broker_group in task.selection.broker_groups]

@@ -55,7 +55,7 @@ def drain_forecasts(
     group was set elsewhere do not; fewer than DRAIN_MINUTES_MIN are too few. No lag: 0.
 
     Args:
-        lag: rows of `lag.lag` with minutes, and with the steps asked for.
+        lag: rows of `lag.lag` with minutes, and with the steps requested.
         progress: entries of the window.
         window: whole steps, not beyond the watermark.
         steps: of an hour and longer.

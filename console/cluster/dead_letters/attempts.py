@@ -65,7 +65,7 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
 
     Raises:
         NotFound: there is no such dead letter.
-        ConnectionLost: its broker group can't be asked.
+        ConnectionLost: its broker group can't be reached.
     """
     dead_letter = dead_letter_of(subject, group, broker_group, sequence)
     message_id = dead_letter.message.get("message_id")

@@ -65,7 +65,7 @@ def dead_letter_of(subject: str, group: str, broker_group: str, sequence: int) -
 
     Raises:
         NotFound: there is none.
-        ConnectionLost: the broker group can't be asked.
+        ConnectionLost: the broker group can't be reached.
     """
     message = read_one(dead_subject(subject, group), broker_group, sequence)
     return DeadLetter(message, decisions_about(subject, group, [message]).get(place_of(message)))
