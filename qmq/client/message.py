@@ -159,7 +159,7 @@ class Delivery:
 
         Args:
             cause: a short label such as "PaymentDeclined". The next attempt has it as `retry_cause`, and so does the
-                dead letter. Statistics count by it, so it must not contain IDs or texts of the message. Truncated to
+                dead letter. Statistics are grouped by it, so it must not contain IDs or texts of the message. Truncated to
                 CAUSE_CHARS_MAX characters.
 
         Raises:
