@@ -80,8 +80,6 @@ def set_paused(
 ) -> Change:
     """Pause or resume a whole group, or one consumer of it. While paused, pulls return no messages and acks are accepted.
     Resuming the whole group resumes its single consumers too.
-
-    Resuming the whole group resumes its single consumers too.
     """
     if consumer_id:
         check_wire_name(consumer_id, check_consumer_id, field_name="consumer_id", code="consumer_id.illegal")
