@@ -60,7 +60,7 @@ async def check_visible(broker: Broker, lost: int, commits: list[tuple[int, int]
     # A supervisor that restarts what is not healthy must leave the node alone, and clients are served.
     assert (await page(broker, "/healthz"))[0] == 200
     status, ready = await page(broker, "/readyz")
-    assert (status, "damaged" in ready["read_only"]) == (200, True)
+    assert (status, "corrupted" in ready["read_only"]) == (200, True)
 
 
 @pytest.mark.parametrize("flipped", [0, 52, SENDS * PER_SEND - 1])
