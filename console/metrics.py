@@ -38,7 +38,7 @@ _SUBJECT = {
     "send_rate": ("qmq_system_subject_sends_per_second", "Messages sent per second"),
     "send_bytes_rate": ("qmq_system_subject_send_bytes_per_second", "Bytes sent per second"),
 }
-_SUBJECT_TOTALS = {"sent_messages": ("qmq_system_subject_messages", "Messages sent in total")}
+_SUBJECT_TOTALS = {"sent_messages": ("qmq_system_subject_messages", "Total messages sent")}
 _GROUP = {
     "backlog": ("qmq_system_backlog_messages", "Messages stored and not pulled yet"),
     "in_flight": ("qmq_system_in_flight_messages", "Messages pulled and not acknowledged yet"),
@@ -66,7 +66,7 @@ _NODE = {
 
 
 class SystemMetrics(Collector):
-    """One look at the system.
+    """One measurement of the system.
 
     Args:
         snapshot: as stored; None: there is none.

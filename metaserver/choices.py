@@ -25,7 +25,7 @@ class OperatorState(StrEnum):
     """What an operator decided about a broker group; it restricts what the group does, never extends it."""
 
     UNAPPROVED = "unapproved"
-    """Registered for the first time and waits for approval: it serves nobody, and no process connects to its nodes."""
+    """Registered for the first time and pending approval: not in service, and no process connects to its nodes."""
     NORMAL = "normal"
     READ_ONLY = "read_only"
     DRAINING = "draining"

@@ -257,7 +257,7 @@ class Directory:
         return Metadata(rows, tuple(self.nodes.values()), tuple(self.routes.values()), self.rules, self.paused)
 
     def set_policies(self, policies: Mapping[str, NodePolicy]) -> None:
-        """What the nodes of each broker group shall enforce from now on; groups left out: nothing.
+        """Set the policies that the nodes of each broker group must enforce; groups that are left out: none.
 
         Raises:
             ProtocolError: a policy is too long for nodes; nothing is changed.
@@ -349,8 +349,8 @@ class Directory:
             waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
             if waiting >= UNAPPROVED_GROUPS_MAX:
                 return "broker_group.too_many_unapproved", (
-                    f"{waiting} broker groups wait for approval, the most at a time; remove those that are not yours, or"
-                    f" announce group {request.broker_group} before its node starts"
+                    f"{waiting} broker groups are pending approval, the maximum; remove those that are not yours, or"
+                    f" create group {request.broker_group} before its node starts"
                 )
         return log_end_refusal(request.log_end, known, self._clock.wall_ms())
 
@@ -485,7 +485,7 @@ class Directory:
         They are for a producer that no group can serve: a send to one of them fails with the node's reason, while a producer
         without any group can only wait. Their state is given as read_write, because clients do not send to any other. None are
         returned while one of the subject's groups is offline: it may take messages when it returns. A group with an official
-        node counts as offline, because official clients avoid a group for good after such a node's refusal (T2). Groups that
+        node counts as offline, because official clients avoid a group permanently after such a node's refusal (T2). Groups that
         an operator made read only, or has not approved, do not count.
         """
         if client_type not in (ClientType.PRODUCER, ClientType.DELAY_PRODUCER):

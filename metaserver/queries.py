@@ -259,7 +259,7 @@ def metaservers(since: datetime) -> "QuerySet[MetaserverBeat]":
 
 
 def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
-    """Since when some metaserver has heard nodes and stored it without a pause; None: none does at the moment."""
+    """Return since when some metaserver has received and stored heartbeats without a pause; None: none does at the moment."""
     margin = timedelta(seconds=fresh_seconds)
     # One from the future was written by a clock that ran ahead: it would look fresh long after its metaserver died.
     fresh = MetaserverBeat.objects.filter(seen_at__gt=now - margin, seen_at__lt=now + margin)
@@ -267,7 +267,9 @@ def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
 
 
 def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
-    """(broker group, when its master's lease was last stored) of those that are not offline and were not heard for long."""
+    """Return (broker group, time of its master's last stored lease) of groups that are not offline and have sent no heartbeats
+    for long.
+    """
     limit = now - timedelta(seconds=silent_seconds)
     groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).prefetch_related("nodes")
     found = []

@@ -77,7 +77,7 @@ class AuthenticationFailed(QmqError):
 
 
 class CriticalTaskFailed(QmqError):
-    """A task that the process can't do without failed or ended. `__cause__` is its exception, if it raised one."""
+    """A task that the process requires failed or ended. `__cause__` is its exception, if it raised one."""
 
     code = "process.critical_task_failed"
 
@@ -92,7 +92,7 @@ class CommitNotApplied(QmqError):
 
 
 class LogError(QmqError):
-    """The storage engine can't continue, or can't do what was requested."""
+    """The storage engine has failed, or can't execute the operation."""
 
     code = "log.error"
 
@@ -135,7 +135,7 @@ class ConsumeFailed(QmqError):
 
 
 class RouteUnknown(QmqError):
-    """The metaserver can't be reached, or knows no usable broker group for the subject."""
+    """The metaserver can't be reached, or has no usable broker group for the subject."""
 
     code = "client.route_unknown"
     retriable = True

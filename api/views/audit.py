@@ -18,11 +18,11 @@ from metaserver import queries
 from metaserver.services import audit
 
 VERIFIED_MAX = 20_000
-"""Entries that one request follows the chain over."""
+"""Entries that one request verifies."""
 
 
 class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of audit entries can be narrowed by."""
+    """Filters of the audit log."""
 
     actor = django_filters.CharFilter("actor")
     action = django_filters.CharFilter("action", "startswith", label="action or its prefix, such as subject.")
@@ -32,7 +32,7 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     search = django_filters.CharFilter(method="by_text", label="substring of user, action, target or reason")
 
     def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
-        """Rows that have the text somewhere."""
+        """Return entries with the text in user, action, target or reason."""
         return containing(rows, value, "actor", "action", "target", "reason")
 
 
@@ -51,12 +51,12 @@ class AuditView(ApiView):
 
     @extend_schema(operation_id="audit_list", responses=shapes.AuditRow(many=True))
     def get(self, request: Request) -> Response:
-        """Who changed what and why, newest first unless told."""
+        """List the entries of the audit log, newest first by default."""
         return self.listed()
 
 
 class VerifyView(ApiView):
-    """The chain of the audit log."""
+    """The hash chain of the audit log."""
 
     rights = {"GET": Right.READ_AUDIT}
 
@@ -69,7 +69,7 @@ class VerifyView(ApiView):
         responses=shapes.Verdict,
     )
     def get(self, request: Request) -> Response:
-        """Follow the chain: whether entries were changed or taken away since they were written."""
+        """Verify the hash chain of the audit log: whether entries were modified or deleted."""
         after = self.whole("after", 0) or 0
         limit = self.whole("limit", 10_000, minimum=1, maximum=VERIFIED_MAX) or 10_000
         verdict = audit.verify(after, limit)

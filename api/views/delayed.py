@@ -25,7 +25,7 @@ DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due befo
 
 
 def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str, Any]:
-    """A delayed message as the API shows it."""
+    """Return a delayed message in the form of the API."""
     inner = message.item.message
     return {
         "message_id": message.message_id,
@@ -43,10 +43,10 @@ def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str,
 
 
 class DelayedView(ReadingView):
-    """A view of delayed messages. Those of a subject that does not exist (yet) are masked and can't be changed."""
+    """Base of views of delayed messages. Messages of a subject that does not exist yet are masked and can't be changed."""
 
     def visible(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
-        """Return messages as the caller may see them, and write one audit entry that names the subjects of those shown."""
+        """Return messages as the caller can see them, and write one audit entry that names their subjects."""
         owners = queries.owners_of({message.subject for message in messages})
         rows = [
             row(
@@ -64,7 +64,7 @@ class DelayedView(ReadingView):
         return rows
 
     def time(self, name: str) -> datetime | None:
-        """A time of the query."""
+        """Return a time from the query."""
         ms = self.moment_ms(name)
         if ms is None:
             return None
@@ -72,7 +72,7 @@ class DelayedView(ReadingView):
 
 
 class DelayedMessagesView(DelayedView):
-    """Delayed messages of a subject, or of all."""
+    """Delayed messages of one subject or of all."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.DelayedRow
@@ -94,7 +94,7 @@ class DelayedMessagesView(DelayedView):
         ],
     )  # fmt: skip
     def get(self, request: Request) -> Response:
-        """List delayed messages in the order of their due times."""
+        """List delayed messages by due time."""
         subject = self.text("subject") or ""
         match = tuple(self.pairs().items())
         if match:
@@ -130,7 +130,7 @@ class DelayedMessageView(DelayedView):
         ],
     )
     def get(self, request: Request, message_id: str) -> Response:
-        """All copies of a message id, whatever became of them: a rescheduled one has two."""
+        """Return all copies of a message, in any state: a rescheduled message has two."""
         target = service.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
         found = service.found(target)
         return Response({"results": self.visible(found.messages), "unreachable": found.problems})
@@ -142,7 +142,7 @@ class _ChangeView(DelayedView):
     shape: ClassVar[type[shapes.DelayedTarget]] = shapes.DelayedTarget
 
     def change(self, message_id: str) -> Response:
-        """Find the message, check the right on its subject, change it."""
+        """Find the message, check the right on its subject, and change it."""
         values = self.body(self.shape)
         target = service.Target(message_id, values.get("subject", ""), values.get("was_due_at"))
         message = service.the_one(service.found(target), target)
@@ -166,7 +166,7 @@ class _ChangeView(DelayedView):
 
 
 class CancelView(_ChangeView):
-    """Cancelling."""
+    """Cancellation of a message."""
 
     operation = Operation.CANCEL
 
@@ -174,12 +174,12 @@ class CancelView(_ChangeView):
         operation_id="delayed_messages_cancel", request=shapes.DelayedTarget, responses=shapes.DelayedChanged
     )
     def post(self, request: Request, message_id: str) -> Response:
-        """Cancel a message: once this is answered 200 it is never delivered. 409: it is on its way, or was delivered."""
+        """Cancel a message: after status 200 it is never delivered. 409: it is being delivered or was delivered."""
         return self.change(message_id)
 
 
 class RescheduleView(_ChangeView):
-    """Moving."""
+    """Rescheduling of a message."""
 
     operation = Operation.RESCHEDULE
     shape = shapes.Reschedule
@@ -188,12 +188,12 @@ class RescheduleView(_ChangeView):
         operation_id="delayed_messages_reschedule", request=shapes.Reschedule, responses=shapes.DelayedChanged
     )
     def post(self, request: Request, message_id: str) -> Response:
-        """Give a message another due time."""
+        """Change the due time of a message."""
         return self.change(message_id)
 
 
 class DeliverView(_ChangeView):
-    """Delivering now."""
+    """Immediate delivery of a message."""
 
     operation = Operation.DELIVER
 
@@ -201,12 +201,12 @@ class DeliverView(_ChangeView):
         operation_id="delayed_messages_deliver", request=shapes.DelayedTarget, responses=shapes.DelayedChanged
     )
     def post(self, request: Request, message_id: str) -> Response:
-        """Let a message fall due now."""
+        """Make a message due now."""
         return self.change(message_id)
 
 
 class BulkCancelView(DelayedView):
-    """Cancelling many."""
+    """Cancellation of many messages."""
 
     rights = {"POST": Right.CHANGE_DELAYED}
 
@@ -236,7 +236,7 @@ class BulkCancelView(DelayedView):
 
 
 class CalendarView(DelayedView):
-    """The calendar."""
+    """Calendar of pending messages."""
 
     rights = {"GET": Right.READ}
 
@@ -250,7 +250,7 @@ class CalendarView(DelayedView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """Pending messages by hour of due time."""
+        """Count pending messages by hour of due time."""
         subject = self.text("subject")
         found = service.calendar(subject or "", self.time("due_from"), self.time("due_to"))
         hours = [{"hour": hour, "pending": count} for hour, count in found.hours.items()]

@@ -1,4 +1,4 @@
-"""/tasks/: the control loops."""
+"""/tasks/: background jobs."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from metaserver.services.changes import NotFound
 
 
 def row(state: loops.LoopState) -> dict[str, Any]:
-    """A loop as the list shows it."""
+    """A background job in the list."""
     stored = state.row
     now = timezone.now()
     return {
@@ -34,6 +34,7 @@ def row(state: loops.LoopState) -> dict[str, Any]:
         "succeeded_at": stored.succeeded_at if stored is not None else None,
         "next_run_at": state.next_run_at,
         "result": stored.result if stored is not None else "",
+        "result_parts": (stored.result_parts if stored is not None else None) or [],
         "error": stored.error if stored is not None else "",
         "runs": str(stored.runs if stored is not None else 0),
         "failures": str(stored.failures if stored is not None else 0),
@@ -41,25 +42,25 @@ def row(state: loops.LoopState) -> dict[str, Any]:
 
 
 class TasksView(ApiView):
-    """Control loops."""
+    """Background jobs."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.TaskRow
 
     @extend_schema(operation_id="tasks_list", responses=shapes.Tasks)
     def get(self, request: Request) -> Response:
-        """Every control loop with its last run, its result, and when it runs next. There are few: no pages."""
+        """List all background jobs with last run, result and next run. Not paginated."""
         return Response({"results": [row(state) for state in loops.states()]})
 
 
 class TaskView(ApiView):
-    """One control loop."""
+    """One background job."""
 
     rights = {"GET": Right.READ}
 
     @extend_schema(operation_id="tasks_get", responses=shapes.TaskRow)
     def get(self, request: Request, name: str) -> Response:
-        """One control loop."""
+        """Return one background job."""
         for state in loops.states():
             if state.loop.name == name:
                 return Response(row(state))

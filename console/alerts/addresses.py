@@ -1,7 +1,7 @@
-"""Where a webhook may go: public addresses, and networks the operator allowed (QMQ_WEBHOOK_NETWORKS). Pure.
+"""Destinations allowed for webhooks: public addresses, and networks that the operator allows (QMQ_WEBHOOK_NETWORKS). Pure.
 
-Whoever may set a webhook must not reach through us what only this machine reaches: loopback, the private network, the
-cloud's metadata service.
+A user who can create a webhook must not gain access to addresses that only this machine reaches: loopback, the private network,
+the cloud's metadata service.
 """
 
 import ipaddress

@@ -34,12 +34,12 @@ class Answers(Generic[T]):
     unreachable: dict[str, str]
     """Nodes that did not answer, and why."""
     codes: dict[str, str]
-    """Error codes of those that were asked and did not answer."""
+    """Error codes of the nodes that did not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes to ask by their admin pages, and those that can't be asked, with the reason. Broker groups stand for their masters."""
+    """Nodes to query by their admin pages, and unreachable ones with the reason. Broker groups stand for their masters."""
 
     admins: Mapping[str, NodeAdmin]
     unreachable: Mapping[str, str] = field(default_factory=dict)
@@ -75,14 +75,14 @@ class Nodes:
         """One of them.
 
         Raises:
-            ConnectionLost: it can't be asked.
+            ConnectionLost: it can't be reached.
         """
         if name not in self.admins:
             raise ConnectionLost(f"broker group {name}: {self.unreachable.get(name, 'unknown')}", code="node.no_master")
         return self.admins[name]
 
     def only(self, names: Iterable[str]) -> "Nodes":
-        """The same without the nodes that are to be left out; those that can't be asked stay."""
+        """The same without the nodes that are to be left out; those that can't be reached stay."""
         wanted = set(names)
         return Nodes({name: admin for name, admin in self.admins.items() if name in wanted}, self.unreachable)
 
@@ -105,7 +105,7 @@ class Nodes:
 
         Args:
             seconds: for all that the question asks of one node.
-            at_once: nodes that are asked at the same time.
+            at_once: nodes that are queried at the same time.
         """
         slots = asyncio.Semaphore(at_once)
 
@@ -144,7 +144,7 @@ def broker(name: str) -> Nodes:
 
 
 def brokers(names: Iterable[str] | None = None) -> Nodes:
-    """The masters of broker groups; None: of all. One that is not known any more can't be asked."""
+    """The masters of broker groups; None: of all. A group that no longer exists is reported as unreachable."""
     wanted_names = None if names is None else set(names)
     known = queries.broker_masters() if wanted_names is None or wanted_names else {}
     wanted = sorted(known if wanted_names is None else wanted_names)

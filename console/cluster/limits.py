@@ -8,7 +8,7 @@ from qmq.client.config import Timeouts
 # --- requests of the API ------------------------------------------------------------------------------------------------
 
 REQUEST_SECONDS = 20.0
-"""All that one request of the API asks of nodes: less than browsers and proxies wait."""
+"""Time limit for all node requests of one API request: less than the time limits of browsers and proxies."""
 NODE_SECONDS = 5.0
 """One question to one node: an unresponsive one leaves a hole in the answer, and the rest of the request has time left."""
 OFFLINE_NODE_SECONDS = 1.0

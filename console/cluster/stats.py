@@ -22,7 +22,7 @@ PAGE_BYTES_MAX = 32 << 20
 PAGES_MAX = 410
 """Pages of one node: its `subjects_max` real subjects, as many retry and dead-letter subjects, and a few."""
 CONCURRENT_NODES_MAX = 32
-"""Nodes that are asked at the same time."""
+"""Nodes that are queried at the same time."""
 
 
 class NodeProblem(QmqError):

@@ -34,7 +34,7 @@ _MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Rows as plain values; `reason` is None when they were read lately."""
+    """Rows as plain values; `reason` is None when they were read recently."""
 
     places: tuple[NodePlace, ...] = ()
     routes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class MetadataReader:
         """The first reading is over, whatever came of it."""
 
     async def run(self) -> None:
-        """Read again and again until cancelled; a database that fails is asked again."""
+        """Read again and again until cancelled; a database that fails is queried again."""
         while True:
             await self.read()
             self.was_read.set()

@@ -1,7 +1,8 @@
 """Sums what nodes report to the entries of subjects, consumer groups and nodes. Pure.
 
-`is_measured` tells whether all nodes that hold an entry answered (at the time of the state); if not, every number is None and
-`at` is when they last did (RFC 3339; None: never).
+`is_measured` is whether all nodes that hold an entry responded (at the time of the state); if not, every number is None and `at`
+is
+the time of their last response (RFC 3339; None: never).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ def summed(
     """Subjects, groups and nodes from what the nodes answered.
 
     Args:
-        old: the state before; it tells what nodes held that can't be asked now.
+        old: the state before; it contains what unreachable nodes held.
         old_at_ms: its time; None: there was none.
         answers: `/stats` by node id. One with a `subjects_reason` does not have all subjects of its node.
         routes: the broker groups of each subject.
@@ -124,7 +125,7 @@ def _stays_unknown(before: Entry, reason: str, part: Entry) -> bool:
 def _incomplete(
     names: Sequence[str], items: Sequence[Mapping[str, Any]], missing: Iterable[str], before: Entry | None
 ) -> Entry:
-    """What is known of an entry while broker groups that hold it can't be asked.
+    """What is known of an entry while broker groups that hold it can't be reached.
 
     `missing` are these broker groups, `at_least` the sums of the others (of the time lag the longest), and `last` the numbers when
     all were measured, at the entry's `at`. The latter two are absent if there is nothing.
@@ -271,7 +272,7 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
 
 
 _RETRIES = "%RETRY"
-"""Names that `split_subject` may take for those of retry subjects begin so."""
+"""Prefix of names that `split_subject` can mistake for retry subjects."""
 _GROUP_UNKNOWN = dict.fromkeys(
     (
         "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",

@@ -26,7 +26,7 @@ class Pool:
         """A connected caller.
 
         Raises:
-            ConnectionLost: nobody listens there.
+            ConnectionLost: no process listens there.
             ProtocolError: the address is no host:port.
             ClientClosed: the pool was closed.
         """

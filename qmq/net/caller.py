@@ -107,7 +107,7 @@ class Caller(asyncio.BufferedProtocol):
         except TimeoutError as error:
             if future.done() and not future.cancelled():
                 return future.result()
-            raise CallTimeout(f"{self.address} did not answer command {code} in {timeout_s:g} s") from error
+            raise CallTimeout(f"{self.address} did not respond to command {code} within {timeout_s:g} s") from error
 
     def send_frame(self, frame: bytes) -> None:
         """Write a frame whose answer, if any, comes as a push."""

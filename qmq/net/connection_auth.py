@@ -54,7 +54,7 @@ async def authenticate(
     second = await _ask(caller, AuthenticateRequest(purpose, nonce, proof), timeout_s)
     if secret.signer_of(second.proof, SERVER_CONTEXT, *parts) is None:
         raise AuthenticationFailed(
-            f"{caller.address} accepts every proof but does not know the node secret: it is none of this system"
+            f"{caller.address} accepts any proof but does not have the node secret: it does not belong to this system"
         )
 
 

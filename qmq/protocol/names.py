@@ -108,7 +108,7 @@ def check_subject(name: str) -> None:
         )
     if characters(split_subject(name).subject) > SUBJECT_CHARS_MAX:
         raise IllegalName(
-            f"subject {name[:60]!r}... has {characters(name)} characters, allowed are {SUBJECT_CHARS_MAX}",
+            f"subject {name[:60]!r}... has {characters(name)} characters, the limit is {SUBJECT_CHARS_MAX}",
             code="subject.name_illegal",
         )
 
@@ -171,4 +171,4 @@ def _check(name: str, what: str, code: str, most: int) -> None:
             f"{what} {name[:120]!r} holds {found.group()!r}; '/' and line ends are not allowed", code=code
         )
     if characters(name) > most:
-        raise IllegalName(f"{what} {name[:60]!r}... has {characters(name)} characters, allowed are {most}", code=code)
+        raise IllegalName(f"{what} {name[:60]!r}... has {characters(name)} characters, the limit is {most}", code=code)

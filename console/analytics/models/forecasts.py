@@ -44,7 +44,7 @@ class Forecast(Summary):
 
 
 class DrainForecast(Forecast):
-    """How long until a consumer group's lag is worked off, from the step's end on."""
+    """Time until a consumer group's lag is zero, from the end of the step."""
 
     subject = subject_field()
     group = group_field()

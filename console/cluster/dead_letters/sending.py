@@ -29,7 +29,7 @@ from qmq.protocol.messages import (
 from qmq.protocol.names import retry_subject
 
 KEY_REPLAY_OF = "qmq_console_replay_of"
-"""The property of a replay that names the letter's message id."""
+"""The property of a replay that names the dead letter's message id."""
 
 State = DeadLetterDecision.State
 

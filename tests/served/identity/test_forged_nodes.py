@@ -179,7 +179,7 @@ async def test_a_server_that_does_not_know_the_secret_is_recognised() -> None:
     """One that accepts every proof, as a forged metaserver would, and one that has no secret."""
     body = AuthenticateResponse(bytes(32), bytes(32)).encode(9)
     async with answering(lambda frame: (ResponseCode.SUCCESS, body)) as caller:
-        with pytest.raises(AuthenticationFailed, match="does not know the node secret"):
+        with pytest.raises(AuthenticationFailed, match="does not have the node secret"):
             await authenticate(caller, secret(), "node", timeout_s=20)
     async with answering(lambda frame: (ResponseCode.UNKNOWN_CODE, b"")) as caller:
         with pytest.raises(AuthenticationFailed, match="older version"):

@@ -104,7 +104,7 @@ def test_a_batch_that_is_run_again_counts_once(spark: SparkSession, lake: Lake) 
     assert lake.append("index", index_rows(spark, 0, 10), batch=Batch("s", 0)) == 10
     assert lake.append("index", index_rows(spark, 0, 10), batch=Batch("s", 0)) == 0
     assert lake.append("index", index_rows(spark, 10, 20), batch=Batch("s", 1)) == 10
-    with pytest.raises(LakeError, match="checkpoint is gone"):
+    with pytest.raises(LakeError, match="checkpoint is missing"):
         lake.append("index", index_rows(spark, 0, 10), batch=Batch("another", 0))
     assert sequences(lake) == list(range(20))
 
@@ -546,7 +546,7 @@ def test_a_lost_checkpoint_is_said_and_nothing_is_read_twice(
     arrivals(0, 10)
     take_in(lake, tmp_path)
     lake.files.delete("_checkpoints/index")
-    with pytest.raises(LakeError, match="checkpoint is gone"):
+    with pytest.raises(LakeError, match="checkpoint is missing"):
         take_in(lake, tmp_path)
     assert sequences(lake) == list(range(10))
 
