@@ -51,7 +51,7 @@ class DeadLetterDecision(models.Model):
         """How far a decision is."""
 
         REPLAYING = "replaying"
-        """A request is at it, or ended without saying what came of it."""
+        """A request is processing it, or ended without a recorded result."""
         UNKNOWN = "unknown"
         """It was sent, and it is unknown whether it was stored; sending it again uses the same message ID."""
         REPLAYED = "replayed"

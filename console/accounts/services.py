@@ -46,7 +46,7 @@ PASSWORD_BYTES = 15
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A change, and the secret it made: shown once, kept nowhere. In a dry run there is none."""
+    """A change and the secret that it generated, which is shown only once. A dry run generates none."""
 
     change: Change
     secret: str | None
@@ -187,7 +187,7 @@ def set_role_by_claim(user_id: int, role: Role, *, actor: Actor) -> None:
 def end_sessions(
     user_id: int, *, but: int | None = None, actor: Actor, reason: str = "", dry_run: bool = False
 ) -> Change:
-    """Sign a user out everywhere, but perhaps in one session."""
+    """End all sessions of a user, optionally except one."""
     with changing(dry_run=dry_run):
         row, _ = _locked(user_id)
         before = row.sessions.count()

@@ -74,7 +74,7 @@ def live_session(session: SessionBase, user_id: int | None, *, seen: bool) -> Us
 
 
 def end_all(user_id: int, *, but: int | None = None) -> int:
-    """End a user's sessions, but perhaps one; how many ended."""
+    """End a user's sessions, optionally except one, and return how many ended."""
     rows = UserSession.objects.filter(user_id=user_id)
     return (rows if but is None else rows.exclude(pk=but)).delete()[0]
 

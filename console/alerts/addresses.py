@@ -91,7 +91,7 @@ def refusal(text: str, allowed: Iterable[Network]) -> str:
 
 
 def _inner(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, or itself."""
+    """Return the IPv4 address embedded in an IPv6 address, or the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address.ipv4_mapped is not None:

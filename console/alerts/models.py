@@ -7,7 +7,7 @@ from console.alerts.rules import Event, Kind, Severity
 from metaserver.versioned import Versioned
 
 TARGET_CHARS_MAX = 600
-"""A retry subject with its group: twice the longest group, the longest subject, and what stands between."""
+"""Maximum length of a target: the longest group twice, the longest subject, and the separators."""
 
 
 class ChannelKind(models.TextChoices):

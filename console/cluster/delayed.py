@@ -57,7 +57,7 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
     """A page of delayed messages.
 
     Raises:
-        ChangeRefused: the cursor is none of this question.
+        ChangeRefused: the cursor does not belong to this query.
         QmqError: the metaserver can't be reached.
     """
     question = ("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
@@ -254,7 +254,7 @@ def _apply(
 
 
 def _foreseen(operation: Operation, message: DelayedMessage, to: datetime | None) -> DelayedChange:
-    """What a change would come to as things stand."""
+    """Return the expected result of a change at this moment."""
     state, due_ms = message.item.state, message.item.due_ms
     if operation is Operation.CANCEL and state is DelayedState.CANCELLED:
         return DelayedChange(message.message_id, Outcome.UNCHANGED, state, due_ms)

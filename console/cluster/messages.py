@@ -126,7 +126,7 @@ def read_page(
 
     Raises:
         NotFound: there is no such subject or broker group.
-        ChangeRefused: the cursor is none of this question.
+        ChangeRefused: the cursor does not belong to this query.
         CallTimeout: no node answered in time.
     """
     nodes = nodes_of(subject, broker_group)
@@ -266,6 +266,6 @@ def search(
 
 
 def whole_property(message: Row, key: str, default: int | None) -> Any:
-    """A property that is a whole number; the default when it is none."""
+    """Return a property as a whole number; the default if it is not one."""
     text = message.get("properties", {}).get(key, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else default

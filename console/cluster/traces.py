@@ -1,4 +1,4 @@
-"""What became of a message in each consumer group."""
+"""Traces: the state of a message in each consumer group."""
 
 from console.cluster import limits
 from console.cluster.asking import Nodes, ask, brokers

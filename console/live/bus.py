@@ -158,7 +158,7 @@ def _text(value: bytes | str) -> str:
 
 
 def _parsed(text: bytes | str | None) -> dict[str, Any] | None:
-    """A stored JSON object; None for what is none."""
+    """Return a stored JSON object; None if it is not valid."""
     try:
         found = json.loads(text) if text is not None else None
     except ValueError:

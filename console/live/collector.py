@@ -44,7 +44,7 @@ class Health:
     holder: str
     beats: int = 0
     overruns: int = 0
-    """Beats left out because the one before took too long."""
+    """Cycles skipped because the previous one took too long."""
     errors: int = 0
     last_error: str | None = None
     last_beat_at: str | None = None

@@ -220,7 +220,7 @@ class Hub:
             self._send_all(encode({"type": "fresh"}))
 
     async def _watch_silence(self) -> None:
-        """Beside the listening, which a Redis that hangs holds up."""
+        """Separate from the subscription, which a hanging Redis blocks."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._stale is None and self._clock.monotonic() - self._received_at >= SILENT_SECONDS:

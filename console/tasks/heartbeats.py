@@ -15,12 +15,12 @@ from metaserver import queries
 from metaserver.services import broker_groups
 
 SILENT_SECONDS = 9.0
-"""Expiry (6 s) and the time until a lease is stored (2 s), and one more."""
+"""Expiry (6 s), the time until a lease is stored (2 s), and a margin of 1 s."""
 METASERVER_FRESH_SECONDS = 4.0
 
 
 def expire(context: Context) -> Result:
-    """Take silent groups offline."""
+    """Mark groups without heartbeats as offline."""
     now = timezone.now()
     since = queries.hearing_since(now, METASERVER_FRESH_SECONDS)
     if since is None:

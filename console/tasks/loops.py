@@ -29,8 +29,9 @@ from metaserver.services.changes import Actor, Change, Conflict, NotFound, chang
 logger = logging.getLogger("qmq.loops")
 
 EARLY = 2 / 3
-"""A loop that began less than this part of its interval ago is not begun again: two beats don't double the pace. Above a half, or
-beats that are half an interval apart would."""
+"""A loop is not started again before this part of its interval has passed, so that two Celery beats don't double its rate. Must
+be above a half, because two beats can be half an interval apart.
+"""
 TEXT_CHARS_MAX = 500
 LATE_INTERVALS = 3
 """A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""

@@ -27,7 +27,7 @@ class Pool:
 
         Raises:
             ConnectionLost: no process listens there.
-            ProtocolError: the address is no host:port.
+            ProtocolError: the address is not of the form host:port.
             ClientClosed: the pool was closed.
         """
         caller = self._callers.get(address)

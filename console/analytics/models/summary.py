@@ -1,4 +1,4 @@
-"""What all summaries share: the run that made a row, the step it stands for, and its key."""
+"""Fields of all summaries: the run that produced a row, its step, and its key."""
 
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar

@@ -61,7 +61,7 @@ def count_dead_letters(
     """Count dead letters by subject and consumer group, in the order of their names.
 
     Raises:
-        ChangeRefused: the cursor is none of this question.
+        ChangeRefused: the cursor does not belong to this query.
         CallTimeout: no node answered in time.
     """
     nodes = brokers()

@@ -1,4 +1,4 @@
-"""Sends copies of dead letters and stores what came of each."""
+"""Sends copies of dead letters and stores the results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def _is_damaged(dead_letter: Row) -> bool:
 
 
 def send(order: Order, claimed: Sequence[Claimed], progress: Progress) -> None:
-    """Send the copies and write down what came of each."""
+    """Send the copies and store the results."""
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     by = order.actor.name
 

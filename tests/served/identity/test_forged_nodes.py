@@ -133,7 +133,7 @@ async def test_a_node_with_the_secret_is_registered_and_the_metaserver_proves_it
 
 async def test_a_wrong_secret_closes_the_connection(tmp_path: Path) -> None:
     async with running(tmp_path, QMQ_NODE_TOKEN=SECRET) as metaserver, connection(metaserver) as forger:
-        with pytest.raises(AuthenticationFailed, match="not this system's"):
+        with pytest.raises(AuthenticationFailed, match="does not match this system's"):
             await authenticate(forger, secret(OTHER), "node", timeout_s=20)
         await eventually_async(lambda: forger.is_closed)
         await eventually_async(lambda: not metaserver.auth.connections, what="nothing is remembered of it")

@@ -114,7 +114,7 @@ def test_replacing_hours_takes_the_old_rows_out(spark: SparkSession, lake: Lake)
     assert lake.replace("index", index_rows(spark, 60, 62), NINE + HOUR_MS, NINE + 2 * HOUR_MS) == 2
     left = [*range(60), 60, 61, *range(120, 125)]
     assert sequences(lake) == left
-    with pytest.raises(LakeError, match="outside of the hours"):
+    with pytest.raises(LakeError, match="outside of the replaced hours"):
         lake.replace("index", index_rows(spark, 0, 1), NINE + HOUR_MS, NINE + 2 * HOUR_MS)
     with pytest.raises(LakeError, match="whole hours"):
         lake.replace("index", index_rows(spark, 0, 1), NINE + 1, NINE + HOUR_MS)
