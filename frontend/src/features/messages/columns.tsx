@@ -11,13 +11,16 @@ import { useLanguage } from "@/ui/preferences";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 
-/** What a line of stored messages shows; opening one is up to the list. */
-export function useMessageColumns(open: (key: string) => void): readonly Column<Message>[] {
+/** What of a message is in its line; in a tail also whether that was cut. */
+export type ListedMessage = Omit<Message, "created_at"> & { is_cut?: boolean };
+
+/** What a line of messages shows; opening one is up to the list. */
+export function useMessageColumns(open: (key: string) => void): readonly Column<ListedMessage>[] {
   const { t } = useTranslation("messages");
   const language = useLanguage();
   return useMemo(
     () =>
-      defineColumns<Message>(headers(t), (column) => [
+      defineColumns<ListedMessage>(headers(t), (column) => [
         column("sequence", { align: "right", isFixed: true }, (row) => (
           <Anchor
             component="button"
@@ -42,7 +45,7 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
 }
 
 /** In a line what a message says, or why that can't be shown. */
-export function Says({ message }: { message: Pick<Message, "properties" | "masked" | "withheld"> }) {
+function Says({ message }: { message: ListedMessage }) {
   const { t } = useTranslation("messages");
   if (message.withheld !== null) {
     return (
@@ -58,5 +61,14 @@ export function Says({ message }: { message: Pick<Message, "properties" | "maske
       </Text>
     );
   }
-  return <span className="message-line">{preview(message.properties ?? {})}</span>;
+  return (
+    <>
+      <span className="message-line">{preview(message.properties ?? {})}</span>
+      {message.is_cut && (
+        <Badge ml={6} size="xs" variant="default" tt="none" title={t("tail.cut_why")}>
+          {t("tail.cut")}
+        </Badge>
+      )}
+    </>
+  );
 }
