@@ -1,4 +1,4 @@
-import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
@@ -7,6 +7,7 @@ import type { Change } from "@/api/client";
 import type { Attempt } from "@/api/requests";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { useConfirmation } from "@/ui/useConfirmation";
 
 interface Props<Plan> {
   /** False: closed. Without it the dialog is open as long as it is drawn. */
@@ -65,8 +66,7 @@ function Steps<Plan>({
 }: Props<Plan>) {
   const { t } = useTranslation();
   const client = useQueryClient();
-  const [reason, setReason] = useState("");
-  const [typed, setTyped] = useState("");
+  const { reason, isGiven, inputs: confirmation } = useConfirmation({ typed: confirmName, reasonField });
   const [planned, setPlanned] = useState<{ plan: Plan; inputs: string } | null>(null);
   const preview = useMutation({
     mutationFn: () => run({ dryRun: true, reason }),
@@ -89,7 +89,6 @@ function Steps<Plan>({
     if (!hasInputs && !isDirect) plan();
   }, [hasInputs, isDirect, plan]);
   const current = planned?.inputs === inputs ? planned.plan : null;
-  const isNamed = !confirmName || typed === confirmName;
   const isUseful = current !== null && (isWorthIt?.(current) ?? true);
   return (
     <form
@@ -97,7 +96,7 @@ function Steps<Plan>({
         event.preventDefault();
         if (isDirect) change.mutate();
         else if (current === null) preview.mutate();
-        else if (isNamed && isUseful && !change.isPending) change.mutate();
+        else if (isGiven && isUseful && !change.isPending) change.mutate();
       }}
     >
       <Stack gap="md">
@@ -114,29 +113,7 @@ function Steps<Plan>({
             {show?.(current)}
           </Alert>
         )}
-        {(isDirect || (current !== null && isUseful)) && (
-          <>
-            {reasonField !== false && (
-              <TextInput
-                label={reasonField?.label ?? t("change.reason")}
-                description={reasonField?.description ?? t("change.reason_hint")}
-                maxLength={500}
-                value={reason}
-                onChange={(event) => setReason(event.currentTarget.value)}
-              />
-            )}
-            {confirmName && (
-              <TextInput
-                label={t("change.type_name", { name: confirmName })}
-                value={typed}
-                autoComplete="off"
-                spellCheck={false}
-                data-confirm=""
-                onChange={(event) => setTyped(event.currentTarget.value)}
-              />
-            )}
-          </>
-        )}
+        {(isDirect || (current !== null && isUseful)) && confirmation}
         {change.isError && <ProblemAlert error={change.error} />}
         <DialogFooter>
           <Button variant="default" onClick={onClose}>
@@ -154,7 +131,7 @@ function Steps<Plan>({
             <Button
               type="submit"
               color={confirmName ? "red" : undefined}
-              disabled={!isNamed || !isUseful}
+              disabled={!isGiven || !isUseful}
               loading={change.isPending}
               data-action="apply"
             >

@@ -138,17 +138,19 @@ export default function DeadLettersPage() {
         mayReplay={mayReplay}
         mayDelete={mayDelete}
       />
-      <WorkDialog
-        subject={subject}
-        group={group}
-        wanted={wanted}
-        onClose={(isDone) => {
-          setWanted(null);
-          if (!isDone) return;
-          setSelected(new Set());
-          void client.invalidateQueries({ queryKey: deadLettersKey });
-        }}
-      />
+      {wanted && (
+        <WorkDialog
+          subject={subject}
+          group={group}
+          wanted={wanted}
+          onClose={(isDone) => {
+            setWanted(null);
+            if (!isDone) return;
+            setSelected(new Set());
+            void client.invalidateQueries({ queryKey: deadLettersKey });
+          }}
+        />
+      )}
     </>
   );
 }

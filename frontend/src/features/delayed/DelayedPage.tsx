@@ -108,12 +108,13 @@ export default function DelayedPage() {
         subject={search.of ?? ""}
         onClose={() => change({ message: undefined, of: undefined })}
       />
-      <BulkCancel
-        opened={isCancelling}
-        onClose={() => setCancelling(false)}
-        subject={subject}
-        initial={{ from: search.due_from ?? null, to: search.due_to ?? null, property: search.property ?? "" }}
-      />
+      {isCancelling && (
+        <BulkCancel
+          onClose={() => setCancelling(false)}
+          subject={subject}
+          initial={{ from: search.due_from ?? null, to: search.due_to ?? null, property: search.property ?? "" }}
+        />
+      )}
     </>
   );
 }

@@ -1,44 +1,91 @@
-import { Button, Progress as Bar, Stack, Text } from "@mantine/core";
-import type { ReactNode } from "react";
+import { Button, Progress, Stack, Text } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { useRef, useState, type ComponentProps, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { delayedKey } from "@/features/delayed/queries";
 import { count } from "@/format/numbers";
+import { PlanDialog } from "@/ui/ChangeDialog";
+import { Dialog, DialogFooter } from "@/ui/Dialog";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import type { Steps } from "@/ui/useSteps";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { eachOf, useSteps } from "@/ui/useSteps";
 
-/** Long work under way: how far it is, a way to stop it and to go on, and what it came to. */
-export function Progress<Found>({
-  title,
-  steps,
-  total,
-  children,
+type Asked<Plan> = Omit<ComponentProps<typeof PlanDialog<Plan>>, "opened" | "run" | "refreshes" | "onDone">;
+
+interface Props<Plan, Item, Result> extends Asked<Plan> {
+  /** The dry run of all. */
+  plan: () => Promise<Plan>;
+  /** The pieces of the work that was planned. */
+  itemsOf: (plan: Plan) => readonly Item[];
+  one: (item: Item, reason: string, signal: AbortSignal) => Promise<Result>;
+  /** What the work came to so far. */
+  result: (results: readonly Result[]) => ReactNode;
+  onStarted?: () => void;
+}
+
+/** Long work: planned and confirmed, then done piece by piece, with its progress and a way to stop it and to go on. */
+export function PlannedWork<Plan, Item, Result>({
+  plan,
+  itemsOf,
+  one,
+  result,
+  onStarted,
   onClose,
-}: {
-  title: string;
-  steps: Steps<Found>;
-  total: number;
-  children: ReactNode;
-  onClose: () => void;
-}) {
+  ...asked
+}: Props<Plan, Item, Result>) {
   const { t } = useTranslation("delayed");
   const language = useLanguage();
-  const { state, done, error, cancel, resume } = steps;
+  const client = useQueryClient();
+  const planned = useRef<Plan | null>(null);
+  // What was confirmed; the steps read it, nothing draws it.
+  const work = useRef<{ items: readonly Item[]; reason: string }>({ items: [], reason: "" });
+  const [total, setTotal] = useState<number | null>(null);
+  const isConfirmed = useRef(false);
+  const { found, state, done, error, start, cancel, resume, reset } = useSteps<Result>((cursor, signal) =>
+    eachOf(work.current.items, (item) => one(item, work.current.reason, signal))(cursor, signal),
+  );
+  if (total === null) {
+    return (
+      <PlanDialog<Plan>
+        {...asked}
+        // It closes itself when it was confirmed too: then the progress is shown.
+        onClose={() => {
+          if (!isConfirmed.current) onClose();
+        }}
+        run={async ({ dryRun, reason }) => {
+          if (dryRun || planned.current === null) return (planned.current = await plan());
+          work.current = { items: itemsOf(planned.current), reason };
+          return planned.current;
+        }}
+        onDone={() => {
+          isConfirmed.current = true;
+          setTotal(work.current.items.length);
+          onStarted?.();
+          start();
+        }}
+      />
+    );
+  }
+  const close = () => {
+    reset();
+    void client.invalidateQueries({ queryKey: delayedKey });
+    onClose();
+  };
   return (
     <Dialog
-      opened={state !== "idle"}
-      onClose={onClose}
-      title={title}
+      opened
+      onClose={close}
+      title={asked.title}
       size="lg"
       // Closing by a slip would stop it.
       closeOnClickOutside={state !== "running"}
     >
       <Stack data-progress={state}>
-        <Bar value={total === 0 ? 100 : (done / total) * 100} aria-label={title} />
+        <Progress value={total === 0 ? 100 : (done / total) * 100} aria-label={asked.title} />
         <Text size="sm" aria-live="polite">
           {t(`progress.${state}`, { done: count(done, language), total: count(total, language) })}
         </Text>
-        {children}
+        {result(found)}
         {state === "failed" && <ProblemAlert error={error} onRetry={resume} />}
         <DialogFooter>
           {state === "running" && (
@@ -51,7 +98,7 @@ export function Progress<Found>({
               {t("common:action.go_on")}
             </Button>
           )}
-          <Button variant="default" onClick={onClose}>
+          <Button variant="default" onClick={close}>
             {t("common:action.close")}
           </Button>
         </DialogFooter>

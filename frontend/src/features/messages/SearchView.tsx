@@ -17,8 +17,8 @@ import { Unreachable } from "@/ui/Unreachable";
 import { useUrlState } from "@/ui/urlState";
 import { useSteps } from "@/ui/useSteps";
 
-/** Found messages that a search gathers before it waits to be told to go on. */
-export const FOUND_MAX = 500;
+/** Found messages that a search gathers before it waits for "Continue". */
+const FULL = { foundMax: 500 };
 
 /** Search by properties and tag; what is looked for is in the address, so that a link looks for the same. */
 export function SearchView({ subject }: { subject: string }) {
@@ -57,7 +57,7 @@ function Results({ subject, criteria }: { subject: string; criteria: Criteria })
       unreachable: found.unreachable,
     }));
     return { found: found.results, next: found.next, done: found.scanned };
-  }, FOUND_MAX);
+  }, FULL);
   const { start, state } = steps;
   useEffect(start, [start]);
   const canResume = state === "cancelled" || state === "full" || state === "failed";
