@@ -1,4 +1,4 @@
-import type { Section } from "@/live/applyDelta";
+import { perSection } from "@/live/perSection";
 
 /** The consumer group of a subject that is furthest behind. */
 export interface WorstLag {
@@ -9,9 +9,8 @@ export interface WorstLag {
   groups: number;
 }
 
-const known = new WeakMap<Section, ReadonlyMap<string, WorstLag>>();
-
-function made(groups: Section): ReadonlyMap<string, WorstLag> {
+/** By subject, from the live section `groups`. */
+export const worstLags = perSection((groups): ReadonlyMap<string, WorstLag> => {
   const worst = new Map<string, WorstLag>();
   for (const [key, entry] of Object.entries(groups)) {
     const [subject = "", group = ""] = key.split("\n");
@@ -26,14 +25,4 @@ function made(groups: Section): ReadonlyMap<string, WorstLag> {
     }
   }
   return worst;
-}
-
-/** By subject, from the live section `groups`; worked out once for each state of it, however many rows ask. */
-export function worstLags(groups: Section): ReadonlyMap<string, WorstLag> {
-  let worst = known.get(groups);
-  if (!worst) {
-    worst = made(groups);
-    known.set(groups, worst);
-  }
-  return worst;
-}
+});
