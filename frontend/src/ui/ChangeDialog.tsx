@@ -5,6 +5,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
 import type { Attempt } from "@/api/requests";
+import { differences, lineOf } from "@/format/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
 import { useConfirmation } from "@/ui/useConfirmation";
@@ -151,30 +152,10 @@ export function ChangeDialog(props: Omit<Props<Change>, "show" | "isWorthIt">) {
   );
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isEmpty(value: unknown): boolean {
-  return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
-}
-
-function shown(value: unknown): string {
-  if (isEmpty(value)) return "—";
-  if (Array.isArray(value)) return value.map(shown).join(", ");
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
 /** The fields that differ, with the values before and after, and notes of the API. */
 export function ChangePlan({ plan }: { plan: Change }) {
   const { t } = useTranslation();
-  const before = isRecord(plan.before) ? plan.before : {};
-  const after = isRecord(plan.after) ? plan.after : {};
-  // What was not there and stays empty is no difference.
-  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
-    (name) =>
-      JSON.stringify(before[name]) !== JSON.stringify(after[name]) && !(isEmpty(before[name]) && isEmpty(after[name])),
-  );
+  const fields = differences(plan.before, plan.after);
   return (
     <Stack gap="xs">
       <Group gap="xs">
@@ -182,7 +163,7 @@ export function ChangePlan({ plan }: { plan: Change }) {
         <Code>{plan.target}</Code>
         {!plan.is_change && <Badge color="gray">{t("change.nothing")}</Badge>}
       </Group>
-      {names.length > 0 && (
+      {fields.length > 0 && (
         <Table withTableBorder>
           <Table.Thead>
             <Table.Tr>
@@ -192,13 +173,13 @@ export function ChangePlan({ plan }: { plan: Change }) {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {names.map((name) => (
+            {fields.map(({ name, before, after }) => (
               <Table.Tr key={name}>
                 <Table.Th scope="row" data-field={name}>
                   {t(`field.${name}`, { defaultValue: name.replaceAll("_", " ") })}
                 </Table.Th>
-                <Table.Td className="break">{shown(before[name])}</Table.Td>
-                <Table.Td className="break">{shown(after[name])}</Table.Td>
+                <Table.Td className="break">{lineOf(before)}</Table.Td>
+                <Table.Td className="break">{lineOf(after)}</Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>

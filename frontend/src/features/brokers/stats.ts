@@ -1,3 +1,5 @@
+import { isRecord, numberOf } from "@/format/values";
+
 /** A node's own numbers as pages show them, of what it answers to `GET /stats`; null where it does not say. */
 export interface NodeStats {
   state: string | null;
@@ -20,14 +22,6 @@ export interface Damage {
   why: string;
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function number(value: unknown): number | null {
-  return typeof value === "number" ? value : null;
-}
-
 function text(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }
@@ -39,14 +33,14 @@ export function readStats(stats: Readonly<Record<string, unknown>>): NodeStats {
   return {
     state: text(stats.state) || null,
     stateReason: text(stats.state_reason),
-    uptimeSeconds: number(stats.uptime_seconds),
-    connections: number(stats.connections),
-    logBegin: number(log.begin),
-    logEnd: number(log.end),
-    syncedEnd: number(log.synced_end),
+    uptimeSeconds: numberOf(stats.uptime_seconds),
+    connections: numberOf(stats.connections),
+    logBegin: numberOf(log.begin),
+    logEnd: numberOf(log.end),
+    syncedEnd: numberOf(log.synced_end),
     damaged: damaged.map(({ begin, end, why }) => ({
-      begin: number(begin) ?? 0,
-      end: number(end) ?? 0,
+      begin: numberOf(begin) ?? 0,
+      end: numberOf(end) ?? 0,
       why: text(why),
     })),
     policyVersion: text(policy.version) || null,

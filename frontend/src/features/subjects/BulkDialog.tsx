@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import { applyStep, planStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
 import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
+import { differences, lineOf } from "@/format/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useSteps, type Steps } from "@/ui/useSteps";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
@@ -169,19 +170,13 @@ function OutcomeText({ outcome: { change, problem }, isPlan }: { outcome: Outcom
       </Text>
     );
   if (!change?.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
-  const before = change.before as Record<string, unknown>;
-  const after = change.after as Record<string, unknown>;
-  const differing = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  const changes = differences(change.before, change.after).map(
+    ({ name, before, after }) => `${name}: ${lineOf(before)} → ${lineOf(after)}`,
+  );
   return (
     <Text size="sm">
-      {differing.map((name) => `${name}: ${text(before[name])} → ${text(after[name])}`).join("; ")}
+      {changes.join("; ")}
       {!isPlan && " ✓"}
     </Text>
   );
-}
-
-function text(value: unknown): string {
-  if (Array.isArray(value)) return value.length ? value.join(", ") : "—";
-  if (value === null || value === undefined || value === "") return "—";
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
