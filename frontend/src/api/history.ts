@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, type Schema } from "@/api/client";
+import type { Schema } from "@/api/client";
+import { read } from "@/api/requests";
 
 export type History = Schema<"History">;
 
@@ -15,7 +16,7 @@ export interface HistoryOf {
 export function historyOptions(of: HistoryOf) {
   return queryOptions({
     queryKey: ["history", of],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/history/", { params: { query: of }, signal })),
+    queryFn: read("/api/v1/history/", { query: of }),
     staleTime: Infinity,
     gcTime: 0,
     refetchOnWindowFocus: false,
