@@ -1,6 +1,6 @@
 import { Badge, Group, UnstyledButton } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { GroupsTable } from "@/features/groups/GroupsTable";
+import GroupsTable from "@/features/groups/GroupsTable";
 import { STATE_COLOURS } from "@/features/groups/Cells";
 import { counted, ORDER } from "@/features/groups/summary";
 import * as numbers from "@/format/numbers";

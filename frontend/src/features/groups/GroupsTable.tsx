@@ -28,7 +28,7 @@ export const NUMBERS = [
 const OF_ALL_SUBJECTS: ReadonlySet<string> = new Set(["subject", "owner"]);
 
 /** Consumer groups with live numbers, of all subjects or of one; the longest time lag first. Rows keep their places while numbers change. */
-export function GroupsTable({ subject }: { subject?: string }) {
+export default function GroupsTable({ subject }: { subject?: string }) {
   const { t } = useTranslation("groups");
   const address = useClientAddress();
   const columns = useMemo(
