@@ -12,6 +12,15 @@ export interface HistoryOf {
   node?: string;
 }
 
+/** Read again as points are added, every ten seconds. */
+export function lastHourOptions(of: HistoryOf) {
+  return queryOptions({
+    queryKey: ["history", "refreshed", of],
+    queryFn: read("/api/v1/history/", { query: of }),
+    refetchInterval: 10_000,
+  });
+}
+
 /** Read once a page: what comes after it is seen live. */
 export function historyOptions(of: HistoryOf) {
   return queryOptions({
