@@ -12,6 +12,7 @@ import { LinkTo } from "@/ui/LinkTo";
 import { SideDrawer } from "@/ui/SideDrawer";
 import { loaded } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
+import { placeOf } from "@/ui/message/place";
 import { useUrlState } from "@/ui/urlState";
 
 interface Props {
@@ -36,8 +37,8 @@ export function DeadLetterDrawer(props: Props) {
 
 function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { at: string }) {
   const { t } = useTranslation("dead_letters");
-  const cut = at.lastIndexOf(":");
-  const [data, instead] = loaded(useQuery(storyOptions(subject, group, at.slice(0, cut), at.slice(cut + 1))));
+  const { brokerGroup, sequence } = placeOf(at);
+  const [data, instead] = loaded(useQuery(storyOptions(subject, group, brokerGroup, sequence)));
   if (!data) return instead;
   const isDeleted = data.decision?.state === "deleted";
   return (

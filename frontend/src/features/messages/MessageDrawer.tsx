@@ -5,14 +5,10 @@ import { LinkTo } from "@/ui/LinkTo";
 import { SideDrawer } from "@/ui/SideDrawer";
 import { loaded } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
+import { placeOf } from "@/ui/message/place";
 import { useUrlState } from "@/ui/urlState";
 
-/** How a message is named in the address: `?message=main:17`. A broker group's name holds no colon. */
-export function keyOf({ broker_group, sequence }: { broker_group: string; sequence: string }): string {
-  return `${broker_group}:${sequence}`;
-}
-
-/** The message that the address names, beside the list. */
+/** The message that the address names, beside the list: `?message=main:17`. */
 export function MessageDrawer({ subject }: { subject: string }) {
   const { t } = useTranslation("messages");
   const [search, change] = useUrlState();
@@ -31,9 +27,7 @@ export function MessageDrawer({ subject }: { subject: string }) {
 
 function One({ subject, at }: { subject: string; at: string }) {
   const { t } = useTranslation("messages");
-  const cut = at.lastIndexOf(":");
-  const brokerGroup = at.slice(0, cut);
-  const sequence = at.slice(cut + 1);
+  const { brokerGroup, sequence } = placeOf(at);
   const [data, instead] = loaded(useQuery(messageOptions(subject, brokerGroup, sequence)));
   if (!data) return instead;
   return (

@@ -1,10 +1,11 @@
-import { Anchor, Badge, Text } from "@mantine/core";
+import { Badge, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { bytes, sequence } from "@/format/numbers";
-import { keyOf } from "@/features/messages/MessageDrawer";
 import type { Message } from "@/features/messages/queries";
 import { Instant } from "@/ui/Instant";
+import { TextButton } from "@/ui/buttons";
+import { placeKey } from "@/ui/message/place";
 import { preview } from "@/ui/message/decode";
 import { Tags } from "@/ui/message/MessageView";
 import { useLanguage } from "@/ui/preferences";
@@ -22,16 +23,14 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
     () =>
       defineColumns<ListedMessage>(headers(t), (column) => [
         column("sequence", { align: "right", isFixed: true }, (row) => (
-          <Anchor
-            component="button"
-            type="button"
+          <TextButton
             inherit
             className="nowrap"
-            onClick={() => open(keyOf(row))}
-            aria-label={t("one.open", { place: keyOf(row) })}
+            onClick={() => open(placeKey(row))}
+            aria-label={t("one.open", { place: placeKey(row) })}
           >
             {sequence(row.sequence)}
-          </Anchor>
+          </TextButton>
         )),
         column("broker_group", { card: "fact" }, (row) => row.broker_group),
         column("stored_at", { card: "fact" }, (row) => <Instant at={row.stored_at} withMillis />),

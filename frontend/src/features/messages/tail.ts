@@ -1,5 +1,6 @@
 import type { Message } from "@/features/messages/queries";
 import type { FeedMessage } from "@/live/feed";
+import { placeKey } from "@/ui/message/place";
 
 /** Messages of a subject as they arrive, as /ws/tail/ tells them (docs/live.md). Pure. */
 
@@ -96,5 +97,5 @@ export function isShown(row: TailRow, filter: string): boolean {
 }
 
 export function rowKey(row: TailRow): string {
-  return row.kind === "gap" ? `gap ${row.number}` : `${row.message.broker_group}:${row.message.sequence}`;
+  return row.kind === "gap" ? `gap ${row.number}` : placeKey(row.message);
 }

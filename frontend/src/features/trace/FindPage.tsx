@@ -17,7 +17,8 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
-import { findOptions, suggestOptions, type Message } from "@/features/trace/queries";
+import { subjectNamesOptions } from "@/api/subjects";
+import { findOptions, type Message } from "@/features/trace/queries";
 import { recentOf, withRecent, type Place } from "@/features/trace/recent";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
@@ -143,7 +144,7 @@ function FindForm(props: Props) {
   const [brokerGroup, setBrokerGroup] = useState("");
   const [sequence, setSequence] = useState("");
   const [settled] = useDebouncedValue(subject, TYPING_MS);
-  const { data: names = [] } = useQuery({ ...suggestOptions(settled), placeholderData: keepPreviousData });
+  const { data: names = [] } = useQuery({ ...subjectNamesOptions(settled), placeholderData: keepPreviousData });
   const { data: place } = useQuery({ ...placeOptions(settled), enabled: by === "place" && names.includes(settled) });
   const groups = place?.brokerGroups ?? [];
   const group = groups.includes(brokerGroup) ? brokerGroup : (groups[0] ?? "");

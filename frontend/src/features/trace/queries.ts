@@ -8,9 +8,6 @@ export type Standing = Schema<"Standing">;
 export type Link = Schema<"Link">;
 export type Message = Schema<"MessageRow">;
 
-/** Names that a field suggests, at most. */
-const SUGGESTED = 20;
-
 /** What became of a message; groups come in pages. */
 export function traceOptions({ subject, brokerGroup, sequence }: Place) {
   return infiniteQueryOptions({
@@ -47,14 +44,5 @@ export function findOptions(subject: string, messageId: string) {
     },
     enabled: subject !== "" && messageId !== "",
     refetchOnWindowFocus: false,
-  });
-}
-
-export function suggestOptions(typed: string) {
-  return queryOptions({
-    queryKey: ["subjects", "suggest", typed],
-    queryFn: read("/api/v1/subjects/", { query: { search: typed || undefined, limit: SUGGESTED } }),
-    select: ({ results }: { results: readonly { name: string }[] }) => results.map(({ name }) => name),
-    staleTime: 30_000,
   });
 }
