@@ -16,7 +16,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 
-from api.problems import Problem
+from api.problems import invalid
 from metaserver.services.changes import text_problem
 
 
@@ -104,7 +104,7 @@ def searched(request: Request, queryset: "QuerySet[Any]", *fields: str) -> "Quer
     text = request.query_params.get("search", "")
     problem = text_problem(text) or (len(text) > SEARCH_CHARS_MAX and f"at most {SEARCH_CHARS_MAX} characters")
     if problem:
-        raise Problem(400, "request.invalid", f"search: {problem}", {"search": str(problem)})
+        raise invalid("search", str(problem))
     return containing(queryset, text, *fields) if text else queryset
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import Ordering, containing
+from api.filters import containing
+from api.lists import ListView
 from api.serializers import audit as shapes
 from console.accounts.roles import Right
 from metaserver import queries
@@ -36,23 +36,15 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
         return containing(rows, value, "actor", "action", "target", "reason")
 
 
-class AuditView(ApiView):
+class AuditView(ListView, operation_id="audit_list", text="Who changed what and why, newest first unless told."):
     """The audit log."""
 
     rights = {"GET": Right.READ_AUDIT}
     serializer_class = shapes.AuditRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.audit_entries)
     filterset_class = AuditFilter
     ordering_fields = ("id", "actor", "action", "target")
     ordering = ("-id",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.audit_entries()
-
-    @extend_schema(operation_id="audit_list", responses=shapes.AuditRow(many=True))
-    def get(self, request: Request) -> Response:
-        """Who changed what and why, newest first unless told."""
-        return self.listed()
 
 
 class VerifyView(ApiView):

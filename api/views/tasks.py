@@ -1,8 +1,5 @@
 """/tasks/: the control loops."""
 
-from typing import Any
-
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,30 +13,6 @@ from console.tasks import loops
 from metaserver.services.changes import NotFound
 
 
-def row(state: loops.LoopState) -> dict[str, Any]:
-    """A loop as the list shows it."""
-    stored = state.row
-    now = timezone.now()
-    return {
-        "name": state.loop.name,
-        "text": state.loop.text,
-        "every_seconds": state.loop.every_seconds,
-        "is_enabled": stored is None or stored.is_enabled,
-        "is_late": state.is_late,
-        "is_running": stored is not None and stored.held_until is not None and stored.held_until > now,
-        "holder": stored.holder if stored is not None else "",
-        "queue": state.loop.queue,
-        "started_at": stored.started_at if stored is not None else None,
-        "finished_at": stored.finished_at if stored is not None else None,
-        "succeeded_at": stored.succeeded_at if stored is not None else None,
-        "next_run_at": state.next_run_at,
-        "result": stored.result if stored is not None else "",
-        "error": stored.error if stored is not None else "",
-        "runs": str(stored.runs if stored is not None else 0),
-        "failures": str(stored.failures if stored is not None else 0),
-    }
-
-
 class TasksView(ApiView):
     """Control loops."""
 
@@ -49,7 +22,7 @@ class TasksView(ApiView):
     @extend_schema(operation_id="tasks_list", responses=shapes.Tasks)
     def get(self, request: Request) -> Response:
         """Every control loop with its last run, its result, and when it runs next. There are few: no pages."""
-        return Response({"results": [row(state) for state in loops.states()]})
+        return Response({"results": shapes.TaskRow(loops.states(), many=True).data})
 
 
 class TaskView(ApiView):
@@ -62,7 +35,7 @@ class TaskView(ApiView):
         """One control loop."""
         for state in loops.states():
             if state.loop.name == name:
-                return Response(row(state))
+                return Response(shapes.TaskRow(state).data)
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
 
 

@@ -88,5 +88,4 @@ class TokenView(ApiView):
             found = None  # somebody else's: nobody learns that it is there
         if found is None:
             raise NotFound(f"Token {token_id} not found.", code="token.unknown")
-        change = service.revoke_token(found.pk, **self.arguments)
-        return self.changed(change)
+        return self.changed(service.revoke_token(found.pk, **self.arguments))
