@@ -38,16 +38,18 @@ class Ordering(OrderingFilter):
 
 
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
-    """Part of a text, whatever the case.
+    """Part of a text, or of one of several, whatever the case.
 
     `icontains` leaves case to the collation, and MariaDB's has to tell orders from Orders (metaserver.database): there it
     would find upper case only where upper case was asked for.
     """
 
+    def __init__(self, *fields: str, **options: Any) -> None:
+        super().__init__(fields[0], **options)
+        self._fields = fields
+
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
-        if not value:
-            return queryset
-        return containing(queryset, value, self.field_name)
+        return containing(queryset, value, *self._fields) if value else queryset
 
 
 class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]

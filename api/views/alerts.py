@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from api.actions import action
 from api.base import ApiView, one_of
-from api.filters import PartFilter, PrefixFilter, TruthFilter, containing
+from api.filters import PartFilter, PrefixFilter, TruthFilter
 from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
@@ -105,12 +105,8 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     target_contains = PartFilter("target", label="case-insensitive substring of the target")
     rule = PartFilter("rule_name", label="substring of the rule's name")
     owner = django_filters.CharFilter("owner", label="team")
-    search = django_filters.CharFilter(method="by_text", label="substring of the rule's name, the target or the team")
+    search = PartFilter("rule_name", "target", "owner", label="substring of the rule's name, the target or the team")
     is_acknowledged = TruthFilter("acknowledged_at", "isnull", exclude=True)
-
-    def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
-        """Alerts that have the text somewhere."""
-        return containing(rows, value, "rule_name", "target", "owner")
 
 
 class AlertsView(

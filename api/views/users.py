@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from api.actions import action
 from api.base import ApiView, one_of
-from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, containing, searched
+from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, searched
 from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
@@ -26,14 +26,10 @@ from metaserver.services import teams as team_service
 class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of users can be narrowed by."""
 
-    search = django_filters.CharFilter(method="by_text", label="substring of the name or email address")
+    search = PartFilter("username", "email", "first_name", "last_name", label="substring of the name or email address")
     role = django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
     team = django_filters.CharFilter("teams__name", label="team")
     is_active = TruthFilter("is_active")
-
-    def by_text(self, rows: "QuerySet[User]", name: str, value: str) -> "QuerySet[User]":
-        """Rows that have the text in a name or the address."""
-        return containing(rows, value, "username", "email", "first_name", "last_name")
 
 
 def users() -> "QuerySet[User]":
