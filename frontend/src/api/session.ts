@@ -10,7 +10,6 @@ const BASE = "/_allauth/browser/v1/";
 export interface Flow {
   id: string;
   is_pending?: boolean;
-  types?: readonly string[];
 }
 
 /** What such an address answers: 200 done; 401 signed out, or a flow is pending (`mfa_authenticate`); 400 with errors by field. */
@@ -19,7 +18,6 @@ export interface Answer {
   data: Readonly<Record<string, unknown>>;
   meta: Readonly<Record<string, unknown>>;
   flows: readonly Flow[];
-  isAuthenticated: boolean;
   errors: readonly { message: string; code: string; param?: string }[];
 }
 
@@ -60,7 +58,6 @@ export async function allauth(method: string, path: string, body?: unknown): Pro
     data,
     meta,
     flows: (data.flows ?? []) as Flow[],
-    isAuthenticated: meta.is_authenticated === true,
     errors: (answered.errors ?? []) as Answer["errors"],
   };
 }

@@ -90,6 +90,8 @@ function Steps<Plan>({
     if (!hasInputs && !isDirect) plan();
   }, [hasInputs, isDirect, plan]);
   const current = planned?.inputs === inputs ? planned.plan : null;
+  // What the button does next.
+  const isApplied = isDirect || current !== null;
   const isUseful = current !== null && (isWorthIt?.(current) ?? true);
   return (
     <form
@@ -114,46 +116,45 @@ function Steps<Plan>({
             {show?.(current)}
           </Alert>
         )}
-        {(isDirect || (current !== null && isUseful)) && confirmation}
+        {(isDirect || isUseful) && confirmation}
         {change.isError && <ProblemAlert error={change.error} />}
         <DialogFooter>
           <Button variant="default" onClick={onClose}>
             {t("action.cancel")}
           </Button>
-          {isDirect ? (
-            <Button type="submit" disabled={!isReady} loading={change.isPending} data-action="apply">
-              {actionLabel}
-            </Button>
-          ) : current === null ? (
-            <Button type="submit" disabled={!isReady} loading={preview.isPending} data-action="preview">
-              {t("change.preview")}
-            </Button>
-          ) : (
-            <Button
-              type="submit"
-              color={confirmName ? "red" : undefined}
-              disabled={!isGiven || !isUseful}
-              loading={change.isPending}
-              data-action="apply"
-            >
-              {actionLabel}
-            </Button>
-          )}
+          <Button
+            type="submit"
+            color={current !== null && confirmName ? "red" : undefined}
+            disabled={current === null ? !isReady : !isGiven || !isUseful}
+            loading={(isApplied ? change : preview).isPending}
+            data-action={isApplied ? "apply" : "preview"}
+          >
+            {isApplied ? actionLabel : t("change.preview")}
+          </Button>
         </DialogFooter>
       </Stack>
     </form>
   );
 }
 
-/** `PlanDialog` for what answers in the shape of every plain change. */
-export function ChangeDialog(props: Omit<Props<Change>, "show" | "isWorthIt">) {
+/** `PlanDialog` for what answers in the shape of every plain change. `means`: what the change does, above the fields. */
+export function ChangeDialog({ means, ...props }: Omit<Props<Change>, "show"> & { means?: string | undefined }) {
   return (
-    <PlanDialog<Change> {...props} show={(plan) => <ChangePlan plan={plan} />} isWorthIt={(plan) => plan.is_change} />
+    <PlanDialog<Change>
+      isWorthIt={(plan) => plan.is_change}
+      {...props}
+      show={(plan) => (
+        <Stack gap="xs">
+          {means && <Text size="sm">{means}</Text>}
+          <ChangePlan plan={plan} />
+        </Stack>
+      )}
+    />
   );
 }
 
 /** The fields that differ, with the values before and after, and notes of the API. */
-export function ChangePlan({ plan }: { plan: Change }) {
+function ChangePlan({ plan }: { plan: Change }) {
   const { t } = useTranslation();
   const fields = differences(plan.before, plan.after);
   return (

@@ -1,8 +1,9 @@
 import { Code, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { commandLines } from "@/ui/clientLines";
+import { meOptions } from "@/api/me";
+import { clientAddress, commandLines, DEFAULT_ADDRESS } from "@/ui/clientLines";
 import { CopyIcon } from "@/ui/CopyIcon";
-import { useClientAddress } from "@/ui/useClientAddress";
 
 /** Code to take along. */
 export function Snippet({ code }: { code: string }) {
@@ -14,6 +15,12 @@ export function Snippet({ code }: { code: string }) {
       <CopyIcon value={code} isLarge />
     </Group>
   );
+}
+
+/** The address of this system's metaserver, for clients. */
+export function useClientAddress(): string {
+  const { data } = useQuery(meOptions());
+  return clientAddress(data?.console.metaserver ?? DEFAULT_ADDRESS, window.location.hostname);
 }
 
 /** Commands of `qmq` that work on this system. */

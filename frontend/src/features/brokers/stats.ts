@@ -1,19 +1,7 @@
 import { isRecord, numberOf } from "@/format/values";
 
-/** A node's own numbers as pages show them, of what it answers to `GET /stats`; null where it does not say. */
-export interface NodeStats {
-  state: string | null;
-  /** Why it takes no sends; "" when it does. */
-  stateReason: string;
-  uptimeSeconds: number | null;
-  connections: number | null;
-  logBegin: number | null;
-  logEnd: number | null;
-  syncedEnd: number | null;
-  damaged: readonly Damage[];
-  policyVersion: string | null;
-  policyProblem: string;
-}
+/** A node's own numbers as pages show them. */
+export type NodeStats = ReturnType<typeof readStats>;
 
 /** A range of the log that can't be read. */
 export interface Damage {
@@ -26,7 +14,8 @@ function text(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }
 
-export function readStats(stats: Readonly<Record<string, unknown>>): NodeStats {
+/** Reads what a node answers to `GET /stats`; null where it does not say. `stateReason`: why it takes no sends, "" when it does. */
+export function readStats(stats: Readonly<Record<string, unknown>>) {
   const log = isRecord(stats.log) ? stats.log : {};
   const policy = isRecord(stats.policy) ? stats.policy : {};
   const damaged = Array.isArray(log.damaged) ? log.damaged.filter(isRecord) : [];
@@ -38,7 +27,7 @@ export function readStats(stats: Readonly<Record<string, unknown>>): NodeStats {
     logBegin: numberOf(log.begin),
     logEnd: numberOf(log.end),
     syncedEnd: numberOf(log.synced_end),
-    damaged: damaged.map(({ begin, end, why }) => ({
+    damaged: damaged.map(({ begin, end, why }): Damage => ({
       begin: numberOf(begin) ?? 0,
       end: numberOf(end) ?? 0,
       why: text(why),

@@ -9,11 +9,10 @@ import { storyOptions, type Story } from "@/features/dead_letters/queries";
 import type { Action } from "@/features/dead_letters/work";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
-import { SideDrawer } from "@/ui/SideDrawer";
+import { AddressDrawer } from "@/ui/SideDrawer";
 import { loaded } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
 import { placeOf } from "@/ui/message/place";
-import { useUrlState } from "@/ui/urlState";
 
 interface Props {
   subject: string;
@@ -26,12 +25,10 @@ interface Props {
 /** The letter that the address names, beside the list: `?letter=main:17`. */
 export function DeadLetterDrawer(props: Props) {
   const { t } = useTranslation("dead_letters");
-  const [search, change] = useUrlState();
-  const key = search.letter;
   return (
-    <SideDrawer opened={key !== undefined} onClose={() => change({ letter: undefined })} size={960} title={t("one")}>
-      {key !== undefined && <One {...props} at={key} />}
-    </SideDrawer>
+    <AddressDrawer name="letter" size={960} title={t("one")}>
+      {(key) => <One {...props} at={key} />}
+    </AddressDrawer>
   );
 }
 

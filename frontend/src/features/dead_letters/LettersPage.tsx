@@ -22,8 +22,7 @@ import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { placeKey } from "@/ui/message/place";
-import { useUrlState } from "@/ui/urlState";
-import { usePathParams } from "@/ui/usePathParams";
+import { useUrlState, usePathParams } from "@/ui/urlState";
 
 const ALL: Chosen = { kind: "all" };
 const DELETE = { variant: "default", color: "red" };

@@ -13,8 +13,7 @@ import { Health } from "@/features/delayed/Health";
 import { MessageDrawer } from "@/features/delayed/MessageDrawer";
 import { MessageList } from "@/features/delayed/MessageList";
 import { calendarOptions } from "@/features/delayed/queries";
-import { useLive } from "@/live/useLive";
-import { LiveBadge } from "@/ui/LiveBadge";
+import { LiveBadgeOf } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/useNow";
@@ -51,7 +50,7 @@ export default function DelayedPage() {
     <>
       <PageHeader
         title={t("title")}
-        badges={<Live />}
+        badges={<LiveBadgeOf path="/ws/nodes/" />}
         description={t("about")}
         actions={
           may("change_delayed") && (
@@ -118,11 +117,6 @@ export default function DelayedPage() {
       )}
     </>
   );
-}
-
-/** By itself: it is drawn anew each second, the calendar is not. */
-function Live() {
-  return <LiveBadge view={useLive("/ws/nodes/")} />;
 }
 
 /** This hour and the next. */

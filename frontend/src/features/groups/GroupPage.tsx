@@ -18,9 +18,8 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Teach } from "@/ui/Teach";
-import { useClientAddress } from "@/ui/useClientAddress";
-import { usePathParams } from "@/ui/usePathParams";
+import { Teach, useClientAddress } from "@/ui/Teach";
+import { usePathParams } from "@/ui/urlState";
 import { WithheldNotice } from "@/ui/WithheldNotice";
 
 /** One consumer group: how it does, who reads, where it stands, and what can be done about it. */
@@ -53,7 +52,10 @@ export default function GroupPage() {
               <>
                 <Numbers name={name} />
                 <Charts name={name} />
-                <Part title={t("members.title")} note={membersNote(detail, t("members.cut"))}>
+                <Part
+                  title={t("members.title")}
+                  note={detail.members.length < detail.members_total ? t("members.cut") : undefined}
+                >
                   <Members name={name} detail={detail} etag={data?.etag ?? null} />
                 </Part>
               </>
@@ -69,10 +71,6 @@ export default function GroupPage() {
       </Stack>
     </>
   );
-}
-
-function membersNote({ members, members_total: total }: Detail, cut: string): string | undefined {
-  return members.length < total ? cut : undefined;
 }
 
 function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined }) {

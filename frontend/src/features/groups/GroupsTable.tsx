@@ -6,11 +6,10 @@ import { groupsKey, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { SubjectLink, GroupLink } from "@/ui/links";
-import { useClientAddress } from "@/ui/useClientAddress";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
+import { Teach, useClientAddress } from "@/ui/Teach";
 
 /** Numbers that a phone shows too. */
 const IN_CARDS: ReadonlySet<string> = new Set(["lag", "time_lag_seconds"]);

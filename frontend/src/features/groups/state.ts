@@ -4,20 +4,13 @@ import type { Entry } from "@/live/applyDelta";
 
 export type GroupState = Schema<"LagState">;
 
-/** A state, and the sentence that says why: a key below `why.` with the numbers that it names. */
-export interface Explained {
-  state: GroupState;
-  why: string;
-  lag: number | null;
-  seconds: number | null;
-  rate: number | null;
-  consumers: number | null;
-}
-
 const STATES: readonly GroupState[] = ["caught_up", "draining", "growing", "stopped", "paused", "unknown"];
 
-/** The state that the collector decided (it is the one that the list is filtered by), and the sentence that explains it. */
-export function explained(numbers: Entry | undefined): Explained {
+/**
+ * The state that the collector decided (it is the one that the list is filtered by), and the sentence that explains it: a key below
+ * `why.` with the numbers that it names.
+ */
+export function explained(numbers: Entry | undefined) {
   const state = STATES.find((known) => known === numbers?.state) ?? "unknown";
   const found = {
     state,
@@ -29,7 +22,13 @@ export function explained(numbers: Entry | undefined): Explained {
   return { ...found, why: whyOf(found) };
 }
 
-function whyOf({ state, lag, consumers }: Omit<Explained, "why">): string {
+interface Found {
+  state: GroupState;
+  lag: number | null;
+  consumers: number | null;
+}
+
+function whyOf({ state, lag, consumers }: Found): string {
   switch (state) {
     case "caught_up":
       if (lag) return "caught_up";

@@ -2,26 +2,18 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { messageOptions } from "@/features/messages/queries";
 import { LinkTo } from "@/ui/LinkTo";
-import { SideDrawer } from "@/ui/SideDrawer";
+import { AddressDrawer } from "@/ui/SideDrawer";
 import { loaded } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
 import { placeOf } from "@/ui/message/place";
-import { useUrlState } from "@/ui/urlState";
 
 /** The message that the address names, beside the list: `?message=main:17`. */
 export function MessageDrawer({ subject }: { subject: string }) {
   const { t } = useTranslation("messages");
-  const [search, change] = useUrlState();
-  const key = search.message;
   return (
-    <SideDrawer
-      opened={key !== undefined}
-      onClose={() => change({ message: undefined })}
-      size="xl"
-      title={t("one.title")}
-    >
-      {key !== undefined && <One subject={subject} at={key} />}
-    </SideDrawer>
+    <AddressDrawer name="message" size="xl" title={t("one.title")}>
+      {(key) => <One subject={subject} at={key} />}
+    </AddressDrawer>
   );
 }
 

@@ -1,13 +1,10 @@
 import { Badge, Group, List, Paper, ScrollArea, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { lineOf } from "@/format/values";
 import { useLive } from "@/live/useLive";
 import { Instant } from "@/ui/Instant";
 
 const SHOWN_MAX = 30;
-
-function text(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : "—";
-}
 
 /** What happened lately, newest first: states that changed, nodes that came and went, loops that are late. */
 export function Events() {
@@ -27,16 +24,16 @@ export function Events() {
         <ScrollArea.Autosize mah={300} viewportProps={{ tabIndex: 0, role: "region", "aria-label": t("events") }}>
           <List listStyleType="none" spacing={6} size="sm">
             {events.map(([id, event]) => (
-              <List.Item key={id} data-event={text(event.kind)}>
+              <List.Item key={id} data-event={lineOf(event.kind)}>
                 <Group gap="xs">
                   <Text size="sm" c="dimmed" span>
-                    <Instant at={text(event.at)} relative />
+                    <Instant at={lineOf(event.at)} relative />
                   </Text>
                   <Badge variant="light" color="gray">
-                    {t(`event.${text(event.kind)}`, { defaultValue: text(event.kind) })}
+                    {t(`event.${lineOf(event.kind)}`, { defaultValue: lineOf(event.kind) })}
                   </Badge>
                   <span className="break">
-                    {text(event.target)}: {text(event.before)} → {text(event.after)}
+                    {lineOf(event.target)}: {lineOf(event.before)} → {lineOf(event.after)}
                   </span>
                 </Group>
               </List.Item>

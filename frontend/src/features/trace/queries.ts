@@ -8,6 +8,12 @@ export type Standing = Schema<"Standing">;
 export type Link = Schema<"Link">;
 export type Message = Schema<"MessageRow">;
 
+/** When a traced message was stored, and when it was asked for. */
+export interface Times {
+  storedAt: string | null;
+  nowMs: number;
+}
+
 /** What became of a message; groups come in pages. */
 export function traceOptions({ subject, brokerGroup, sequence }: Place) {
   return infiniteQueryOptions({

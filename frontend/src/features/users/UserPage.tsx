@@ -14,7 +14,7 @@ import { TeamLink } from "@/ui/links";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { ResourcePage } from "@/ui/ResourcePage";
-import { usePathParams } from "@/ui/usePathParams";
+import { usePathParams } from "@/ui/urlState";
 
 /** One user: what they are, and what can be done about them. */
 export default function UserPage() {
