@@ -1,6 +1,5 @@
 """/audit/."""
 
-
 import django_filters
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -30,7 +29,7 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     search = PartFilter("actor", "action", "target", "reason", label="substring of user, action, target or reason")
 
 
-class AuditView(ListView, operation_id="audit_list", text="Who changed what and why, newest first unless told."):
+class AuditView(ListView, operation_id="audit_list", text="Who changed what and why, newest first by default."):
     """The audit log."""
 
     rights = {"GET": Right.READ_AUDIT}

@@ -48,7 +48,7 @@ class TokensView(ApiView):
         responses=shapes.TokenRow(many=True),
     )
     def get(self, request: Request) -> Response:
-        """List one's own tokens, newest first unless told."""
+        """List one's own tokens, newest first by default."""
         rows = self._rows()
         if "is_live" in request.query_params:
             live = {"revoked_at": None, "expires_at__gt": timezone.now()}

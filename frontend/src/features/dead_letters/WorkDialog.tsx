@@ -29,7 +29,7 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
   const isPlanned = plan.state !== "idle" && !isPlanning;
   const isUseful = plan.state === "finished" && plan.sums.done > 0;
   const close = () => onClose(work.state !== "idle");
-  const asked = (
+  const form = (
     <form
       onSubmit={(event) => {
         event.preventDefault();
@@ -117,7 +117,7 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
       withCloseButton={!isBusy}
     >
       {work.state === "idle" ? (
-        asked
+        form
       ) : work.state === "running" ? (
         <Running work={work} total={plan.sums.looked_at} label={t("running")} />
       ) : (

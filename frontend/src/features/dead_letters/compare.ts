@@ -18,7 +18,7 @@ export interface Column extends Known {
 }
 
 /** What a letter has no more of: it waits. */
-const OF_A_LETTER = {
+const OF_THE_MESSAGE = {
   attempt: null,
   subject: null,
   consumer_id: null,
@@ -50,7 +50,7 @@ export function columnsOf(story: Story): Column[] {
         : null,
     properties: valuesOf(one.properties),
   }));
-  return [...attempts, { ...story, ...OF_A_LETTER, properties: valuesOf(story.properties) }];
+  return [...attempts, { ...story, ...OF_THE_MESSAGE, properties: valuesOf(story.properties) }];
 }
 
 /** Every property of any column; those that users sent before the system's. */

@@ -10,9 +10,9 @@ import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { eachOf, useSteps } from "@/ui/useSteps";
 
-type Asked<Plan> = Omit<ComponentProps<typeof PlanDialog<Plan>>, "opened" | "run" | "refreshes" | "onDone">;
+type Confirmation<Plan> = Omit<ComponentProps<typeof PlanDialog<Plan>>, "opened" | "run" | "refreshes" | "onDone">;
 
-interface Props<Plan, Item, Result> extends Asked<Plan> {
+interface Props<Plan, Item, Result> extends Confirmation<Plan> {
   /** The dry run of all. */
   plan: () => Promise<Plan>;
   /** The pieces of the work that was planned. */
@@ -31,7 +31,7 @@ export function PlannedWork<Plan, Item, Result>({
   result,
   onStarted,
   onClose,
-  ...asked
+  ...confirmation
 }: Props<Plan, Item, Result>) {
   const { t } = useTranslation("delayed");
   const language = useLanguage();
@@ -47,7 +47,7 @@ export function PlannedWork<Plan, Item, Result>({
   if (total === null) {
     return (
       <PlanDialog<Plan>
-        {...asked}
+        {...confirmation}
         // It closes itself when it was confirmed too: then the progress is shown.
         onClose={() => {
           if (!isConfirmed.current) onClose();
@@ -75,13 +75,13 @@ export function PlannedWork<Plan, Item, Result>({
     <Dialog
       opened
       onClose={close}
-      title={asked.title}
+      title={confirmation.title}
       size="lg"
       // Closing by a slip would stop it.
       closeOnClickOutside={state !== "running"}
     >
       <Stack data-progress={state}>
-        <Progress value={total === 0 ? 100 : (done / total) * 100} aria-label={asked.title} />
+        <Progress value={total === 0 ? 100 : (done / total) * 100} aria-label={confirmation.title} />
         <Text size="sm" aria-live="polite">
           {t(`progress.${state}`, { done: count(done, language), total: count(total, language) })}
         </Text>
