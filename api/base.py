@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
+from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from rest_framework import exceptions
 from rest_framework.generics import GenericAPIView
@@ -16,7 +17,7 @@ from api import downloads, idempotency
 from api.authentication import address_of
 from api.pagination import PAGE_MAX, CursorPages
 from api.permissions import missing
-from api.problems import Problem
+from api.problems import Problem, invalid
 from api.reauthentication import require_recent_proof
 from api.serializers.bodies import REASON_CHARS_MAX, Body, Row
 from api.throttles import DownloadThrottle
@@ -33,8 +34,7 @@ _ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
 def checked_reason(text: object) -> str:
     """Return a valid reason for the audit log, without surrounding spaces. Raises Problem 400."""
     if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
-        what = f"must be text of at most {REASON_CHARS_MAX} characters"
-        raise Problem(400, "request.invalid", f"reason: {what}", {"reason": what})
+        raise invalid("reason", f"must be text of at most {REASON_CHARS_MAX} characters")
     return text.strip()
 
 
@@ -113,8 +113,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         if text is None or text == "":
             return default
         if not re.fullmatch(r"-?[0-9]{1,19}", text) or not minimum <= int(text) <= maximum:
-            what = f"must be a whole number from {minimum} to {maximum}"
-            raise Problem(400, "request.invalid", f"{name}: {text[:40]!r} {what}", {name: what})
+            raise invalid(name, f"must be a whole number from {minimum} to {maximum}", text)
         return int(text)
 
     def moment_ms(self, name: str, default: int | None = None) -> int | None:
@@ -219,8 +218,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             return response
         if not isinstance(response.data, dict) or not isinstance(response.data.get("results"), list):
             self.download.end()
-            what = "only lists can be exported; remove this parameter"
-            return self.handle_exception(Problem(400, "request.invalid", f"format: {what}", {"format": what}))
+            return self.handle_exception(invalid("format", "only lists can be exported; remove this parameter"))
         return self.download.response(response.data)
 
     # --- idempotency -----------------------------------------------------------------------------------------------------
@@ -288,6 +286,14 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         return final
 
 
+def one_of(rows: "QuerySet[Any]", unknown: Exception) -> Any:
+    """The first of some rows. Raises the error where there is none."""
+    found = rows.first()
+    if found is None:
+        raise unknown
+    return found
+
+
 def moment_ms(name: str, text: str) -> int:
     """Convert an RFC 3339 time with zone to milliseconds since the epoch; raises 400."""
     try:
@@ -296,5 +302,4 @@ def moment_ms(name: str, text: str) -> int:
             raise ValueError
         return int(moment.timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        what = "must be a time with a time zone, such as 2026-01-31T12:00:00Z"
-        raise Problem(400, "request.invalid", f"{name}: {text[:40]!r} {what}", {name: what}) from error
+        raise invalid(name, "must be a time with a time zone, such as 2026-01-31T12:00:00Z", text) from error

@@ -22,7 +22,7 @@ from django.http import StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.utils.encoders import JSONEncoder
 
-from api.problems import Problem
+from api.problems import Problem, invalid
 from console.requests import client_id, current_id
 from qmq.clock import SYSTEM_CLOCK, Clock
 
@@ -122,8 +122,7 @@ def wanted(request: Request) -> str | None:
         accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("Accept", "").split(",")}
         return "csv" if "text/csv" in accepted and "application/json" not in accepted else None
     if given not in FORMATS:
-        what = f"must be one of {', '.join(FORMATS)}, or absent for a page"
-        raise Problem(400, "request.invalid", f"format: {given[:40]!r} {what}", {"format": what})
+        raise invalid("format", f"must be one of {', '.join(FORMATS)}, or absent for a page", given)
     return given
 
 

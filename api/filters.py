@@ -13,7 +13,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.filters import OrderingFilter
 from rest_framework.request import Request
 
-from api.problems import Problem
+from api.problems import invalid
 from metaserver.services.changes import text_problem
 
 
@@ -34,16 +34,18 @@ class Ordering(OrderingFilter):
 
 
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
-    """Case-insensitive substring of a text.
+    """Case-insensitive substring of a text, or of one of several.
 
     `icontains` depends on the collation, and MariaDB's is case-sensitive (metaserver.database), so it would not ignore case
     there.
     """
 
+    def __init__(self, *fields: str, **options: Any) -> None:
+        super().__init__(fields[0], **options)
+        self._fields = fields
+
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
-        if not value:
-            return queryset
-        return containing(queryset, value, self.field_name)
+        return containing(queryset, value, *self._fields) if value else queryset
 
 
 class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
@@ -100,7 +102,7 @@ def searched(request: Request, queryset: "QuerySet[Any]", *fields: str) -> "Quer
     text = request.query_params.get("search", "")
     problem = text_problem(text) or (len(text) > SEARCH_CHARS_MAX and f"at most {SEARCH_CHARS_MAX} characters")
     if problem:
-        raise Problem(400, "request.invalid", f"search: {problem}", {"search": str(problem)})
+        raise invalid("search", str(problem))
     return containing(queryset, text, *fields) if text else queryset
 
 

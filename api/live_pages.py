@@ -14,7 +14,7 @@ from drf_spectacular.utils import OpenApiParameter
 
 from api.base import ApiView
 from api.pagination import PAGE_DEFAULT, PAGE_MAX
-from api.problems import Problem
+from api.problems import invalid
 from console.cursors import decode_cursor, encode_cursor
 
 Row = Mapping[str, Any]
@@ -82,8 +82,9 @@ class LivePages:
         ordering = query.get("ordering") or self.orderings[0]
         known = {name.removeprefix("-") for name in self.orderings}
         if ordering.removeprefix("-") not in known:
-            what = f"must be one of {', '.join(sorted(known))}, with '-' for descending order"
-            raise Problem(400, "request.invalid", f"ordering: {ordering[:40]!r} {what}", {"ordering": what})
+            raise invalid(
+                "ordering", f"must be one of {', '.join(sorted(known))}, with '-' for descending order", ordering
+            )
         is_down, field = ordering.startswith("-"), ordering.removeprefix("-")
         keys, begin = in_order(field, is_down), 0
         if cursor := query.get("cursor"):

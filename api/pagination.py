@@ -15,7 +15,7 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.problems import Problem
+from api.problems import invalid
 from console.cursors import decode_cursor, encode_cursor
 
 PAGE_DEFAULT = 50
@@ -128,8 +128,7 @@ class CursorPages(BasePagination):
             known = tuple(view.ordering_fields)
             for name in requested:
                 if name.removeprefix("-") not in known:
-                    what = f"must be one of {', '.join(known)}, with '-' for descending order"
-                    raise Problem(400, "request.invalid", f"ordering: {name[:40]!r} {what}", {"ordering": what})
+                    raise invalid("ordering", f"must be one of {', '.join(known)}, with '-' for descending order", name)
             if requested:
                 return tuple(_path(view, name) for name in requested)
         ordering = getattr(view, "ordering", None) or self.default_ordering
@@ -193,8 +192,7 @@ def _limit(request: Request) -> int:
     if not text:
         return PAGE_DEFAULT
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        what = f"must be a whole number from 1 to {PAGE_MAX}"
-        raise Problem(400, "request.invalid", f"limit: {text[:40]!r} {what}", {"limit": what})
+        raise invalid("limit", f"must be a whole number from 1 to {PAGE_MAX}", text)
     return min(int(text), PAGE_MAX)
 
 

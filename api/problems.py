@@ -68,6 +68,12 @@ class Problem(exceptions.APIException):
         """Seconds after which another try makes sense, for Retry-After."""
 
 
+def invalid(name: str, what: str, value: str | None = None) -> Problem:
+    """The problem of a value of the request; `what` says what it must be, or why it can't be this one."""
+    given = "" if value is None else f"{value[:40]!r} "
+    return Problem(400, "request.invalid", f"{name}: {given}{what}", {name: what})
+
+
 def problem(status_code: int, code: str, detail: str, fields: dict[str, Any] | None = None) -> dict[str, Any]:
     """The body."""
     return {

@@ -1,9 +1,9 @@
 """Headers that every answer carries, beside those of Django's own middleware."""
 
-from collections.abc import Callable
-
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+
+from console.middleware import Middleware
 
 API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 """Answers of the API and files are data: a browser that shows one as a page loads and runs nothing."""
@@ -23,14 +23,8 @@ def page_policy(nonce: str = "") -> str:
     )
 
 
-class HeadersMiddleware:
+class HeadersMiddleware(Middleware):
     """Content-Security-Policy, Permissions-Policy; no-store for what is data."""
-
-    sync_capable = True
-    async_capable = False
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._get_response(request)

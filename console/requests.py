@@ -6,10 +6,11 @@ A caller's own `X-Request-Id` stands beside it there. It never replaces ours: en
 import logging
 import re
 import uuid
-from collections.abc import Callable
 from contextvars import ContextVar
 
 from django.http import HttpRequest, HttpResponse
+
+from console.middleware import Middleware
 
 _LINE_END = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{8,64}")
@@ -28,14 +29,8 @@ def plain_client_id(given: str) -> str:
     return given if _GIVEN.fullmatch(given) else ""
 
 
-class RequestIdMiddleware:
+class RequestIdMiddleware(Middleware):
     """Gives each request an id, and keeps the caller's beside it when it is plain."""
-
-    sync_capable = True
-    async_capable = False
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request_id = new_id()

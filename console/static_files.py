@@ -1,6 +1,5 @@
 """/static/: the files of the front end, as whitenoise finds them, compressed when they were built."""
 
-from collections.abc import Callable
 from contextlib import closing
 
 from django.conf import settings
@@ -8,20 +7,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from whitenoise.responders import StaticFile
 
 from console.frontend import NotBuilt, frontend
+from console.middleware import Middleware
 
 
-class StaticFilesMiddleware:
+class StaticFilesMiddleware(Middleware):
     """Answers for everything under STATIC_URL; stands before sessions, so that a file costs no query.
 
     whitenoise's own middleware answers with an iterator of a file, which Django under ASGI reads whole with a warning. These files
     are small: they are read whole without one.
     """
-
-    sync_capable = True
-    async_capable = False
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path_info.startswith(settings.STATIC_URL):

@@ -2,13 +2,14 @@
 
 from rest_framework import serializers
 
+from api.serializers.bodies import Row
 from console.analytics.models import DEMO_DATA, RunState
 from console.live.lag_state import LagState
 
 LAG_STATES = [(state.value, state.value) for state in LagState]
 
 
-class RunRow(serializers.Serializer):  # type: ignore[type-arg]
+class RunRow(Row):
     """One run of an analytics job."""
 
     id = serializers.CharField()

@@ -146,28 +146,36 @@ class ResultPart(serializers.Serializer):  # type: ignore[type-arg]
     values = serializers.DictField(help_text="values of its text; `count` is the number that selects the plural")
 
 
-class TaskRow(serializers.Serializer):  # type: ignore[type-arg]
+class TaskRow(Row):
     """A background job."""
 
-    name = serializers.CharField()
-    text = serializers.CharField(help_text="description of the job")
-    every_seconds = serializers.FloatField()
-    is_enabled = serializers.BooleanField()
+    name = serializers.CharField(source="loop.name")
+    text = serializers.CharField(source="loop.text", help_text="description of the job")
+    every_seconds = serializers.FloatField(source="loop.every_seconds")
+    is_enabled = serializers.BooleanField(source="row.is_enabled")
     is_late = serializers.BooleanField(help_text="whether it has not succeeded for three intervals")
     is_running = serializers.BooleanField()
-    holder = serializers.CharField(allow_blank=True, help_text="the worker that runs it, or ran it last")
-    queue = serializers.CharField(help_text="Celery queue of the job; the job becomes overdue when no worker serves it")
-    started_at = serializers.DateTimeField(allow_null=True)
-    finished_at = serializers.DateTimeField(allow_null=True)
-    succeeded_at = serializers.DateTimeField(allow_null=True)
+    holder = serializers.CharField(
+        source="row.holder", allow_blank=True, help_text="the worker that runs it, or ran it last"
+    )
+    queue = serializers.CharField(
+        source="loop.queue", help_text="Celery queue of the job; the job becomes overdue when no worker serves it"
+    )
+    started_at = serializers.DateTimeField(source="row.started_at", allow_null=True)
+    finished_at = serializers.DateTimeField(source="row.finished_at", allow_null=True)
+    succeeded_at = serializers.DateTimeField(source="row.succeeded_at", allow_null=True)
     next_run_at = serializers.DateTimeField(allow_null=True)
-    result = serializers.CharField(allow_blank=True, help_text="what the last successful run did, in English")
+    result = serializers.CharField(
+        source="row.result", allow_blank=True, help_text="what the last successful run did, in English"
+    )
     result_parts = ResultPart(
         many=True, help_text="the same as codes and values, for other languages; empty: only `result` is known"
     )
-    error = serializers.CharField(allow_blank=True, help_text="error of the last run; empty if it succeeded")
-    runs = serializers.CharField()
-    failures = serializers.CharField()
+    error = serializers.CharField(
+        source="row.error", allow_blank=True, help_text="error of the last run; empty if it succeeded"
+    )
+    runs = serializers.CharField(source="row.runs")
+    failures = serializers.CharField(source="row.failures")
 
 
 class Tasks(serializers.Serializer):  # type: ignore[type-arg]

@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Reason
+from api.serializers.bodies import Moment, Reason
 
 UNREACHABLE = "broker groups that could not be reached, with the reason; their messages are missing"
 
@@ -77,7 +77,7 @@ class Link(serializers.Serializer):  # type: ignore[type-arg]
     subject = serializers.CharField()
     broker_group = serializers.CharField()
     sequence = serializers.CharField()
-    stored_at = serializers.DateTimeField(allow_null=True)
+    stored_at = Moment(source="stored_at_ms")
     attempt = serializers.IntegerField()
     state = serializers.CharField(allow_null=True, help_text="null: unknown")
 
@@ -94,8 +94,8 @@ class Standing(serializers.Serializer):  # type: ignore[type-arg]
     why = serializers.CharField(allow_null=True)
     consumer_id = serializers.CharField(allow_null=True)
     pull_sequence = serializers.CharField(allow_null=True)
-    pulled_at = serializers.DateTimeField(allow_null=True)
-    acked_at = serializers.DateTimeField(allow_null=True)
+    pulled_at = Moment(source="pulled_at_ms")
+    acked_at = Moment(source="acked_at_ms")
     retries = Link(many=True)
     dead_letters = Link(many=True)
     links_complete = serializers.BooleanField()

@@ -5,14 +5,14 @@ from typing import Any
 import django_filters
 from django.db.models import QuerySet
 from django.utils import timezone
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView
-from api.filters import Ordering, PartFilter, PrefixFilter, TruthFilter, containing
+from api.base import ApiView, one_of
+from api.filters import PartFilter, PrefixFilter, TruthFilter
+from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.bodies import Reason
@@ -46,31 +46,22 @@ class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_builtin = TruthFilter("builtin", "isnull", exclude=True)
 
 
-class AlertRulesView(ApiView):
+class AlertRulesView(ListView, operation_id="alert_rules_list", text="List rules."):
     """Rules."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.AlertRuleRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.rules)
     filterset_class = AlertRuleFilter
     ordering_fields = ("name", "kind", "owner", "is_enabled", "created_at", "updated_at")
     ordering = ("name",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.rules()
-
-    @extend_schema(operation_id="alert_rules_list", responses=shapes.AlertRuleRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List rules."""
-        return self.listed()
 
     @extend_schema(operation_id="alert_rules_create", request=shapes.NewAlertRule, responses=MADE)
     def post(self, request: Request) -> Response:
         """Create a rule."""
         values = self.body(shapes.NewAlertRule)
         kind = values.pop("kind")
-        change = rule_service.create_rule(kind, values, **self.arguments)
-        return self.changed(change, 201)
+        return self.changed(rule_service.create_rule(kind, values, **self.arguments), 201)
 
 
 class AlertRuleView(ApiView):
@@ -82,23 +73,21 @@ class AlertRuleView(ApiView):
     @extend_schema(operation_id="alert_rules_get", responses=shapes.AlertRuleRow)
     def get(self, request: Request, rule: str) -> Response:
         """Return one rule."""
-        found = queries.rules().filter(pk=row_id(rule_service.ALERT_RULE, rule)).first()
-        if found is None:
-            raise rule_service.ALERT_RULE.unknown(rule)
+        found = one_of(
+            queries.rules().filter(pk=row_id(rule_service.ALERT_RULE, rule)), rule_service.ALERT_RULE.unknown(rule)
+        )
         return self.one(found)
 
     @extend_schema(operation_id="alert_rules_update", request=shapes.AlertRuleChange, responses=ChangeSerializer)
     def patch(self, request: Request, rule: str) -> Response:
         """Update a rule; omitted fields keep their value."""
         values = self.body(shapes.AlertRuleChange)
-        change = rule_service.update_rule(rule, values, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(rule_service.update_rule(rule, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="alert_rules_delete", responses=ChangeSerializer)
     def delete(self, request: Request, rule: str) -> Response:
         """Delete a rule and resolve its open alerts. Built-in rules can only be disabled."""
-        change = rule_service.delete_rule(rule, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(rule_service.delete_rule(rule, **self.versioned_arguments))
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
@@ -116,32 +105,26 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
     target_contains = PartFilter("target", label="case-insensitive substring of the target")
     rule = PartFilter("rule_name", label="substring of the rule's name")
     owner = django_filters.CharFilter("owner", label="team")
-    search = django_filters.CharFilter(method="by_text", label="substring of the rule's name, the target or the team")
+    search = PartFilter("rule_name", "target", "owner", label="substring of the rule's name, the target or the team")
     is_acknowledged = TruthFilter("acknowledged_at", "isnull", exclude=True)
 
-    def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
-        """Return alerts with the text in the rule's name, the target or the team."""
-        return containing(rows, value, "rule_name", "target", "owner")
 
-
-class AlertsView(ApiView):
+class AlertsView(
+    ListView,
+    operation_id="alerts_list",
+    text="List alerts: open ones first, then resolved ones, newest first.",
+):
     """Alerts."""
 
-    rights = {"GET": Right.READ}
     serializer_class = shapes.AlertRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.alerts)
     filterset_class = AlertFilter
     ordering_fields = ("since", "place", "rule", "target", "owner", "state", "value", "fired_at", "resolved_at")
     ordering_paths = {"rule": "rule_name"}
     ordering = ("-place", "-id")
 
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.alerts()
-
-    @extend_schema(operation_id="alerts_list", responses=shapes.AlertRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List alerts: open ones first, then resolved ones, newest first."""
-        return self.listed(is_silenced=silence_service.silenced_at(timezone.now()))
+    def context(self) -> dict[str, Any]:
+        return {"is_silenced": silence_service.silenced_at(timezone.now())}
 
 
 class AlertView(ApiView):
@@ -153,9 +136,9 @@ class AlertView(ApiView):
     @extend_schema(operation_id="alerts_get", responses=shapes.AlertDetail)
     def get(self, request: Request, alert: str) -> Response:
         """Return one alert with its notifications."""
-        found = queries.alerts().filter(pk=row_id(alert_service.ALERT, alert)).first()
-        if found is None:
-            raise alert_service.ALERT.unknown(alert)
+        found = one_of(
+            queries.alerts().filter(pk=row_id(alert_service.ALERT, alert)), alert_service.ALERT.unknown(alert)
+        )
         notifications = found.notifications.select_related("channel")[:NOTIFICATIONS_SHOWN_MAX]
         row = self.shown(found, is_silenced=silence_service.silenced_at(timezone.now()))
         shown = [self.shown(item, shapes.NotificationRow) for item in notifications]
@@ -188,23 +171,15 @@ class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
         return queryset.filter(holds) if value else queryset.exclude(holds)
 
 
-class SilencesView(ApiView):
+class SilencesView(ListView, operation_id="silences_list", text="List silences, the newest first."):
     """Silences."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.SilenceRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.silences)
     filterset_class = SilenceFilter
     ordering_fields = ("id", "starts_at", "ends_at", "rule", "target", "created_by")
     ordering = ("-id",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.silences()
-
-    @extend_schema(operation_id="silences_list", responses=shapes.SilenceRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List silences, newest first."""
-        return self.listed()
 
     @extend_schema(operation_id="silences_create", request=shapes.NewSilence, responses=MADE)
     def post(self, request: Request) -> Response:
@@ -231,16 +206,16 @@ class SilenceView(ApiView):
     @extend_schema(operation_id="silences_get", responses=shapes.SilenceRow)
     def get(self, request: Request, silence: str) -> Response:
         """Return one silence."""
-        found = queries.silences().filter(pk=row_id(silence_service.SILENCE, silence)).first()
-        if found is None:
-            raise silence_service.SILENCE.unknown(silence)
+        found = one_of(
+            queries.silences().filter(pk=row_id(silence_service.SILENCE, silence)),
+            silence_service.SILENCE.unknown(silence),
+        )
         return self.one(found)
 
     @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
     def delete(self, request: Request, silence: str) -> Response:
         """End a silence now. It remains in the list."""
-        change = silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments))
 
 
 # --- channels ---------------------------------------------------------------------------------------------------------
@@ -254,31 +229,22 @@ class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_enabled = TruthFilter("is_enabled")
 
 
-class AlertChannelsView(ApiView):
+class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List channels; rules name them."):
     """Channels."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.AlertChannelRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.channels)
     filterset_class = AlertChannelFilter
     ordering_fields = ("name", "kind", "is_enabled", "last_success_at", "last_failure_at", "created_at", "updated_at")
     ordering = ("name",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.channels()
-
-    @extend_schema(operation_id="alert_channels_list", responses=shapes.AlertChannelRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List the channels that rules can use."""
-        return self.listed()
 
     @extend_schema(operation_id="alert_channels_create", request=shapes.NewAlertChannel, responses=MADE)
     def post(self, request: Request) -> Response:
         """Create a channel: a webhook with `url`, or email with `addresses`."""
         values = self.body(shapes.NewAlertChannel)
         kind = values.pop("kind")
-        change = channel_service.create_channel(kind, values, **self.arguments)
-        return self.changed(change, 201)
+        return self.changed(channel_service.create_channel(kind, values, **self.arguments), 201)
 
 
 class AlertChannelView(ApiView):
@@ -290,9 +256,10 @@ class AlertChannelView(ApiView):
     @extend_schema(operation_id="alert_channels_get", responses=shapes.AlertChannelRow)
     def get(self, request: Request, channel: str) -> Response:
         """Return one channel."""
-        found = queries.channels().filter(pk=row_id(channel_service.ALERT_CHANNEL, channel)).first()
-        if found is None:
-            raise channel_service.ALERT_CHANNEL.unknown(channel)
+        found = one_of(
+            queries.channels().filter(pk=row_id(channel_service.ALERT_CHANNEL, channel)),
+            channel_service.ALERT_CHANNEL.unknown(channel),
+        )
         return self.one(found)
 
     @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)
@@ -301,14 +268,12 @@ class AlertChannelView(ApiView):
         body contains them.
         """
         values = self.body(shapes.AlertChannelChange)
-        change = channel_service.update_channel(channel, values, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(channel_service.update_channel(channel, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="alert_channels_delete", responses=ChangeSerializer)
     def delete(self, request: Request, channel: str) -> Response:
         """Delete a channel. It must not be used by a rule."""
-        change = channel_service.delete_channel(channel, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(channel_service.delete_channel(channel, **self.versioned_arguments))
 
 
 class TestChannelView(ApiView):

@@ -1,25 +1,22 @@
 """/analytics/runs/, /lag/ and /overview/."""
 
 from collections.abc import Callable
-from typing import Any
 
 import django_filters
-from django.db.models import QuerySet
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
 from api.downloads import ROWS_MAX
-from api.filters import Ordering
+from api.lists import ListView
 from api.live_pages import LivePages
-from api.problems import Problem
+from api.problems import invalid
 from api.serializers import analytics as shapes
 from console import overview
 from console.accounts.roles import Right
 from console.analytics import queries
-from console.analytics.models import AnalyticsRun, RunState
+from console.analytics.models import RunState
 from console.lag_table import LagTable, lag_value
 from console.live.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
@@ -46,46 +43,14 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in RunState])
 
 
-def row(run: AnalyticsRun) -> dict[str, Any]:
-    """A run in a list."""
-    return {
-        "id": str(run.pk),
-        "job": run.job,
-        "state": run.state,
-        "from_at": run.from_at,
-        "to_at": run.to_at,
-        "watermark_at": run.watermark_at,
-        "inputs": run.inputs,
-        "tables": run.tables,
-        "rows_read": None if run.rows_read is None else str(run.rows_read),
-        "rows_written": None if run.rows_written is None else str(run.rows_written),
-        "missing": run.missing,
-        "late_rows": None if run.late_rows is None else str(run.late_rows),
-        "holes": None if run.holes is None else str(run.holes),
-        "skipped": run.skipped,
-        "error": run.error,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-    }
-
-
-class RunsView(ApiView):
+class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, the newest first."):
     """Runs of analytics jobs."""
 
-    rights = {"GET": Right.READ}
     serializer_class = shapes.RunRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.runs)
     filterset_class = RunFilter
     ordering_fields = ("id", "job", "state", "started_at", "finished_at")
     ordering = ("-id",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.runs()
-
-    @extend_schema(operation_id="analytics_runs_list", responses=shapes.RunRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List runs, newest first."""
-        return self.listed()
 
 
 class RunView(ApiView):
@@ -99,7 +64,7 @@ class RunView(ApiView):
         found = queries.runs().filter(pk=run_id).first() if run_id < 1 << 63 else None
         if found is None:
             raise NotFound(f"Run {run_id} not found.", code="analytics_run.unknown")
-        return Response(row(found))
+        return Response(self.shown(found, shapes.RunRow))
 
 
 class OverviewView(ApiView):
@@ -155,8 +120,7 @@ class LagView(ApiView):
         query = self.request.query_params
         state, group, search = query.get("state"), query.get("group"), query.get("search", "").lower()
         if state is not None and state not in list(LagState):
-            what = f"must be one of {', '.join(LagState)}"
-            raise Problem(400, "request.invalid", f"state: {state[:40]!r} {what}", {"state": what})
+            raise invalid("state", f"must be one of {', '.join(LagState)}", state)
         owner = query.get("owner")
         owned = metadata.subjects_of(owner) if owner is not None and text_problem(owner) == "" else None
 

@@ -1,17 +1,14 @@
 """/audit/."""
 
-from typing import Any
-
 import django_filters
-from django.db.models import QuerySet
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.filters import Ordering, containing
+from api.filters import PartFilter
+from api.lists import ListView
 from api.serializers import audit as shapes
 from console.accounts.roles import Right
 from metaserver import queries
@@ -29,30 +26,18 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     target = django_filters.CharFilter("target")
     since = django_filters.IsoDateTimeFilter("at", "gte", label="at or after this time")
     until = django_filters.IsoDateTimeFilter("at", "lt", label="before this time")
-    search = django_filters.CharFilter(method="by_text", label="substring of user, action, target or reason")
-
-    def by_text(self, rows: "QuerySet[Any]", name: str, value: str) -> "QuerySet[Any]":
-        """Return entries with the text in user, action, target or reason."""
-        return containing(rows, value, "actor", "action", "target", "reason")
+    search = PartFilter("actor", "action", "target", "reason", label="substring of user, action, target or reason")
 
 
-class AuditView(ApiView):
+class AuditView(ListView, operation_id="audit_list", text="Who changed what and why, newest first by default."):
     """The audit log."""
 
     rights = {"GET": Right.READ_AUDIT}
     serializer_class = shapes.AuditRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.audit_entries)
     filterset_class = AuditFilter
     ordering_fields = ("id", "actor", "action", "target")
     ordering = ("-id",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.audit_entries()
-
-    @extend_schema(operation_id="audit_list", responses=shapes.AuditRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List the entries of the audit log, newest first by default."""
-        return self.listed()
 
 
 class VerifyView(ApiView):

@@ -5,15 +5,14 @@ from functools import partial
 from typing import Any
 
 import django_filters
-from django.db.models import QuerySet
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView
-from api.filters import Ordering, PartFilter
+from api.base import ApiView, one_of
+from api.filters import PartFilter
+from api.lists import ListView
 from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
@@ -47,24 +46,16 @@ class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
     kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
 
 
-class BrokerGroupsView(ApiView):
+class BrokerGroupsView(ListView, operation_id="broker_groups_list", text="List broker groups and delay groups."):
     """Broker and delay groups."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.BrokerGroupRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.broker_groups)
     filterset_class = BrokerGroupFilter
     ordering_fields = ("name", "kind", "reported_state", "operator_state", "master", "created_at", "updated_at")
     ordering_paths = {"reported_state": "state"}
     ordering = ("name",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.broker_groups()
-
-    @extend_schema(operation_id="broker_groups_list", responses=shapes.BrokerGroupRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List broker groups and delay groups."""
-        return self.listed(served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
     def post(self, request: Request) -> Response:
@@ -74,6 +65,9 @@ class BrokerGroupsView(ApiView):
             values["name"], GroupKind(values["kind"]), values.get("description", ""), **self.arguments
         )
         return self.changed(change, 201)
+
+    def context(self) -> dict[str, Any]:
+        return {"served": ROUTES.served_by_each()}
 
 
 class BrokerGroupView(ApiView):
@@ -85,9 +79,7 @@ class BrokerGroupView(ApiView):
     @extend_schema(operation_id="broker_groups_get", responses=shapes.BrokerGroupDetail)
     def get(self, request: Request, name: str) -> Response:
         """Return one broker group."""
-        found = queries.broker_groups().filter(name=name).first()
-        if found is None:
-            raise service.BROKER_GROUP.unknown(name)
+        found = one_of(queries.broker_groups().filter(name=name), service.BROKER_GROUP.unknown(name))
         return self.one(found, served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
@@ -101,8 +93,7 @@ class BrokerGroupView(ApiView):
     @extend_schema(operation_id="broker_groups_remove", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, name: str) -> Response:
         """Remove a broker group that serves no subjects and whose nodes are stopped."""
-        change = service.remove_group(name, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(service.remove_group(name, **self.versioned_arguments))
 
 
 ApproveView = action(
@@ -138,21 +129,17 @@ WritableView = action(
 )
 
 
-class NodesView(ApiView):
+class NodesView(ListView):
     """Nodes."""
 
-    rights = {"GET": Right.READ}
     serializer_class = shapes.NodeNumbersRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.nodes)
     filterset_class = NodeFilter
     ordering_fields = (
         "node_id", "broker_group", "kind", "address", "version", "log_end", "leased_at", *overview.NODE_NUMBERS,
     )  # fmt: skip
     ordering_paths = {"broker_group": "broker_group__name", "kind": "broker_group__kind"}
     ordering = ("node_id",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.nodes()
 
     @extend_schema(operation_id="nodes_list", responses=shapes.NodeNumbersRow(many=True))
     def get(self, request: Request) -> Response:
@@ -174,10 +161,9 @@ class NodesView(ApiView):
 
 
 def _node(node_id: str) -> Any:
-    found = queries.nodes().filter(node_id=node_id).first()
-    if found is None:
-        raise NotFound(f"Node {node_id!r} not found.", code="node.unknown")
-    return found
+    return one_of(
+        queries.nodes().filter(node_id=node_id), NotFound(f"Node {node_id!r} not found.", code="node.unknown")
+    )
 
 
 class NodeView(ApiView):

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.pagination import PAGE_DEFAULT
-from api.problems import Problem
+from api.problems import invalid
 from api.serializers import dead_letters as shapes
 from api.serializers.bodies import moment
 from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, within
@@ -80,8 +80,7 @@ class DeadLettersView(ReadingView):
         masked = not self.may_read(self.owner(subject))
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):
-            what = f"must be one of {', '.join(STATES)}"
-            raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
+            raise invalid("state", f"must be one of {', '.join(STATES)}")
         found = letters.dead_letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.dead_letters], masked)
         return Response(

@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.problems import Problem
+from api.problems import invalid
 from api.serializers import delayed as shapes
 from api.serializers.bodies import moment
 from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView
@@ -99,14 +100,12 @@ class DelayedMessagesView(DelayedView):
         match = tuple(self.pairs().items())
         if match:
             if not subject:
-                what = "is required to filter by properties"
-                raise Problem(400, "request.invalid", f"subject: {what}", {"subject": what})
+                raise invalid("subject", "is required to filter by properties")
             # Which messages match tells what they say.
             self.require(Right.READ_MESSAGES, self.owner(subject))
         states = tuple(request.query_params.getlist("state"))
         if not set(states) <= set(DelayedState):
-            what = f"must be one of {', '.join(DelayedState)}"
-            raise Problem(400, "request.invalid", f"state: {what}", {"state": what})
+            raise invalid("state", f"must be one of {', '.join(DelayedState)}")
         query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
         return Response({"results": self.visible(page.messages), "next": page.next, "unreachable": page.unreachable})
@@ -136,14 +135,14 @@ class DelayedMessageView(DelayedView):
         return Response({"results": self.visible(found.messages), "unreachable": found.problems})
 
 
-class _ChangeView(DelayedView):
-    rights = {"POST": Right.CHANGE_DELAYED}
-    operation: ClassVar[Operation]
-    shape: ClassVar[type[shapes.DelayedTarget]] = shapes.DelayedTarget
+def _changing(
+    operation_id: str, operation: Operation, text: str, shape: type[shapes.DelayedTarget] = shapes.DelayedTarget
+) -> type[DelayedView]:
+    """Make a view that changes one message; `text` is for the OpenAPI file."""
 
-    def change(self, message_id: str) -> Response:
-        """Find the message, check the right on its subject, and change it."""
-        values = self.body(self.shape)
+    @extend_schema(operation_id=operation_id, request=shape, responses=shapes.DelayedChanged, description=text)
+    def post(self: DelayedView, request: Request, message_id: str) -> Response:
+        values = self.body(shape)
         target = service.Target(message_id, values.get("subject", ""), values.get("was_due_at"))
         message = service.the_one(service.found(target), target)
         self.note_subject(message.subject)
@@ -151,58 +150,21 @@ class _ChangeView(DelayedView):
         to = values.get("due_at")
         if values.get("delay_seconds") is not None:
             to = datetime.now(UTC) + timedelta(seconds=values["delay_seconds"])
-        done = service.change(self.operation, message, to=to, **self.arguments)
-        return Response(
-            {
-                "dry_run": self.dry_run,
-                "message_id": done.message_id,
-                "subject": done.subject,
-                "outcome": done.outcome,
-                "state_before": done.state_before,
-                "state": done.state,
-                "due_at": done.due_at,
-            }
-        )
+        done = service.change(operation, message, to=to, **self.arguments)
+        return Response({"dry_run": self.dry_run, **asdict(done)})
+
+    return type(operation_id, (DelayedView,), {"rights": {"POST": Right.CHANGE_DELAYED}, "post": post})
 
 
-class CancelView(_ChangeView):
-    """Cancellation of a message."""
-
-    operation = Operation.CANCEL
-
-    @extend_schema(
-        operation_id="delayed_messages_cancel", request=shapes.DelayedTarget, responses=shapes.DelayedChanged
-    )
-    def post(self, request: Request, message_id: str) -> Response:
-        """Cancel a message: after status 200 it is never delivered. 409: it is being delivered or was delivered."""
-        return self.change(message_id)
-
-
-class RescheduleView(_ChangeView):
-    """Rescheduling of a message."""
-
-    operation = Operation.RESCHEDULE
-    shape = shapes.Reschedule
-
-    @extend_schema(
-        operation_id="delayed_messages_reschedule", request=shapes.Reschedule, responses=shapes.DelayedChanged
-    )
-    def post(self, request: Request, message_id: str) -> Response:
-        """Change the due time of a message."""
-        return self.change(message_id)
-
-
-class DeliverView(_ChangeView):
-    """Immediate delivery of a message."""
-
-    operation = Operation.DELIVER
-
-    @extend_schema(
-        operation_id="delayed_messages_deliver", request=shapes.DelayedTarget, responses=shapes.DelayedChanged
-    )
-    def post(self, request: Request, message_id: str) -> Response:
-        """Make a message due now."""
-        return self.change(message_id)
+CancelView = _changing(
+    "delayed_messages_cancel",
+    Operation.CANCEL,
+    "Cancel a message: after status 200 it is never delivered. 409: it is being delivered or was delivered.",
+)
+RescheduleView = _changing(
+    "delayed_messages_reschedule", Operation.RESCHEDULE, "Change the due time of a message.", shapes.Reschedule
+)
+DeliverView = _changing("delayed_messages_deliver", Operation.DELIVER, "Make a message due now.")
 
 
 class BulkCancelView(DelayedView):

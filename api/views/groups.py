@@ -4,15 +4,14 @@ from functools import partial
 from typing import Any
 
 import django_filters
-from django.db.models import QuerySet
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView
-from api.filters import Ordering, PartFilter, TruthFilter
+from api.base import ApiView, one_of
+from api.filters import PartFilter, TruthFilter
+from api.lists import ListView
 from api.problems import Problem
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
@@ -36,32 +35,23 @@ class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
     has_pauses = TruthFilter("has_pauses", label="whether the group or one of its consumers is paused")
 
 
-class GroupsView(ApiView):
+class GroupsView(ListView, operation_id="consumer_groups_list", text="List consumer groups."):
     """Consumer groups."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_GROUPS}
     serializer_class = shapes.GroupRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.consumer_groups)
     filterset_class = GroupFilter
     ordering_fields = ("name", "subject", "owner", "is_paused", "first_seen_at", "updated_at")
     ordering_paths = {"subject": "subject__name", "owner": "subject__owner__name"}
     ordering = ("name", "id")
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.consumer_groups()
-
-    @extend_schema(operation_id="consumer_groups_list", responses=shapes.GroupRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List consumer groups."""
-        return self.listed()
 
     @extend_schema(operation_id="consumer_groups_create", request=shapes.NewGroup, responses=MADE)
     def post(self, request: Request) -> Response:
         """Create a consumer group before its first consumer pulls."""
         values = self.body(shapes.NewGroup)
         subject, name = values.pop("subject"), values.pop("name")
-        change = service.create_group(subject, name, values, **self.arguments)
-        return self.changed(change, 201)
+        return self.changed(service.create_group(subject, name, values, **self.arguments), 201)
 
 
 class GroupView(ApiView):
@@ -72,9 +62,9 @@ class GroupView(ApiView):
     @extend_schema(operation_id="consumer_groups_get", responses=shapes.GroupDetail)
     def get(self, request: Request, subject: str, group: str) -> Response:
         """Return a consumer group with its current progress and consumers, read from the nodes."""
-        found = queries.consumer_groups().filter(subject__name=subject, name=group).first()
-        if found is None:
-            raise service.unknown(subject, group)
+        found = one_of(
+            queries.consumer_groups().filter(subject__name=subject, name=group), service.unknown(subject, group)
+        )
         route = queries.routes().filter(subject__name=subject).first()
         names = list(route.broker_groups) if route is not None else []
         answers = brokers(names).ask(lambda _, node: node.group(subject, group))
@@ -84,8 +74,7 @@ class GroupView(ApiView):
     def patch(self, request: Request, subject: str, group: str) -> Response:
         """Update a consumer group; omitted fields keep their value."""
         values = self.body(shapes.GroupChange)
-        change = service.update_group(subject, group, values, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(service.update_group(subject, group, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="consumer_groups_forget", request=shapes.Forget, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str, group: str) -> Response:
@@ -93,8 +82,7 @@ class GroupView(ApiView):
         it is in use.
         """
         force = self.body(shapes.Forget)["force"]
-        change = progress.forget(subject, group, force=force, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(progress.forget(subject, group, force=force, **self.versioned_arguments))
 
 
 def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.problems import Problem
+from api.problems import Problem, invalid
 from api.serializers import history as shapes
 from console.accounts.roles import Right
 from console.live.history import STEP_SECONDS, SYSTEM, read_history
@@ -48,8 +48,7 @@ class HistoryView(ApiView):
         }
         for name, text in given.items():
             if len(text) > NAME_CHARS_MAX or "\n" in text or text_problem(text):
-                what = f"must be a name of at most {NAME_CHARS_MAX} characters"
-                raise Problem(400, "request.invalid", f"{name}: {what}", {name: what})
+                raise invalid(name, f"must be a name of at most {NAME_CHARS_MAX} characters")
         match sorted(given):
             case []:
                 return SYSTEM, SYSTEM

@@ -5,7 +5,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
-from api.problems import Problem
+from api.problems import invalid
 from api.serializers import jump as shapes
 from console import jump
 from console.accounts.roles import Right
@@ -33,17 +33,6 @@ class JumpView(ApiView):
         if not 1 <= len(text) <= jump.QUERY_CHARS_MAX:
             what = f"must have 1 to {jump.QUERY_CHARS_MAX} characters"
         if what:
-            raise Problem(400, "request.invalid", f"q: {what}", {"q": what})
+            raise invalid("q", what)
         found = jump.jump(text, sees_accounts=self.principal.may(Right.CHANGE_ACCOUNTS))
-        rows = [
-            {
-                "kind": place.kind,
-                "name": place.name,
-                "subject": place.subject,
-                "broker_group": place.broker_group,
-                "sequence": None if place.sequence is None else str(place.sequence),
-                "text": place.text,
-            }
-            for place in found.places
-        ]
-        return Response({"results": rows, "unreachable": found.unreachable})
+        return Response({"results": shapes.PlaceRow(found.places, many=True).data, "unreachable": found.unreachable})

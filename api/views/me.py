@@ -110,8 +110,7 @@ class MySessionsView(ApiView):
     def delete(self, request: Request) -> Response:
         """Sign out everywhere; with `keep_this` except in this session."""
         kept = request._request.session.get(sessions.KEY) if self.flag("keep_this") else None
-        change = services.end_sessions(user_of(request).pk, but=kept, **self.arguments)
-        return self.changed(change)
+        return self.changed(services.end_sessions(user_of(request).pk, but=kept, **self.arguments))
 
 
 class MySessionView(ApiView):

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.downloads import ROWS_OF_NODES_MAX
 from api.pagination import PAGE_DEFAULT, PAGE_MAX
-from api.problems import Problem
+from api.problems import Problem, invalid
 from api.serializers import messages as shapes
 from api.serializers.bodies import moment
 from api.throttles import BrowseThrottle, PrincipalThrottle
@@ -75,8 +75,7 @@ class ReadingView(ApiView):
         """Return a text from the query; None when it is absent or empty."""
         found = self.request.query_params.get(name) or None
         if found is not None and (len(found) > chars_max or "\x00" in found):
-            what = f"must be text of at most {chars_max} characters"
-            raise Problem(400, "request.invalid", f"{name}: {what}", {name: what})
+            raise invalid(name, f"must be text of at most {chars_max} characters")
         return found
 
     @property
@@ -93,8 +92,7 @@ class ReadingView(ApiView):
         """Return the values of `?property=name=value`, which can be repeated."""
         given = [text.partition("=") for text in self.request.query_params.getlist("property")]
         if len(given) > PROPERTIES_MAX or not all(key and equals for key, equals, _ in given):
-            what = f"must be at most {PROPERTIES_MAX} values of the form name=value"
-            raise Problem(400, "request.invalid", f"property: {what}", {"property": what})
+            raise invalid("property", f"must be at most {PROPERTIES_MAX} values of the form name=value")
         return {key: value for key, _, value in given}
 
     def note_reading(
@@ -148,8 +146,7 @@ class MessagesView(ReadingView):
             self.moment_ms("from_time"), self.whole("sequence"), self.text("message_id", ID_CHARS_MAX)
         )
         if start.sequence is not None and group is None:
-            what = "requires broker_group, because each broker group has its own sequences"
-            raise Problem(400, "request.invalid", f"sequence: {what}", {"sequence": what})
+            raise invalid("sequence", "requires broker_group, because each broker group has its own sequences")
         if sum(value is not None for value in (start.from_time_ms, start.sequence, start.message_id)) > 1:
             raise Problem(400, "request.invalid", "Specify only one of from_time, sequence and message_id.")
         page = service.read_page(subject, start, limit=self.limit, broker_group=group, cursor=self.cursor)
@@ -294,37 +291,8 @@ class TraceView(ReadingView):
                 "message": None if message is None else message_row(message, masked=masked),
                 "message_why": found["message_why"],
                 "original": found["original"],
-                "groups": [_standing(standing) for standing in found["groups"]],
+                "groups": shapes.Standing(found["groups"], many=True).data,
                 "next_after": found["next_after"],
                 "scope": found["scope"],
             }
         )
-
-
-def _standing(found: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "group": found["group"],
-        "broadcast": found["broadcast"],
-        "state": found["state"],
-        "known": found["known"],
-        "why": found["why"],
-        "consumer_id": found["consumer_id"],
-        "pull_sequence": None if found["pull_sequence"] is None else str(found["pull_sequence"]),
-        "pulled_at": moment(found["pulled_at_ms"]),
-        "acked_at": moment(found["acked_at_ms"]),
-        "retries": [_link(link) for link in found["retries"]],
-        "dead_letters": [_link(link) for link in found["dead_letters"]],
-        "links_complete": found["links_complete"],
-        "links_why": found["links_why"],
-    }
-
-
-def _link(link: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "subject": link["subject"],
-        "broker_group": link["broker_group"],
-        "sequence": str(link["sequence"]),
-        "stored_at": moment(link["stored_at_ms"]),
-        "attempt": link["attempt"],
-        "state": link.get("state"),
-    }

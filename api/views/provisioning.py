@@ -124,10 +124,7 @@ class ApplyView(ApiView):
         if service.names_teams(request.data):
             self.require(Right.CHANGE_ACCOUNTS)
         plan = service.apply(request.data, actor=self.actor, reason=self.reason or "provisioning", dry_run=self.dry_run)
-        steps = [
-            {"kind": s.kind, "action": s.action, "target": s.target, "before": s.before, "after": s.after}
-            for s in plan.steps
-        ]
+        steps = StepShape(plan.steps, many=True).data
         return Response(
             {"dry_run": self.dry_run, "is_change": bool(plan.changes), "steps": steps, "drift": list(plan.drift)}
         )

@@ -1,17 +1,14 @@
 """/subjects/."""
 
-from typing import Any
-
 import django_filters
-from django.db.models import QuerySet
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView
-from api.filters import MemberFilter, Ordering, PartFilter, PrefixFilter, TruthFilter
+from api.base import ApiView, one_of
+from api.filters import MemberFilter, PartFilter, PrefixFilter, TruthFilter
+from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from api.serializers.bodies import Reason
@@ -35,12 +32,12 @@ class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
     broker_group = MemberFilter("route__broker_groups", label="broker group that serves it or is draining it")
 
 
-class SubjectsView(ApiView):
+class SubjectsView(ListView, operation_id="subjects_list", text="List subjects."):
     """Subjects."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_SUBJECTS}
     serializer_class = shapes.SubjectRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(queries.subjects)
     filterset_class = SubjectFilter
     ordering_fields = (
         "name", "owner", "created_at", "updated_at", "archived_at", "consumer_groups", "retention_hours",
@@ -49,22 +46,13 @@ class SubjectsView(ApiView):
     ordering_paths = {"owner": "owner__name", "consumer_groups": "consumer_group_count"}
     ordering = ("name",)
 
-    def get_queryset(self) -> "QuerySet[Any]":
-        return queries.subjects()
-
-    @extend_schema(operation_id="subjects_list", responses=shapes.SubjectRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List subjects."""
-        return self.listed()
-
     @extend_schema(operation_id="subjects_create", request=shapes.NewSubject, responses=MADE)
     def post(self, request: Request) -> Response:
         """Create a subject before its first message."""
         values = self.body(shapes.NewSubject)
         name = values.pop("name")
         self.note_subject(name)
-        change = service.create_subject(name, values, **self.arguments)
-        return self.changed(change, 201)
+        return self.changed(service.create_subject(name, values, **self.arguments), 201)
 
 
 class SubjectView(ApiView):
@@ -76,23 +64,18 @@ class SubjectView(ApiView):
     @extend_schema(operation_id="subjects_get", responses=shapes.SubjectRow)
     def get(self, request: Request, subject: str) -> Response:
         """Return one subject."""
-        found = queries.subjects().filter(name=subject).first()
-        if found is None:
-            raise service.SUBJECT.unknown(subject)
-        return self.one(found)
+        return self.one(one_of(queries.subjects().filter(name=subject), service.SUBJECT.unknown(subject)))
 
     @extend_schema(operation_id="subjects_update", request=shapes.SubjectChange, responses=ChangeSerializer)
     def patch(self, request: Request, subject: str) -> Response:
         """Update a subject; omitted fields keep their value, null removes a limit."""
         values = self.body(shapes.SubjectChange)
-        change = service.update_subject(subject, values, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(service.update_subject(subject, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="subjects_delete", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str) -> Response:
         """Delete an archived subject that has no messages and no clients, with its consumer groups."""
-        change = on_nodes.delete(subject, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(on_nodes.delete(subject, **self.versioned_arguments))
 
 
 ArchiveView = action(

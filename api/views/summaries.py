@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from api.base import ApiView
 from api.pagination import PAGE_MAX
-from api.problems import Problem
+from api.problems import invalid
 from api.serializers import summaries as shapes
 from api.serializers.bodies import iso
 from console.accounts.roles import Right
@@ -157,7 +157,7 @@ class TableView(ApiView):
             end = now_ms if end is None else end
             begin = end - BACK_MS if begin is None else begin
         if not 0 <= begin < end <= MOMENT_MS_MAX:
-            raise _refused("from", "must be a time after 1970 and before `to`")
+            raise invalid("from", "must be a time after 1970 and before `to`")
         return Window(begin, end)
 
     def _step(self, table: SummaryTable, window: Window, now: datetime) -> Step:
@@ -165,12 +165,12 @@ class TableView(ApiView):
         known = table.model.steps
         if text != AUTO:
             if text not in known:
-                raise _refused("step", f"{text[:40]!r} must be one of {', '.join((AUTO, *known))}")
+                raise invalid("step", f"{text[:40]!r} must be one of {', '.join((AUTO, *known))}")
             return Step(text)
         now_ms = int(now.timestamp() * 1000)
         found = step_for(window.from_ms, window.to_ms, now_ms, known, queries.keep_days())
         if found is None:
-            raise _refused("to", f"covers more than {POINTS_MAX} points of the coarsest step, {known[-1]}")
+            raise invalid("to", f"covers more than {POINTS_MAX} points of the coarsest step, {known[-1]}")
         return found
 
     def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class TableView(ApiView):
         requested = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
         for text in requested:
             if text.removeprefix("-") not in known:
-                raise _refused("ordering", f"{text[:40]!r} must be one of {', '.join(known)}")
+                raise invalid("ordering", f"{text[:40]!r} must be one of {', '.join(known)}")
         return tuple(
             ("-" if text.startswith("-") else "") + known[text.removeprefix("-")] for text in requested or ("-at",)
         )
@@ -192,15 +192,15 @@ class TableView(ApiView):
             if text is None:
                 continue
             if name not in known:
-                raise _refused(name, f"is not a filter of {table.name}; available: {', '.join(known)}")
+                raise invalid(name, f"is not a filter of {table.name}; available: {', '.join(known)}")
             if name == "run":
                 found[name] = self.whole(name)
             elif name.startswith("is_"):
                 found[name] = self.flag(name)
             elif text_problem(text):
-                raise _refused(name, text_problem(text))
+                raise invalid(name, text_problem(text))
             elif name in choices and text not in choices[name]:
-                raise _refused(name, f"{text[:40]!r} must be one of {', '.join(sorted(choices[name]))}")
+                raise invalid(name, f"{text[:40]!r} must be one of {', '.join(sorted(choices[name]))}")
             else:
                 found[name] = text
         return found
@@ -209,7 +209,3 @@ class TableView(ApiView):
 def _row(columns: Iterable[Column], row: Summary) -> dict[str, Any]:
     values = {column.name: getattr(row, column.name) for column in columns}
     return {"at": iso(row.at_ms), **values, "run": str(row.run_id)}
-
-
-def _refused(name: str, what: str) -> Problem:
-    return Problem(400, "request.invalid", f"{name}: {what}", {name: what})

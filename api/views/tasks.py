@@ -1,8 +1,5 @@
 """/tasks/: background jobs."""
 
-from typing import Any
-
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,31 +13,6 @@ from console.tasks import loops
 from metaserver.services.changes import NotFound
 
 
-def row(state: loops.LoopState) -> dict[str, Any]:
-    """A background job in the list."""
-    stored = state.row
-    now = timezone.now()
-    return {
-        "name": state.loop.name,
-        "text": state.loop.text,
-        "every_seconds": state.loop.every_seconds,
-        "is_enabled": stored is None or stored.is_enabled,
-        "is_late": state.is_late,
-        "is_running": stored is not None and stored.held_until is not None and stored.held_until > now,
-        "holder": stored.holder if stored is not None else "",
-        "queue": state.loop.queue,
-        "started_at": stored.started_at if stored is not None else None,
-        "finished_at": stored.finished_at if stored is not None else None,
-        "succeeded_at": stored.succeeded_at if stored is not None else None,
-        "next_run_at": state.next_run_at,
-        "result": stored.result if stored is not None else "",
-        "result_parts": (stored.result_parts if stored is not None else None) or [],
-        "error": stored.error if stored is not None else "",
-        "runs": str(stored.runs if stored is not None else 0),
-        "failures": str(stored.failures if stored is not None else 0),
-    }
-
-
 class TasksView(ApiView):
     """Background jobs."""
 
@@ -50,7 +22,7 @@ class TasksView(ApiView):
     @extend_schema(operation_id="tasks_list", responses=shapes.Tasks)
     def get(self, request: Request) -> Response:
         """List all background jobs with last run, result and next run. Not paginated."""
-        return Response({"results": [row(state) for state in loops.states()]})
+        return Response({"results": shapes.TaskRow(loops.states(), many=True).data})
 
 
 class TaskView(ApiView):
@@ -63,7 +35,7 @@ class TaskView(ApiView):
         """Return one background job."""
         for state in loops.states():
             if state.loop.name == name:
-                return Response(row(state))
+                return Response(shapes.TaskRow(state).data)
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
 
 

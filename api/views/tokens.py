@@ -88,5 +88,4 @@ class TokenView(ApiView):
             found = None  # another user's: answered like an unknown token
         if found is None:
             raise NotFound(f"Token {token_id} not found.", code="token.unknown")
-        change = service.revoke_token(found.pk, **self.arguments)
-        return self.changed(change)
+        return self.changed(service.revoke_token(found.pk, **self.arguments))

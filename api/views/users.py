@@ -6,14 +6,14 @@ import django_filters
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView
-from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, containing, searched
+from api.base import ApiView, one_of
+from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, searched
+from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
 from console.accounts import services
@@ -26,14 +26,10 @@ from metaserver.services import teams as team_service
 class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
     """Filters of the list of users."""
 
-    search = django_filters.CharFilter(method="by_text", label="substring of the name or email address")
+    search = PartFilter("username", "email", "first_name", "last_name", label="substring of the name or email address")
     role = django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
     team = django_filters.CharFilter("teams__name", label="team")
     is_active = TruthFilter("is_active")
-
-    def by_text(self, rows: "QuerySet[User]", name: str, value: str) -> "QuerySet[User]":
-        """Return users with the text in the name or email address."""
-        return containing(rows, value, "username", "email", "first_name", "last_name")
 
 
 def users() -> "QuerySet[User]":
@@ -49,25 +45,17 @@ def users() -> "QuerySet[User]":
     )
 
 
-class UsersView(ApiView):
+class UsersView(ListView, operation_id="users_list", text="List users."):
     """Users."""
 
     rights = {"GET": Right.CHANGE_ACCOUNTS, "POST": Right.CHANGE_ACCOUNTS}
     proof_methods = frozenset({"POST"})
     serializer_class = shapes.UserRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(users)
     filterset_class = UserFilter
     ordering_fields = ("username", "email", "role", "is_active", "sessions", "tokens", "last_login", "created_at")
     ordering_paths = {"sessions": "session_count", "tokens": "token_count", "created_at": "date_joined"}
     ordering = ("username",)
-
-    def get_queryset(self) -> "QuerySet[User]":
-        return users()
-
-    @extend_schema(operation_id="users_list", responses=shapes.UserRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List users."""
-        return self.listed()
 
     @extend_schema(
         operation_id="users_create", request=shapes.NewUser, responses={200: shapes.MadeUser, 201: shapes.MadeUser}
@@ -93,10 +81,7 @@ class UserView(ApiView):
     @extend_schema(operation_id="users_get", responses=shapes.UserRow)
     def get(self, request: Request, user_id: int) -> Response:
         """Return one user."""
-        found = users().filter(pk=user_id).first()
-        if found is None:
-            raise services.USER.unknown(user_id)
-        return self.one(found)
+        return self.one(one_of(users().filter(pk=user_id), services.USER.unknown(user_id)))
 
     @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
     def patch(self, request: Request, user_id: int) -> Response:
@@ -104,8 +89,7 @@ class UserView(ApiView):
         tokens immediately.
         """
         values = self.body(shapes.UserChange)
-        change = services.update_user(user_id, values, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(services.update_user(user_id, values, **self.versioned_arguments))
 
 
 EndSessionsView = action(
@@ -137,24 +121,16 @@ def teams() -> "QuerySet[Any]":
     return queries.teams().annotate(member_count=Coalesce(Subquery(counted), 0))
 
 
-class TeamsView(ApiView):
+class TeamsView(ListView, operation_id="teams_list", text="List teams."):
     """Teams."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ACCOUNTS}
     serializer_class = shapes.TeamRow
-    filter_backends = [DjangoFilterBackend, Ordering]
+    rows = staticmethod(teams)
     filterset_class = TeamFilter
     ordering_fields = ("name", "subjects", "members", "created_at")
     ordering_paths = {"subjects": "subject_count", "members": "member_count"}
     ordering = ("name",)
-
-    def get_queryset(self) -> "QuerySet[Any]":
-        return teams()
-
-    @extend_schema(operation_id="teams_list", responses=shapes.TeamRow(many=True))
-    def get(self, request: Request) -> Response:
-        """List teams."""
-        return self.listed()
 
     @extend_schema(operation_id="teams_create", request=shapes.NewTeam, responses=MADE)
     def post(self, request: Request) -> Response:
@@ -173,10 +149,7 @@ class TeamView(ApiView):
     @extend_schema(operation_id="teams_get", responses=shapes.TeamRow)
     def get(self, request: Request, team: str) -> Response:
         """Return one team."""
-        found = teams().filter(name=team).first()
-        if found is None:
-            raise team_service.TEAM.unknown(team)
-        return self.one(found)
+        return self.one(one_of(teams().filter(name=team), team_service.TEAM.unknown(team)))
 
     @extend_schema(operation_id="teams_update", request=shapes.TeamChange, responses=ChangeSerializer)
     def patch(self, request: Request, team: str) -> Response:
@@ -187,8 +160,7 @@ class TeamView(ApiView):
     @extend_schema(operation_id="teams_delete", responses=ChangeSerializer)
     def delete(self, request: Request, team: str) -> Response:
         """Delete a team that owns no subjects."""
-        change = team_service.delete_team(team, **self.versioned_arguments)
-        return self.changed(change)
+        return self.changed(team_service.delete_team(team, **self.versioned_arguments))
 
 
 class MembersView(ApiView):

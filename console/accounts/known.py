@@ -5,7 +5,6 @@ makes both unknown. Neither one authenticates a user.
 """
 
 import secrets
-from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import IPv6Address, ip_address
 
@@ -18,6 +17,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from console.accounts.models import KnownAddress, User
+from console.middleware import Middleware
 
 KNOWN_FOR = timedelta(days=90)
 """How long a browser or an address stays known after its last sign-in."""
@@ -92,14 +92,8 @@ def device_cookie(user: User) -> str:
     return signing.dumps([user.pk, secrets.token_urlsafe(NONCE_BYTES), mark], salt=SALT)
 
 
-class KnownDeviceMiddleware:
+class KnownDeviceMiddleware(Middleware):
     """Sets the cookie of a browser that a user signed in with in this request."""
-
-    sync_capable = True
-    async_capable = False
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._get_response(request)

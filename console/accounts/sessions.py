@@ -4,7 +4,6 @@ Kept by rows of UserSession on the server; a cookie can't outlive its row.
 """
 
 import logging
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from console.accounts.models import User, UserSession
+from console.middleware import Middleware
 
 logger = logging.getLogger("qmq.accounts")
 
@@ -96,14 +96,8 @@ def proved_recently(request: HttpRequest) -> bool:
     return 0 <= age < REAUTHENTICATION_SECONDS
 
 
-class SessionLifeMiddleware:
+class SessionLifeMiddleware(Middleware):
     """Signs out whose session has ended, before anything is done in their name."""
-
-    sync_capable = True
-    async_capable = False
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         # Looking at an anonymous visitor's user would read no session that is not there: no query, no cookie.

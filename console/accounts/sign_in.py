@@ -1,11 +1,11 @@
 """The sign-in endpoints: which of allauth's URLs are open, and which requests they accept."""
 
 import logging
-from collections.abc import Callable
 
 import redis
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 
+from console.middleware import Middleware
 from console.requests import current_id
 
 logger = logging.getLogger("qmq.accounts")
@@ -34,14 +34,8 @@ SIGN_IN_PAGE = "/sign-in"
 CHANGES = ("POST", "PUT", "PATCH", "DELETE")
 
 
-class SignInDoors:
+class SignInDoors(Middleware):
     """Closes unused endpoints; accepts JSON only (a form of another site can send text/plain); 503 without Redis."""
-
-    sync_capable = True
-    async_capable = False
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith(ROOT):

@@ -121,16 +121,15 @@ class MetadataReader:
     def _loops(self) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
         for state in loops.states():
-            row, name = state.row, state.loop.name
-            succeeded_at = row.succeeded_at if row is not None else None
-            found[name] = {
-                "loop": name,
-                "is_enabled": row is None or row.is_enabled,
+            row = state.row
+            found[row.name] = {
+                "loop": row.name,
+                "is_enabled": row.is_enabled,
                 "is_late": state.is_late,
-                "succeeded_at": rfc3339(succeeded_at) if succeeded_at else None,
-                "error": row.error if row is not None else "",
-                "runs": str(row.runs if row is not None else 0),
-                "failures": str(row.failures if row is not None else 0),
+                "succeeded_at": rfc3339(row.succeeded_at) if row.succeeded_at else None,
+                "error": row.error,
+                "runs": str(row.runs),
+                "failures": str(row.failures),
             }
         return found
 

@@ -222,9 +222,16 @@ class LoopState:
     """State of a loop, for lists and alerts."""
 
     loop: Loop
-    row: ControlLoop | None
+    row: ControlLoop
+    """Not stored yet, of one that never ran."""
+    is_running: bool
     is_late: bool
     next_run_at: datetime | None
+
+    @property
+    def result_parts(self) -> list[dict[str, Any]]:
+        """What the last successful run did, as codes and values; empty for a result stored before there were any."""
+        return self.row.result_parts or []
 
 
 def states(now: datetime | None = None) -> list[LoopState]:
@@ -233,14 +240,12 @@ def states(now: datetime | None = None) -> list[LoopState]:
     rows = {row.name: row for row in ControlLoop.objects.all()}
     found = []
     for loop in sorted(LOOPS.values(), key=lambda item: item.name):
-        row = rows.get(loop.name)
+        row = rows.get(loop.name) or ControlLoop(name=loop.name)
         allowed = timedelta(seconds=max(LATE_SECONDS, loop.every_seconds * LATE_INTERVALS))
-        last = (row.succeeded_at if row is not None else None) or _STARTED_AT
-        is_enabled = row is None or row.is_enabled
-        is_late = is_enabled and now - last > allowed
-        started = row.started_at if row is not None else None
-        next_run = started + timedelta(seconds=loop.every_seconds) if started is not None and is_enabled else None
-        found.append(LoopState(loop, row, is_late, next_run))
+        is_late = row.is_enabled and now - (row.succeeded_at or _STARTED_AT) > allowed
+        is_running = row.held_until is not None and row.held_until > now
+        next_run = row.started_at + timedelta(seconds=loop.every_seconds) if row.started_at and row.is_enabled else None
+        found.append(LoopState(loop, row, is_running, is_late, next_run))
     return found
 
 

@@ -4,13 +4,11 @@ from enum import StrEnum
 
 from console.analytics.models.summary import (
     LONG_STEPS,
-    Summary,
+    OfGroup,
     by_time,
     choice_field,
-    group_field,
     number_field,
     one_row,
-    subject_field,
     text_field,
     whole_field,
 )
@@ -25,11 +23,9 @@ class FailureKind(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
-class Failure(Summary):
+class Failure(OfGroup):
     """Retries and dead letters of a consumer group on a subject, by cause."""
 
-    subject = subject_field()
-    group = group_field()
     kind = choice_field(FailureKind, 20, "retry: another attempt; dead_letter: attempts exhausted")
     cause = text_field(
         CAUSE_CHARS_MAX, "a short label such as an exception's class or consumer_left; never a message's text"

@@ -4,13 +4,12 @@ from enum import StrEnum
 
 from console.analytics.models.summary import (
     LONG_STEPS,
+    OfGroup,
     Summary,
     by_time,
     choice_field,
-    group_field,
     number_field,
     one_row,
-    subject_field,
     text_field,
     whole_field,
 )
@@ -43,17 +42,13 @@ class Forecast(Summary):
         abstract = True
 
 
-class DrainForecast(Forecast):
+class DrainForecast(OfGroup, Forecast):
     """Time until a consumer group's lag is zero, from the end of the step."""
 
-    subject = subject_field()
-    group = group_field()
     lag_messages_last = whole_field("current lag")
     drain_seconds_low = number_field("lower bound")
     drain_seconds_mid = number_field("estimate")
     drain_seconds_high = number_field("upper bound")
-
-    key = ("subject", "group")
 
     class Meta:
         constraints = one_row("drain", "subject", "group")

@@ -1,21 +1,11 @@
 """Backlog and lag, as qmq/lag.py defines them."""
 
-from console.analytics.models.summary import (
-    Summary,
-    by_time,
-    group_field,
-    number_field,
-    one_row,
-    subject_field,
-    whole_field,
-)
+from console.analytics.models.summary import OfGroup, by_time, number_field, one_row, whole_field
 
 
-class Lag(Summary):
+class Lag(OfGroup):
     """Backlog, messages in flight, lag and time lag of a consumer group on a subject."""
 
-    subject = subject_field()
-    group = group_field()
     backlog_messages_max = whole_field("stored, not yet pulled by the group: maximum")
     backlog_messages_mean = number_field("the same: mean over the step")
     backlog_messages_last = whole_field("the same: at the end of the step")
@@ -29,8 +19,6 @@ class Lag(Summary):
     time_lag_seconds_max = number_field("age of the oldest unacknowledged message: maximum; 0 if all are acknowledged")
     time_lag_seconds_mean = number_field("the same: mean over the step")
     time_lag_seconds_last = number_field("the same: at the end of the step")
-
-    key = ("subject", "group")
 
     class Meta:
         constraints = one_row("lag", "subject", "group")

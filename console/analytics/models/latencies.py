@@ -4,15 +4,7 @@ from enum import StrEnum
 
 from django.db import models
 
-from console.analytics.models.summary import (
-    Summary,
-    by_time,
-    choice_field,
-    group_field,
-    meaning,
-    one_row,
-    subject_field,
-)
+from console.analytics.models.summary import OfGroup, by_time, choice_field, meaning, one_row
 
 
 class LatencyKind(StrEnum):
@@ -24,11 +16,9 @@ class LatencyKind(StrEnum):
     """From handing it out, the first time, to its ack."""
 
 
-class Latency(Summary):
+class Latency(OfGroup):
     """Latencies of the messages that a consumer group acked on a subject. No messages, no row."""
 
-    subject = subject_field()
-    group = group_field()
     kind = choice_field(
         LatencyKind,
         20,

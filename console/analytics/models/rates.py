@@ -1,9 +1,9 @@
 """How much was sent, pulled and acked."""
 
 from console.analytics.models.summary import (
+    OfGroup,
     Summary,
     by_time,
-    group_field,
     number_field,
     one_row,
     subject_field,
@@ -29,19 +29,15 @@ class SubjectRates(Summary):
         indexes = by_time("subject_rates")
 
 
-class GroupRates(Summary):
+class GroupRates(OfGroup):
     """What a consumer group pulled and acked on a subject."""
 
-    subject = subject_field()
-    group = group_field()
     pulled_messages = whole_field("messages delivered during the step, excluding redeliveries")
     acked_messages = whole_field("messages acknowledged during the step")
     pulled_messages_per_second_max = number_field("maximum over the minutes of the step")
     pulled_messages_per_second_mean = number_field("mean over the measured time of the step")
     acked_messages_per_second_max = number_field("maximum over the minutes of the step")
     acked_messages_per_second_mean = number_field("mean over the measured time of the step")
-
-    key = ("subject", "group")
 
     class Meta:
         constraints = one_row("group_rates", "subject", "group")

@@ -2,29 +2,24 @@
 
 from console.analytics.models.summary import (
     LONG_STEPS,
-    Summary,
+    OfGroup,
     by_time,
-    group_field,
     number_field,
     one_row,
-    subject_field,
     text_field,
     whole_field,
 )
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX
 
 
-class GroupSkew(Summary):
+class GroupSkew(OfGroup):
     """Skew inside a consumer group, by the messages its consumers acked."""
 
-    subject = subject_field()
-    group = group_field()
     consumers_count = whole_field("consumers that pulled during the step")
     acked_messages = whole_field("messages they acknowledged")
     max_mean_ratio = number_field("messages of the busiest consumer relative to the mean; 1 is even")
     gini_ratio = number_field("Gini coefficient of their messages; 0 is even, near 1 one consumer receives all")
 
-    key = ("subject", "group")
     steps = LONG_STEPS
 
     class Meta:
@@ -32,11 +27,9 @@ class GroupSkew(Summary):
         indexes = by_time("skew", "group")
 
 
-class ConsumerShare(Summary):
+class ConsumerShare(OfGroup):
     """One consumer's part in its group's work."""
 
-    subject = subject_field()
-    group = group_field()
     consumer_id = text_field(CONSUMER_ID_CHARS_MAX, "the consumer")
     acked_messages = whole_field("messages it acknowledged during the step")
     share_ratio = number_field("its share of the group's messages, 0 to 1")

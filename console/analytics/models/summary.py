@@ -85,3 +85,15 @@ def whole_field(text: str) -> "models.BigIntegerField[int | None, int | None]":
 
 def number_field(text: str) -> "models.FloatField[float | None, float | None]":
     return meaning(text, models.FloatField(null=True))
+
+
+class OfGroup(Summary):
+    """A summary of a consumer group on a subject."""
+
+    subject = subject_field()
+    group = group_field()
+
+    key: ClassVar[tuple[str, ...]] = ("subject", "group")
+
+    class Meta:
+        abstract = True

@@ -85,9 +85,7 @@ api.use({
 
 /** The data of an answer that has some. Errors were thrown before; an empty answer here is a fault of ours. */
 export async function must<Data>(call: Promise<{ data?: Data; response: Response }>): Promise<Data> {
-  const { data, response } = await call;
-  if (data === undefined) throw new Problem(response.status, "console.unexpected", `HTTP ${response.status}`, "");
-  return data;
+  return (await mustWithTag(call)).data;
 }
 
 /** The same, with the version that a change can name in If-Match. */

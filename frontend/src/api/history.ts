@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must, type Schema } from "@/api/client";
+import type { Schema } from "@/api/client";
+import { read } from "@/api/requests";
 
 export type History = Schema<"History">;
 
@@ -11,11 +12,20 @@ export interface HistoryOf {
   node?: string;
 }
 
+/** Read again as points are added, every ten seconds. */
+export function lastHourOptions(of: HistoryOf) {
+  return queryOptions({
+    queryKey: ["history", "refreshed", of],
+    queryFn: read("/api/v1/history/", { query: of }),
+    refetchInterval: 10_000,
+  });
+}
+
 /** Read once a page: what comes after it is seen live. */
 export function historyOptions(of: HistoryOf) {
   return queryOptions({
     queryKey: ["history", of],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/history/", { params: { query: of }, signal })),
+    queryFn: read("/api/v1/history/", { query: of }),
     staleTime: Infinity,
     gcTime: 0,
     refetchOnWindowFocus: false,

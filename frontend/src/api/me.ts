@@ -1,12 +1,13 @@
 import { queryOptions, useQuery, useSuspenseQuery } from "@tanstack/react-query";
-import { api, must, type Schema } from "@/api/client";
+import type { Schema } from "@/api/client";
+import { read } from "@/api/requests";
 
 export type Me = Schema<"Me">;
 
 export function meOptions() {
   return queryOptions({
     queryKey: ["me"],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/me/", { signal })),
+    queryFn: read("/api/v1/me/"),
     staleTime: 60_000,
   });
 }

@@ -1,6 +1,7 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { api, must } from "@/api/client";
+import type { Schema } from "@/api/client";
 import { useMay, type Right } from "@/api/me";
+import { read } from "@/api/requests";
 import { splitSubject } from "@/format/subjects";
 
 /** The subject that a name stands for, as the API knows it: who owns it, where it lies. Retry and dead-letter names mean their real one. */
@@ -8,8 +9,8 @@ export function placeOptions(name: string) {
   const { subject } = splitSubject(name);
   return queryOptions({
     queryKey: ["subjects", "place", subject],
-    queryFn: ({ signal }) => must(api.GET("/api/v1/subjects/{subject}/", { params: { path: { subject } }, signal })),
-    select: ({ owner, broker_groups, is_archived }) => ({
+    queryFn: read("/api/v1/subjects/{subject}/", { path: { subject } }),
+    select: ({ owner, broker_groups, is_archived }: Schema<"SubjectRow">) => ({
       owner: owner ?? null,
       brokerGroups: broker_groups,
       isArchived: is_archived,

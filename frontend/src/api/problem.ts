@@ -1,3 +1,5 @@
+import { isRecord, textOf } from "@/format/values";
+
 /** An error as the API tells it: RFC 9457, with a stable code to act on and a sentence to show. */
 export class Problem extends Error {
   constructor(
@@ -20,14 +22,6 @@ export class Problem extends Error {
   }
 }
 
-function text(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function fieldsOf(value: unknown): Record<string, string[]> {
   if (!isRecord(value)) return {};
   return Object.fromEntries(
@@ -44,10 +38,10 @@ export function problemOf(status: number, body: unknown): Problem {
     return new Problem(
       status,
       body.code,
-      text(body.title),
-      text(body.detail),
+      textOf(body.title),
+      textOf(body.detail),
       fieldsOf(body.fields),
-      text(body.request_id),
+      textOf(body.request_id),
     );
   }
   return new Problem(status, "console.unexpected", `HTTP ${status}`, "");

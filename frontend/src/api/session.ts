@@ -1,6 +1,7 @@
 import { csrfToken } from "@/api/client";
 import { Problem, problemOf } from "@/api/problem";
 import { askForProof } from "@/api/proof";
+import { textOf } from "@/format/values";
 
 /** Signing in and out: allauth's JSON addresses below `/_allauth/browser/v1/` (docs/accounts.md). */
 
@@ -9,7 +10,6 @@ const BASE = "/_allauth/browser/v1/";
 export interface Flow {
   id: string;
   is_pending?: boolean;
-  types?: readonly string[];
 }
 
 /** What such an address answers: 200 done; 401 signed out, or a flow is pending (`mfa_authenticate`); 400 with errors by field. */
@@ -18,33 +18,38 @@ export interface Answer {
   data: Readonly<Record<string, unknown>>;
   meta: Readonly<Record<string, unknown>>;
   flows: readonly Flow[];
-  isAuthenticated: boolean;
   errors: readonly { message: string; code: string; param?: string }[];
+}
+
+/** The response of one of them and the JSON in it; {} where there is none. */
+async function send(
+  path: string,
+  { headers, ...init }: Omit<RequestInit, "headers"> & { headers?: Record<string, string> },
+): Promise<[Response, Record<string, unknown>]> {
+  const all = { Accept: "application/json", "X-CSRFToken": csrfToken(), ...headers };
+  let response: Response;
+  try {
+    response = await fetch(BASE + path, { ...init, credentials: "same-origin", headers: all });
+  } catch {
+    throw new Problem(0, "console.unreachable", "", "");
+  }
+  try {
+    return [response, (await response.json()) as Record<string, unknown>];
+  } catch {
+    return [response, {}];
+  }
 }
 
 /** Ask one of them. Throws a `Problem` when no such answer came: the network, a limit (429), the database or Redis away (503). */
 export async function allauth(method: string, path: string, body?: unknown): Promise<Answer> {
-  let response: Response;
-  try {
-    response = await fetch(BASE + path, {
-      method,
-      credentials: "same-origin",
-      headers: { "Content-Type": "application/json", Accept: "application/json", "X-CSRFToken": csrfToken() },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
-  } catch {
-    throw new Problem(0, "console.unreachable", "", "");
-  }
-  let answered: Record<string, unknown> = {};
-  try {
-    answered = (await response.json()) as Record<string, unknown>;
-  } catch {
-    answered = {};
-  }
+  const [response, answered] = await send(path, {
+    method,
+    headers: { "Content-Type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
   if (response.status === 429 || response.status >= 500 || (response.status === 403 && !("meta" in answered))) {
-    const code = typeof answered.code === "string" ? answered.code : `http.${response.status}`;
-    const text = (value: unknown) => (typeof value === "string" ? value : "");
-    throw new Problem(response.status, code, text(answered.title), text(answered.detail));
+    const code = textOf(answered.code) || `http.${response.status}`;
+    throw new Problem(response.status, code, textOf(answered.title), textOf(answered.detail));
   }
   const data = (answered.data ?? {}) as Record<string, unknown>;
   const meta = (answered.meta ?? {}) as Record<string, unknown>;
@@ -53,7 +58,6 @@ export async function allauth(method: string, path: string, body?: unknown): Pro
     data,
     meta,
     flows: (data.flows ?? []) as Flow[],
-    isAuthenticated: meta.is_authenticated === true,
     errors: (answered.errors ?? []) as Answer["errors"],
   };
 }
@@ -88,24 +92,9 @@ export async function providerAddress(
   process: "login" | "connect",
   comeBackTo: string,
 ): Promise<string> {
-  let response: Response;
-  try {
-    response = await fetch(`${BASE}auth/provider/redirect`, {
-      method: "POST",
-      credentials: "same-origin",
-      headers: { Accept: "application/json", "X-CSRFToken": csrfToken() },
-      body: new URLSearchParams({ provider, process, callback_url: comeBackTo }),
-    });
-  } catch {
-    throw new Problem(0, "console.unreachable", "", "");
-  }
-  let answered: unknown;
-  try {
-    answered = await response.json();
-  } catch {
-    answered = undefined;
-  }
-  const location = (answered as { location?: unknown } | undefined)?.location;
-  if (!response.ok || typeof location !== "string") throw problemOf(response.status, answered);
+  const body = new URLSearchParams({ provider, process, callback_url: comeBackTo });
+  const [response, answered] = await send("auth/provider/redirect", { method: "POST", body });
+  const location = textOf(answered.location);
+  if (!response.ok || !location) throw problemOf(response.status, answered);
   return location;
 }

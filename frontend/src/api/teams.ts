@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, must } from "@/api/client";
+import { read } from "@/api/requests";
 
 /** As many as a picker offers; who has more types the name. */
 const OFFERED_MAX = 500;
@@ -8,11 +8,8 @@ const OFFERED_MAX = 500;
 export function teamNamesOptions() {
   return queryOptions({
     queryKey: ["teams", "names"],
-    queryFn: async ({ signal }) => {
-      const query = { limit: OFFERED_MAX, ordering: "name" };
-      const { results } = await must(api.GET("/api/v1/teams/", { params: { query }, signal }));
-      return results.map(({ name }) => name);
-    },
+    queryFn: read("/api/v1/teams/", { query: { limit: OFFERED_MAX, ordering: "name" } }),
+    select: ({ results }: { results: readonly { name: string }[] }) => results.map(({ name }) => name),
     staleTime: 60_000,
   });
 }

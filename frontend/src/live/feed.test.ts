@@ -1,4 +1,4 @@
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import {
   Connection,
   LiveFeed,
@@ -7,71 +7,48 @@ import {
   SILENT_MS,
   type FeedMessage,
   type LiveStatus,
-  type Socket,
-  type World,
 } from "@/live/feed";
 
-class FakeWorld implements World {
-  sockets: Socket[] = [];
+class FakeSocket {
+  onmessage: ((event: MessageEvent) => void) | null = null;
+  onclose: ((event: CloseEvent) => void) | null = null;
+  constructor(readonly url: string) {
+    world.sockets.push(this);
+  }
+  send(text: string) {
+    world.sent.push(text);
+  }
+  close() {
+    return;
+  }
+}
+
+class FakeWorld {
+  sockets: FakeSocket[] = [];
   sent: string[] = [];
-  timers = new Map<number, { action: () => void; at: number }>();
-  now = 0;
-  private last = 0;
-  connect(): Socket {
-    const socket: Socket = {
-      onmessage: null,
-      onclose: null,
-      close: () => undefined,
-      send: (text) => this.sent.push(text as string),
-    };
-    this.sockets.push(socket);
-    return socket;
-  }
-  nowMs() {
-    return this.now;
-  }
-  random() {
-    return 1;
-  }
-  later(action: () => void, ms: number) {
-    this.last += 1;
-    this.timers.set(this.last, { action, at: this.now + ms });
-    return this.last;
-  }
-  cancel(timer: number) {
-    this.timers.delete(timer);
-  }
-  pass(ms: number) {
-    const end = this.now + ms;
-    for (;;) {
-      const due = [...this.timers].filter(([, { at }]) => at <= end).sort((a, b) => a[1].at - b[1].at)[0];
-      if (!due) break;
-      this.timers.delete(due[0]);
-      this.now = due[1].at;
-      due[1].action();
-    }
-    this.now = end;
-  }
-  get socket(): Socket {
+  get socket(): FakeSocket {
     const socket = this.sockets.at(-1);
     if (!socket) throw new Error("nothing was connected");
     return socket;
   }
   say(message: unknown) {
-    this.socket.onmessage?.call({} as WebSocket, new MessageEvent("message", { data: JSON.stringify(message) }));
+    this.socket.onmessage?.(new MessageEvent("message", { data: JSON.stringify(message) }));
   }
   hangUp(code: number, reason = "") {
-    this.socket.onclose?.call({} as WebSocket, new CloseEvent("close", { code, reason }));
+    this.socket.onclose?.(new CloseEvent("close", { code, reason }));
   }
 }
 
 let world: FakeWorld;
 beforeEach(() => {
   world = new FakeWorld();
+  vi.stubGlobal("WebSocket", FakeSocket);
+  vi.useFakeTimers({ now: 0 });
+  vi.spyOn(Math, "random").mockReturnValue(1);
 });
 
 test("a snapshot and its deltas make the state; the status is live", () => {
-  const feed = new LiveFeed("/ws/lag/", world);
+  const feed = new LiveFeed("/ws/lag/");
   feed.subscribe(() => undefined);
   expect(feed.get().status.kind).toBe("connecting");
   world.say({ type: "snapshot", at: "2026-01-01T00:00:00Z", state: { groups: { a: { lag: 1 } } } });
@@ -84,7 +61,7 @@ test("a snapshot and its deltas make the state; the status is live", () => {
 });
 
 test("stale keeps what is shown and says since when", () => {
-  const feed = new LiveFeed("/ws/lag/", world);
+  const feed = new LiveFeed("/ws/lag/");
   feed.subscribe(() => undefined);
   world.say({ type: "snapshot", at: "t", state: { groups: {} } });
   world.say({ type: "stale", since: "t0", reason: "no beat" });
@@ -99,12 +76,11 @@ test("a lost connection comes back by itself, later each time, never later than 
     "ws://x/",
     () => undefined,
     (status) => seen.push(status),
-    world,
   );
   for (let lost = 0; lost < 12; lost += 1) {
     world.hangUp(1006);
     const before = world.sockets.length;
-    world.pass(RECONNECT_LONGEST_MS);
+    vi.advanceTimersByTime(RECONNECT_LONGEST_MS);
     expect(world.sockets.length).toBeGreaterThan(before);
   }
   expect(seen.every((status) => status.kind === "reconnecting" && status.since === new Date(0).toISOString())).toBe(
@@ -118,10 +94,9 @@ test("a silent connection counts as lost", () => {
     "ws://x/",
     () => undefined,
     (status) => seen.push(status),
-    world,
   );
   world.say({ type: "snapshot" });
-  world.pass(SILENT_MS);
+  vi.advanceTimersByTime(SILENT_MS);
   expect(seen.map(({ kind }) => kind)).toEqual(["live", "reconnecting"]);
 });
 
@@ -132,13 +107,12 @@ test("a quiet connection is asked for a word, and lives on when it answers", () 
     "ws://x/",
     (message) => heard.push(message),
     (status) => seen.push(status),
-    world,
   );
-  world.pass(PING_MS);
+  vi.advanceTimersByTime(PING_MS);
   expect(world.sent).toEqual([]);
   world.say({ type: "snapshot" });
   for (let round = 1; round <= 5; round += 1) {
-    world.pass(PING_MS);
+    vi.advanceTimersByTime(PING_MS);
     expect(world.sent).toHaveLength(round);
     world.say({ type: "pong" });
   }
@@ -156,19 +130,18 @@ test.each([
     "ws://x/",
     () => undefined,
     (status) => seen.push(status),
-    world,
   );
   world.hangUp(code, reason);
-  world.pass(600_000);
+  vi.advanceTimersByTime(600_000);
   expect(seen).toEqual([{ kind: "refused", code, reason }]);
   expect(world.sockets).toHaveLength(1);
 });
 
 test("nobody looks: nothing stays open", () => {
-  const feed = new LiveFeed("/ws/lag/", world);
+  const feed = new LiveFeed("/ws/lag/");
   const leave = feed.subscribe(() => undefined);
   leave();
-  world.pass(600_000);
+  vi.advanceTimersByTime(600_000);
   expect(world.sockets).toHaveLength(1);
-  expect(world.timers.size).toBe(0);
+  expect(vi.getTimerCount()).toBe(0);
 });

@@ -31,26 +31,6 @@ export const SILENT_MS = 8_000;
 const NOT_SIGNED_IN = 4401;
 const NO_USE_TO_TRY = new Set([4400, NOT_SIGNED_IN, 4403, 4404, 4413]);
 
-/** What we use of a WebSocket. */
-export type Socket = Pick<WebSocket, "onmessage" | "onclose" | "close" | "send">;
-
-/** What the world gives a feed; tests give another one. */
-export interface World {
-  connect(url: string): Socket;
-  nowMs(): number;
-  random(): number;
-  later(action: () => void, ms: number): number;
-  cancel(timer: number): void;
-}
-
-export const browser: World = {
-  connect: (url) => new WebSocket(url),
-  nowMs: () => Date.now(),
-  random: () => Math.random(),
-  later: (action, ms) => window.setTimeout(action, ms),
-  cancel: (timer) => window.clearTimeout(timer),
-};
-
 /** The address of a websocket on the page's own host. */
 export function socketUrl(path: string, location: Pick<Location, "protocol" | "host"> = window.location): string {
   return `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
@@ -61,7 +41,7 @@ export function socketUrl(path: string, location: Pick<Location, "protocol" | "h
  * `onMessage` gets every message but the ones about staleness.
  */
 export class Connection {
-  private socket: Socket | undefined;
+  private socket: WebSocket | undefined;
   private timer: number | undefined;
   private silence: number | undefined;
   private ping: number | undefined;
@@ -73,7 +53,6 @@ export class Connection {
     private readonly url: string,
     private readonly onMessage: (message: FeedMessage) => void,
     private readonly onStatus: (status: LiveStatus) => void,
-    private readonly world: World = browser,
   ) {
     this.open();
   }
@@ -81,29 +60,19 @@ export class Connection {
   close(): void {
     this.isClosed = true;
     this.drop();
-    if (this.timer !== undefined) this.world.cancel(this.timer);
-  }
-
-  /** Try at once instead of at the end of the back-off. */
-  retryNow(): void {
-    if (this.timer === undefined) return;
-    this.world.cancel(this.timer);
-    this.timer = undefined;
-    this.open();
+    window.clearTimeout(this.timer);
   }
 
   private open(): void {
-    const socket = this.world.connect(this.url);
+    const socket = new WebSocket(this.url);
     this.socket = socket;
     this.watchSilence();
     socket.onmessage = ({ data }) => {
       this.watchSilence();
-      this.ping = this.world.later(() => socket.send('{"type":"ping"}'), PING_MS);
+      this.ping = window.setTimeout(() => socket.send('{"type":"ping"}'), PING_MS);
       this.take(JSON.parse(String(data)) as FeedMessage);
     };
-    socket.onclose = ({ code, reason }) => {
-      this.lost(code, reason);
-    };
+    socket.onclose = ({ code, reason }) => this.lost(code, reason);
   }
 
   private take(message: FeedMessage): void {
@@ -128,16 +97,13 @@ export class Connection {
   }
 
   private forgetTimers(): void {
-    for (const timer of [this.silence, this.ping]) if (timer !== undefined) this.world.cancel(timer);
-    this.silence = undefined;
-    this.ping = undefined;
+    window.clearTimeout(this.silence);
+    window.clearTimeout(this.ping);
   }
 
   private watchSilence(): void {
     this.forgetTimers();
-    this.silence = this.world.later(() => {
-      this.lost(1006, "");
-    }, SILENT_MS);
+    this.silence = window.setTimeout(() => this.lost(1006, ""), SILENT_MS);
   }
 
   private drop(): void {
@@ -157,17 +123,11 @@ export class Connection {
       this.onStatus({ kind: "refused", code, reason });
       return;
     }
-    this.lostAt ??= new Date(this.world.nowMs()).toISOString();
+    this.lostAt ??= new Date().toISOString();
     this.onStatus({ kind: "reconnecting", since: this.lostAt });
     const longest = Math.min(RECONNECT_LONGEST_MS, RECONNECT_FIRST_MS * 2 ** this.tries);
     this.tries += 1;
-    this.timer = this.world.later(
-      () => {
-        this.timer = undefined;
-        this.open();
-      },
-      longest * (0.5 + this.world.random() / 2),
-    );
+    this.timer = window.setTimeout(() => this.open(), longest * (0.5 + Math.random() / 2));
   }
 }
 
@@ -179,10 +139,7 @@ export class LiveFeed {
   private connection: Connection | undefined;
   private readonly listeners = new Set<() => void>();
 
-  constructor(
-    private readonly path: string,
-    private readonly world: World = browser,
-  ) {}
+  constructor(private readonly path: string) {}
 
   readonly get = (): LiveView => this.view;
 
@@ -192,7 +149,6 @@ export class LiveFeed {
       socketUrl(this.path),
       (message) => this.take(message),
       (status) => this.set({ ...this.view, status }),
-      this.world,
     );
     return () => {
       this.listeners.delete(listener);

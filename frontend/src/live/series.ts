@@ -25,19 +25,11 @@ export function appended(
   fields: readonly string[],
   pointsMax = POINTS_MAX,
 ): Series {
-  const last = series.at.at(-1);
-  if (last !== undefined && at <= last) return series;
-  const gap = last !== undefined && at - last > GAP_SECONDS ? [last + 1] : [];
-  const cut = <Value>(list: readonly Value[]) => list.slice(-pointsMax);
-  return {
-    at: cut([...series.at, ...gap, at]),
-    values: Object.fromEntries(
-      fields.map((field) => [
-        field,
-        cut([...(series.values[field] ?? series.at.map(() => null)), ...gap.map(() => null), valueOf(entry, field)]),
-      ]),
-    ),
-  };
+  if (at <= (series.at.at(-1) ?? -Infinity)) return series;
+  const point = { at: [at], values: Object.fromEntries(fields.map((field) => [field, [valueOf(entry, field)]])) };
+  const all = joined(series, point, fields);
+  const newest = Object.entries(all.values).map(([field, values]) => [field, values.slice(-pointsMax)]);
+  return { at: all.at.slice(-pointsMax), values: Object.fromEntries(newest) as Series["values"] };
 }
 
 /** History, and behind it what was seen live since. */

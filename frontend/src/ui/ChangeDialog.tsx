@@ -1,12 +1,14 @@
-import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
 import type { Attempt } from "@/api/requests";
+import { differences, lineOf } from "@/format/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { useConfirmation } from "@/ui/useConfirmation";
 
 interface Props<Plan> {
   /** False: closed. Without it the dialog is open as long as it is drawn. */
@@ -65,8 +67,7 @@ function Steps<Plan>({
 }: Props<Plan>) {
   const { t } = useTranslation();
   const client = useQueryClient();
-  const [reason, setReason] = useState("");
-  const [typed, setTyped] = useState("");
+  const { reason, isGiven, inputs: confirmation } = useConfirmation({ typed: confirmName, reasonField });
   const [planned, setPlanned] = useState<{ plan: Plan; inputs: string } | null>(null);
   const preview = useMutation({
     mutationFn: () => run({ dryRun: true, reason }),
@@ -89,7 +90,8 @@ function Steps<Plan>({
     if (!hasInputs && !isDirect) plan();
   }, [hasInputs, isDirect, plan]);
   const current = planned?.inputs === inputs ? planned.plan : null;
-  const isNamed = !confirmName || typed === confirmName;
+  // What the button does next.
+  const isApplied = isDirect || current !== null;
   const isUseful = current !== null && (isWorthIt?.(current) ?? true);
   return (
     <form
@@ -97,7 +99,7 @@ function Steps<Plan>({
         event.preventDefault();
         if (isDirect) change.mutate();
         else if (current === null) preview.mutate();
-        else if (isNamed && isUseful && !change.isPending) change.mutate();
+        else if (isGiven && isUseful && !change.isPending) change.mutate();
       }}
     >
       <Stack gap="md">
@@ -114,90 +116,47 @@ function Steps<Plan>({
             {show?.(current)}
           </Alert>
         )}
-        {(isDirect || (current !== null && isUseful)) && (
-          <>
-            {reasonField !== false && (
-              <TextInput
-                label={reasonField?.label ?? t("change.reason")}
-                description={reasonField?.description ?? t("change.reason_hint")}
-                maxLength={500}
-                value={reason}
-                onChange={(event) => setReason(event.currentTarget.value)}
-              />
-            )}
-            {confirmName && (
-              <TextInput
-                label={t("change.type_name", { name: confirmName })}
-                value={typed}
-                autoComplete="off"
-                spellCheck={false}
-                data-confirm=""
-                onChange={(event) => setTyped(event.currentTarget.value)}
-              />
-            )}
-          </>
-        )}
+        {(isDirect || isUseful) && confirmation}
         {change.isError && <ProblemAlert error={change.error} />}
         <DialogFooter>
           <Button variant="default" onClick={onClose}>
             {t("action.cancel")}
           </Button>
-          {isDirect ? (
-            <Button type="submit" disabled={!isReady} loading={change.isPending} data-action="apply">
-              {actionLabel}
-            </Button>
-          ) : current === null ? (
-            <Button type="submit" disabled={!isReady} loading={preview.isPending} data-action="preview">
-              {t("change.preview")}
-            </Button>
-          ) : (
-            <Button
-              type="submit"
-              color={confirmName ? "red" : undefined}
-              disabled={!isNamed || !isUseful}
-              loading={change.isPending}
-              data-action="apply"
-            >
-              {actionLabel}
-            </Button>
-          )}
+          <Button
+            type="submit"
+            color={current !== null && confirmName ? "red" : undefined}
+            disabled={current === null ? !isReady : !isGiven || !isUseful}
+            loading={(isApplied ? change : preview).isPending}
+            data-action={isApplied ? "apply" : "preview"}
+          >
+            {isApplied ? actionLabel : t("change.preview")}
+          </Button>
         </DialogFooter>
       </Stack>
     </form>
   );
 }
 
-/** `PlanDialog` for what answers in the shape of every plain change. */
-export function ChangeDialog(props: Omit<Props<Change>, "show" | "isWorthIt">) {
+/** `PlanDialog` for what answers in the shape of every plain change. `means`: what the change does, above the fields. */
+export function ChangeDialog({ means, ...props }: Omit<Props<Change>, "show"> & { means?: string | undefined }) {
   return (
-    <PlanDialog<Change> {...props} show={(plan) => <ChangePlan plan={plan} />} isWorthIt={(plan) => plan.is_change} />
+    <PlanDialog<Change>
+      isWorthIt={(plan) => plan.is_change}
+      {...props}
+      show={(plan) => (
+        <Stack gap="xs">
+          {means && <Text size="sm">{means}</Text>}
+          <ChangePlan plan={plan} />
+        </Stack>
+      )}
+    />
   );
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isEmpty(value: unknown): boolean {
-  return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
-}
-
-function shown(value: unknown): string {
-  if (isEmpty(value)) return "—";
-  if (Array.isArray(value)) return value.map(shown).join(", ");
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** The fields that differ, with the values before and after, and notes of the API. */
-export function ChangePlan({ plan }: { plan: Change }) {
+function ChangePlan({ plan }: { plan: Change }) {
   const { t } = useTranslation();
-  const before = isRecord(plan.before) ? plan.before : {};
-  const after = isRecord(plan.after) ? plan.after : {};
-  // What was not there and stays empty is no difference.
-  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
-    (name) =>
-      JSON.stringify(before[name]) !== JSON.stringify(after[name]) && !(isEmpty(before[name]) && isEmpty(after[name])),
-  );
+  const fields = differences(plan.before, plan.after);
   return (
     <Stack gap="xs">
       <Group gap="xs">
@@ -205,7 +164,7 @@ export function ChangePlan({ plan }: { plan: Change }) {
         <Code>{plan.target}</Code>
         {!plan.is_change && <Badge color="gray">{t("change.nothing")}</Badge>}
       </Group>
-      {names.length > 0 && (
+      {fields.length > 0 && (
         <Table withTableBorder>
           <Table.Thead>
             <Table.Tr>
@@ -215,13 +174,13 @@ export function ChangePlan({ plan }: { plan: Change }) {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {names.map((name) => (
+            {fields.map(({ name, before, after }) => (
               <Table.Tr key={name}>
                 <Table.Th scope="row" data-field={name}>
                   {t(`field.${name}`, { defaultValue: name.replaceAll("_", " ") })}
                 </Table.Th>
-                <Table.Td className="break">{shown(before[name])}</Table.Td>
-                <Table.Td className="break">{shown(after[name])}</Table.Td>
+                <Table.Td className="break">{lineOf(before)}</Table.Td>
+                <Table.Td className="break">{lineOf(after)}</Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>

@@ -3,14 +3,16 @@ import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
 /** Copies a text; `what` says which, for people who can't see where the button stands. */
-export function CopyIcon({ value, what }: { value: string; what: string }) {
+export function CopyIcon({ value, what, isLarge = false }: { value: string; what?: string; isLarge?: boolean }) {
   const { t } = useTranslation();
+  const [size, iconSize] = isLarge ? ["md", 16] : ["sm", 14];
+  const label = what === undefined ? t("action.copy") : t("action.copy_what", { what });
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
-        <Tooltip label={copied ? t("action.copied") : t("action.copy_what", { what })}>
-          <ActionIcon variant="subtle" size="sm" onClick={copy} aria-label={t("action.copy_what", { what })}>
-            {copied ? <IconCheck size={14} aria-hidden /> : <IconCopy size={14} aria-hidden />}
+        <Tooltip label={copied ? t("action.copied") : label}>
+          <ActionIcon variant="subtle" size={size} onClick={copy} aria-label={label}>
+            {copied ? <IconCheck size={iconSize} aria-hidden /> : <IconCopy size={iconSize} aria-hidden />}
           </ActionIcon>
         </Tooltip>
       )}

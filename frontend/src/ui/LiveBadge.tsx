@@ -2,6 +2,7 @@ import { Badge, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { dateTime } from "@/format/times";
 import type { LiveView } from "@/live/feed";
+import { useLive } from "@/live/useLive";
 import { useZone } from "@/ui/preferences";
 
 const COLOURS = { connecting: "gray", live: "teal", stale: "yellow", reconnecting: "orange", refused: "red" } as const;
@@ -28,4 +29,9 @@ export function LiveBadge({ view }: { view: Pick<LiveView, "status" | "at"> }) {
       </Badge>
     </Tooltip>
   );
+}
+
+/** The same of an address. It is drawn again each second, and what it stands beside is not. */
+export function LiveBadgeOf({ path }: { path: string }) {
+  return <LiveBadge view={useLive(path)} />;
 }

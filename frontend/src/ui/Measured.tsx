@@ -52,38 +52,31 @@ export function Measured({
     ]
       .filter(Boolean)
       .join(" · ");
-    return (
-      <span
-        className="incomplete nowrap"
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what is missing is shown on focus
-        tabIndex={0}
-        role="img"
-        aria-label={`${shown}. ${hint}`}
-        data-incomplete=""
-        data-hint={hint}
-      >
-        {shown}
-      </span>
-    );
+    return <Hinted className="incomplete nowrap" label={`${shown}. ${hint}`} hint={hint} shown={shown} />;
   }
   if (value === null || value === undefined) {
     return (
-      <span
+      <Hinted
         className="unknown"
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- its reason is shown on focus
-        tabIndex={0}
-        role="img"
-        aria-label={`${unknown ?? t("unknown.label")}${reason ? `: ${reason}` : ""}`}
-        data-hint={reason ?? unknown ?? t("unknown.reason")}
-      >
-        {unknown ?? "—"}
-      </span>
+        label={`${unknown ?? t("unknown.label")}${reason ? `: ${reason}` : ""}`}
+        hint={reason ?? unknown ?? t("unknown.reason")}
+        shown={unknown ?? "—"}
+      />
     );
   }
   const exact = as === "compact" ? numbers.count(value, language) : undefined;
   return (
     <span data-measured="" className="nowrap" data-hint={[exact, about].filter(Boolean).join(" · ") || undefined}>
       {FORMATS[as](value, language)}
+    </span>
+  );
+}
+
+function Hinted({ className, label, hint, shown }: { className: string; label: string; hint: string; shown: string }) {
+  return (
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what is missing, or why, is shown on focus
+    <span className={className} tabIndex={0} role="img" aria-label={label} data-hint={hint}>
+      {shown}
     </span>
   );
 }

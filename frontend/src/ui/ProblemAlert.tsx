@@ -3,6 +3,22 @@ import { IconAlertTriangle, IconRefresh } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
 
+interface Texts {
+  title: string;
+  advice?: string;
+}
+
+const TEXTS: Readonly<Record<"unreachable" | "transient" | "other", Texts>> = {
+  unreachable: { title: "problem.unreachable", advice: "problem.try_connection" },
+  transient: { title: "problem.transient", advice: "problem.try_again" },
+  other: { title: "problem.title" },
+};
+const BY_STATUS: Readonly<Record<number, Texts>> = {
+  403: { title: "problem.forbidden", advice: "problem.try_rights" },
+  404: { title: "problem.not_found" },
+  412: { title: "problem.title", advice: "problem.try_reload" },
+};
+
 /** What failed, which value, and what to try. Field errors are listed too, for forms that show none beside their fields. */
 export function ProblemAlert({
   error,
@@ -16,32 +32,16 @@ export function ProblemAlert({
   const { t } = useTranslation();
   const problem = asProblem(error);
   const [kind] = problem.code.split(".");
-  const title =
-    problem.status === 0 && problem.code === "console.unreachable"
-      ? t("problem.unreachable")
-      : problem.status === 403
-        ? t("problem.forbidden")
-        : problem.status === 404
-          ? t("problem.not_found")
-          : problem.isTransient
-            ? t("problem.transient")
-            : t("problem.title");
-  const advice =
-    problem.code === "console.unreachable"
-      ? t("problem.try_connection")
-      : problem.status === 412
-        ? t("problem.try_reload")
-        : problem.status === 403
-          ? t("problem.try_rights")
-          : problem.isTransient
-            ? t("problem.try_again")
-            : "";
+  const isUnreachable = problem.code === "console.unreachable";
+  const { title, advice } =
+    (isUnreachable ? TEXTS.unreachable : BY_STATUS[problem.status]) ??
+    (problem.isTransient ? TEXTS.transient : TEXTS.other);
   const fields = Object.entries(problem.fields);
   return (
     <Alert
       color="red"
       icon={<IconAlertTriangle aria-hidden />}
-      title={title}
+      title={t(title)}
       data-problem={problem.code}
       data-kind={kind}
     >
@@ -56,7 +56,7 @@ export function ProblemAlert({
             ))}
           </List>
         )}
-        {advice && <Text size="sm">{advice}</Text>}
+        {advice && <Text size="sm">{t(advice)}</Text>}
         <Group gap="sm">
           {onRetry && (
             <Button size="xs" variant="default" leftSection={<IconRefresh size={14} aria-hidden />} onClick={onRetry}>

@@ -1,29 +1,26 @@
-import { Code, CopyButton, Group, Paper, Stack, Text, Title, ActionIcon, Tooltip } from "@mantine/core";
-import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { Code, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
-import { commandLines } from "@/ui/clientLines";
-import { useClientAddress } from "@/ui/useClientAddress";
+import { meOptions } from "@/api/me";
+import { clientAddress, commandLines, DEFAULT_ADDRESS } from "@/ui/clientLines";
+import { CopyIcon } from "@/ui/CopyIcon";
 
 /** Code to take along. */
 export function Snippet({ code }: { code: string }) {
-  const { t } = useTranslation();
   return (
     <Group gap="xs" align="flex-start" wrap="nowrap" className="snippet">
       <Code block tabIndex={0} className="grow">
         {code}
       </Code>
-      <CopyButton value={code}>
-        {({ copied, copy }) => (
-          <Tooltip label={copied ? t("action.copied") : t("action.copy")}>
-            <ActionIcon variant="subtle" onClick={copy} aria-label={t("action.copy")}>
-              {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
-            </ActionIcon>
-          </Tooltip>
-        )}
-      </CopyButton>
+      <CopyIcon value={code} isLarge />
     </Group>
   );
+}
+
+/** The address of this system's metaserver, for clients. */
+export function useClientAddress(): string {
+  const { data } = useQuery(meOptions());
+  return clientAddress(data?.console.metaserver ?? DEFAULT_ADDRESS, window.location.hostname);
 }
 
 /** Commands of `qmq` that work on this system. */

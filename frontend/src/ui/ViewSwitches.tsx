@@ -1,9 +1,20 @@
-import { ActionIcon, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { Text, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { IconClock, IconLanguage, IconMoon, IconSun } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { zoneName } from "@/format/times";
 import { LANGUAGES, setLanguage, type Language } from "@/i18n";
+import { IconButton } from "@/ui/buttons";
 import { usePreferences } from "@/ui/preferences";
+
+const LOOK = { variant: "subtle", color: "gray" };
+
+function Utc() {
+  return (
+    <Text size="10px" fw={700}>
+      UTC
+    </Text>
+  );
+}
 
 /** Between the viewer's zone and UTC. */
 export function ZoneSwitch() {
@@ -11,24 +22,14 @@ export function ZoneSwitch() {
   const { zone, setZone } = usePreferences();
   const other = zone === "utc" ? "local" : "utc";
   return (
-    <Tooltip label={t("settings.zone", { zone: zoneName(zone) })}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        size="lg"
-        visibleFrom="sm"
-        aria-label={t("settings.zone_switch", { zone: zoneName(other) })}
-        onClick={() => setZone(other)}
-      >
-        {zone === "utc" ? (
-          <Text size="10px" fw={700}>
-            UTC
-          </Text>
-        ) : (
-          <IconClock size={18} aria-hidden />
-        )}
-      </ActionIcon>
-    </Tooltip>
+    <IconButton
+      {...LOOK}
+      visibleFrom="sm"
+      icon={zone === "utc" ? Utc : IconClock}
+      hint={t("settings.zone", { zone: zoneName(zone) })}
+      label={t("settings.zone_switch", { zone: zoneName(other) })}
+      onClick={() => setZone(other)}
+    />
   );
 }
 
@@ -37,19 +38,14 @@ export function LanguageSwitch() {
   const { i18n } = useTranslation();
   const other: Language = i18n.language === "zh" ? "en" : "zh";
   return (
-    <Tooltip label={LANGUAGES[other]}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        size="lg"
-        aria-label={LANGUAGES[other]}
-        lang={other === "zh" ? "zh-CN" : "en"}
-        data-language={other}
-        onClick={() => void setLanguage(other)}
-      >
-        <IconLanguage size={18} aria-hidden />
-      </ActionIcon>
-    </Tooltip>
+    <IconButton
+      {...LOOK}
+      icon={IconLanguage}
+      label={LANGUAGES[other]}
+      lang={other === "zh" ? "zh-CN" : "en"}
+      data-language={other}
+      onClick={() => void setLanguage(other)}
+    />
   );
 }
 
@@ -58,19 +54,14 @@ export function SchemeSwitch() {
   const { t } = useTranslation();
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("light");
-  const label = scheme === "dark" ? t("settings.light") : t("settings.dark");
+  const other = scheme === "dark" ? "light" : "dark";
   return (
-    <Tooltip label={label}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        size="lg"
-        data-scheme={scheme}
-        aria-label={label}
-        onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}
-      >
-        {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
-      </ActionIcon>
-    </Tooltip>
+    <IconButton
+      {...LOOK}
+      icon={scheme === "dark" ? IconSun : IconMoon}
+      label={t(`settings.${other}`)}
+      data-scheme={scheme}
+      onClick={() => setColorScheme(other)}
+    />
   );
 }

@@ -28,6 +28,7 @@ export function IconButton({
   iconSize = 18,
   ...rest
 }: ActionIconProps & {
+  lang?: string;
   label: string;
   hint?: string;
   icon: ComponentType<{ size: number; "aria-hidden": boolean }>;

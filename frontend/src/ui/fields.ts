@@ -28,7 +28,7 @@ export function fieldsOf<Values extends object, Name extends RequestName = never
       onChange: ({ currentTarget: { value } }: Typed) => change(name, value),
     }),
     /** Numbers; "" while there is none. */
-    number: (name: Named<Values, number | "">, field?: FieldOf<Name>) => ({
+    number: <Key extends Named<Values, number | "">>(name: Key, field: FieldOf<Name> | Key = name) => ({
       value: values[name] as number | "",
       min: limits(field).minimum,
       max: limits(field).maximum,

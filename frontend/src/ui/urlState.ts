@@ -1,4 +1,4 @@
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useCallback } from "react";
 
 /** What stands behind the `?` of the address: names to texts. The state of every view is kept there, so that a link shows it. */
@@ -34,4 +34,10 @@ export function useUrlState(): [Search, (changes: Record<string, string | undefi
     [navigate],
   );
   return [search, change];
+}
+
+/** The named parts of the page's address, decoded: `const { subject } = usePathParams("subject")`. */
+export function usePathParams<Name extends string>(...names: Name[]): Record<Name, string> {
+  const found: Record<string, string | undefined> = useParams({ strict: false });
+  return Object.fromEntries(names.map((name) => [name, found[name] ?? ""])) as Record<Name, string>;
 }

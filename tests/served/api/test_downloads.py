@@ -18,7 +18,6 @@ from api.problems import Problem
 from api.throttles import DownloadThrottle
 from api.views.subjects import SubjectsView
 from console.accounts.roles import Role
-from metaserver import queries
 from metaserver.models import Subject
 from metaserver.services import subjects, teams
 from qmq.clock import ManualClock
@@ -141,7 +140,7 @@ def test_a_failure_in_the_middle_is_the_last_line(admin: APIClient, monkeypatch:
     def away() -> Any:
         raise OperationalError("gone")
 
-    monkeypatch.setattr(queries, "subjects", away)
+    monkeypatch.setattr(SubjectsView, "rows", staticmethod(away))
     rows = rows_of(answer)
     assert len(rows) == 1 + 2 + 1
     assert rows[-1][0].startswith("# incomplete: The remaining rows could not be read: The database is unavailable")
@@ -223,7 +222,7 @@ def test_a_download_that_is_refused_or_fails_does_not_count(
     def broken() -> Any:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(queries, "subjects", broken)
+    monkeypatch.setattr(SubjectsView, "rows", staticmethod(broken))
     assert admin.get(f"{LIST}?format=csv").status_code == 500
     assert len(running) == 0
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import OperatorState
+from metaserver.client_handlers import CHECKS_PER_BATCH
 from metaserver.directory import Directory
 from metaserver.keeper import Keeper
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import RegistrationLimits
 from metaserver.repository import MemoryRepository
-from metaserver.server import CHECKS_PER_BATCH, MetaHandlers
+from metaserver.server import MetaHandlers
 from qmq.clock import ManualClock
 from qmq.daemon.read_gate import ReadGate
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -408,7 +409,7 @@ def test_a_producer_of_refusing_groups_is_sent_a_group_that_takes_messages_at_on
 
 
 def test_a_subject_over_the_limit_is_not_sent_to_groups_that_take_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaserver.directory.SUBJECTS_MAX", 0)
+    monkeypatch.setattr("metaserver.route_table.SUBJECTS_MAX", 0)
     server, connection = Server(), FakeConnection()
     server.node("g1")
     server.ask(connection, "orders")
@@ -447,7 +448,7 @@ def test_a_subject_of_a_delayed_producer_that_left_exists_once_a_broker_group_ta
 
 
 def test_subjects_that_wait_for_a_broker_group_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaserver.server.UNROUTED_SUBJECTS_MAX", 2)
+    monkeypatch.setattr("metaserver.client_handlers.UNROUTED_SUBJECTS_MAX", 2)
     server, connection = Server(), FakeConnection()
     server.node("d1", kind="delay")
     for subject in ("s1", "s2", "s3"):

@@ -40,7 +40,12 @@ export function Password() {
   const problem = change.isError ? asProblem(change.error) : null;
   const errorOf = (field: string) => problem?.fields[field]?.join(" ");
   const isKnown = Boolean(errorOf("current_password") ?? errorOf("new_password"));
-  const eye = { "aria-label": t("password.show"), tabIndex: 0 };
+  const shared = {
+    maxLength: CHARS_MAX,
+    required: true,
+    withAsterisk: false,
+    visibilityToggleButtonProps: { "aria-label": t("password.show"), tabIndex: 0 },
+  };
   return (
     <Section title={t("password.title")}>
       <form
@@ -55,38 +60,29 @@ export function Password() {
           {/* Password managers want to know whose password it is. */}
           <input hidden name="username" autoComplete="username" value={me.username} readOnly />
           <PasswordInput
+            {...shared}
             name="current_password"
             label={t("password.current")}
             autoComplete="current-password"
-            maxLength={CHARS_MAX}
-            required
-            withAsterisk={false}
             error={errorOf("current_password")}
-            visibilityToggleButtonProps={eye}
           />
           <PasswordInput
+            {...shared}
             label={t("password.new")}
             description={t("password.hint", { count: CHARS_MIN })}
             autoComplete="new-password"
             minLength={CHARS_MIN}
-            maxLength={CHARS_MAX}
-            required
-            withAsterisk={false}
             value={fresh}
             onChange={(event) => setFresh(event.currentTarget.value)}
             error={errorOf("new_password")}
-            visibilityToggleButtonProps={eye}
           />
           <PasswordInput
+            {...shared}
             label={t("password.again")}
             autoComplete="new-password"
-            maxLength={CHARS_MAX}
-            required
-            withAsterisk={false}
             value={again}
             onChange={(event) => setAgain(event.currentTarget.value)}
             error={again && again !== fresh ? t("password.differs") : undefined}
-            visibilityToggleButtonProps={eye}
           />
           {problem && !isKnown && <ProblemAlert error={problem} />}
           <Text size="sm" c="dimmed">

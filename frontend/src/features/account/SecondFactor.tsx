@@ -5,7 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { askForProof } from "@/api/proof";
-import { factorsOptions, newSecret, recoveryCodes, removeApp, type Secret } from "@/features/account/queries";
+import { factorsOptions, newSecret, recoveryCodes, type Secret } from "@/features/account/queries";
 import { RecoveryCodes } from "@/features/account/RecoveryCodes";
 import { RemoveDialog } from "@/features/account/RemoveDialog";
 import { Section } from "@/features/account/Section";
@@ -107,12 +107,7 @@ export function SecondFactor() {
       {renew.isError && <ProblemAlert error={renew.error} />}
       {showCodes.isError && <ProblemAlert error={showCodes.error} onRetry={() => showCodes.mutate(false)} />}
       <RecoveryCodes codes={codes} onClose={() => setCodes(null)} />
-      <RemoveDialog
-        opened={isRemoving}
-        onClose={() => setRemoving(false)}
-        remove={removeApp}
-        onDone={() => void refresh()}
-      />
+      {isRemoving && <RemoveDialog onClose={() => setRemoving(false)} />}
     </Section>
   );
 }

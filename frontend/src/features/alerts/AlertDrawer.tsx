@@ -8,7 +8,7 @@ import { timeline, type Step } from "@/features/alerts/timeline";
 import { conditionText } from "@/features/alerts/words";
 import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
-import { SideDrawer } from "@/ui/SideDrawer";
+import { AddressDrawer } from "@/ui/SideDrawer";
 import { loaded } from "@/ui/loaded";
 import { useLanguage } from "@/ui/preferences";
 import { useRuleName } from "@/ui/ruleNames";
@@ -24,24 +24,21 @@ const COLOURS: Record<Step["kind"], string> = {
 };
 
 interface Props {
-  /** Its id; nothing is shown without. */
-  alert: string | undefined;
-  onClose: () => void;
   onAcknowledge: (alert: Alert) => void;
   onSilence: (alert: Alert) => void;
 }
 
-/** One alert whole: where it stands, what happened in which order, who was told. */
-export function AlertDrawer({ alert, onClose, ...actions }: Props) {
+/** The alert that the address names: where it stands, what happened in which order, who was told. */
+export function AlertDrawer(actions: Props) {
   const { t } = useTranslation("alerts");
   return (
-    <SideDrawer opened={alert !== undefined} onClose={onClose} title={t("detail")}>
-      {alert !== undefined && <Whole alert={alert} {...actions} />}
-    </SideDrawer>
+    <AddressDrawer name="alert" title={t("detail")}>
+      {(alert) => <Whole alert={alert} {...actions} />}
+    </AddressDrawer>
   );
 }
 
-function Whole({ alert, onAcknowledge, onSilence }: Omit<Props, "alert" | "onClose"> & { alert: string }) {
+function Whole({ alert, onAcknowledge, onSilence }: Props & { alert: string }) {
   const may = useMay();
   const [data, instead] = loaded(useQuery(alertOptions(alert)), <Skeleton height={240} />);
   if (!data) return instead;

@@ -23,7 +23,7 @@ export function AlertList() {
   const ruleName = useRuleName();
   const may = useMay();
   const canAct = may("change_alerts");
-  const [search, change] = useUrlState();
+  const [, change] = useUrlState();
   const [acknowledging, setAcknowledging] = useState<Alert | null>(null);
   const [silencing, setSilencing] = useState<Alert | null>(null);
   const open = useCallback((alert: string) => change({ alert }, true), [change]);
@@ -75,12 +75,7 @@ export function AlertList() {
         refetchMs={REFRESH_MS}
         empty={<Teach title={t("empty.alerts")}>{t("empty.alerts_text")}</Teach>}
       />
-      <AlertDrawer
-        alert={search.alert}
-        onClose={() => change({ alert: undefined })}
-        onAcknowledge={setAcknowledging}
-        onSilence={setSilencing}
-      />
+      <AlertDrawer onAcknowledge={setAcknowledging} onSilence={setSilencing} />
       {acknowledging && <AcknowledgeDialog alert={acknowledging} onClose={() => setAcknowledging(null)} />}
       {silencing && (
         <SilenceDialog

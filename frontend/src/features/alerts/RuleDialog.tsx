@@ -13,7 +13,7 @@ import {
   type AlertKind,
   type Rule,
 } from "@/features/alerts/queries";
-import { clearOf, draftOf, isComplete, NEW_RULE, toRule, withKind, type RuleDraft } from "@/features/alerts/ruleDraft";
+import { clearOf, isComplete, NEW_RULE, toRule, withKind, type RuleDraft } from "@/features/alerts/ruleDraft";
 import { clearText, conditionText, isWord, valueText } from "@/features/alerts/words";
 import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
@@ -25,7 +25,7 @@ import { useLanguage } from "@/ui/preferences";
 /** Creates a rule, or changes one: when it fires, when it ends, who is notified. What it is about is decided once. */
 export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () => void }) {
   const { t } = useTranslation("alerts");
-  const [draft, setDraft] = useState(() => (rule ? draftOf(rule) : NEW_RULE));
+  const [draft, setDraft] = useState<RuleDraft>(rule ?? NEW_RULE);
   const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }), "NewAlertRuleRequest");
   return (
     <ChangeDialog
@@ -101,14 +101,10 @@ function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
             label={t("rule.threshold", { unit: t(`unit.${kind}`) })}
             required
             thousandSeparator=","
-            {...fields.number("threshold", "threshold")}
+            {...fields.number("threshold")}
           />
         )}
-        <NumberInput
-          label={t("rule.for_seconds")}
-          allowDecimal={false}
-          {...fields.number("forSeconds", "for_seconds")}
-        />
+        <NumberInput label={t("rule.for_seconds")} allowDecimal={false} {...fields.number("for_seconds")} />
       </Group>
       <Group grow align="flex-end">
         {!isWord(kind) && (
@@ -116,22 +112,14 @@ function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
             label={t("rule.clear_threshold", { unit: t(`unit.${kind}`) })}
             placeholder={t("rule.clear_default")}
             thousandSeparator=","
-            {...fields.number("clearThreshold", "clear_threshold")}
+            {...fields.number("clear_threshold")}
             max={threshold === "" ? undefined : threshold}
           />
         )}
-        <NumberInput
-          label={t("rule.clear_for_seconds")}
-          allowDecimal={false}
-          {...fields.number("clearForSeconds", "clear_for_seconds")}
-        />
+        <NumberInput label={t("rule.clear_for_seconds")} allowDecimal={false} {...fields.number("clear_for_seconds")} />
       </Group>
       {kind === "dead_letters" && (
-        <NumberInput
-          label={t("rule.window_seconds")}
-          allowDecimal={false}
-          {...fields.number("windowSeconds", "window_seconds")}
-        />
+        <NumberInput label={t("rule.window_seconds")} allowDecimal={false} {...fields.number("window_seconds")} />
       )}
     </>
   );
@@ -147,14 +135,14 @@ function Explanation({ draft }: { draft: RuleDraft }) {
   const value = (number: number) => valueText(kind, number, language, t);
   const lasting = (seconds: number | "") => duration(seconds || 0, language);
   const sentences = [
-    t(draft.forSeconds ? "explain.fires" : "explain.fires_at_once", {
+    t(draft.for_seconds ? "explain.fires" : "explain.fires_at_once", {
       what: t(`kind.${kind}`),
       condition: conditionText(kind, threshold, language, t),
-      time: lasting(draft.forSeconds),
+      time: lasting(draft.for_seconds),
     }),
-    t(draft.clearForSeconds ? "explain.ends" : "explain.ends_at_once", {
+    t(draft.clear_for_seconds ? "explain.ends" : "explain.ends_at_once", {
       condition: clearText(kind, clear, language, t),
-      time: lasting(draft.clearForSeconds),
+      time: lasting(draft.clear_for_seconds),
     }),
     ...(clear < threshold ? [t("explain.between", { low: value(clear), high: value(threshold) })] : []),
     ...(kind === "unknown" ? [] : [t("explain.unknown")]),

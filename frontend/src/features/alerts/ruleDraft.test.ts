@@ -6,7 +6,7 @@ const lag = { ...NEW_RULE, name: " Lag ", threshold: 1_000 };
 test("a clear threshold that is left empty is left to the API", () => {
   expect(toRule(lag)).toMatchObject({ name: "Lag", threshold: 1_000, clear_threshold: null });
   expect(clearOf(lag)).toBe(800);
-  expect(toRule({ ...lag, clearThreshold: 0 })).toMatchObject({ clear_threshold: 0 });
+  expect(toRule({ ...lag, clear_threshold: 0 })).toMatchObject({ clear_threshold: 0 });
 });
 
 test("a state ends with what made it fire: 80 % of offline is no state", () => {

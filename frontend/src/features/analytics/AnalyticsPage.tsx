@@ -15,6 +15,7 @@ import { RunNow } from "@/ui/RunNow";
 import { useUrlState } from "@/ui/urlState";
 
 const RUNS = "runs";
+const TABS = [...Object.keys(VIEWS), RUNS];
 /** The background job that runs all analytics jobs. */
 const ANALYTICS_JOB = "analytics";
 
@@ -26,8 +27,7 @@ export default function AnalyticsPage() {
   // "The last day" ends when the page was opened or asked anew: numbers do not move under the reader, and pages stay pages of one list.
   const [now, setNow] = useState(() => Date.now());
   const range = useMemo(() => rangeOf(search, now), [search, now]);
-  const view = VIEWS.find(({ id }) => id === search.tab) ?? VIEWS[0];
-  const tab = search.tab === RUNS ? RUNS : (view?.id ?? "");
+  const tab = TABS.find((id) => id === search.tab) ?? TABS[0];
   // The order, the page and what was chosen for one table mean nothing to another.
   const open = (next: string | null) =>
     change(
@@ -52,19 +52,18 @@ export default function AnalyticsPage() {
       <DemoNotice />
       <Tabs value={tab} onChange={open} keepMounted={false}>
         <Tabs.List mb="md">
-          {VIEWS.map(({ id }) => (
+          {TABS.map((id) => (
             <Tabs.Tab key={id} value={id}>
               {t(`tab.${id}`)}
             </Tabs.Tab>
           ))}
-          <Tabs.Tab value={RUNS}>{t("tab.runs")}</Tabs.Tab>
         </Tabs.List>
-        {VIEWS.map(({ id, parts }) => (
+        {Object.entries(VIEWS).map(([id, parts]) => (
           <Tabs.Panel key={id} value={id}>
             <Pickers
               range={range}
-              withSubject={parts.some(({ choices }) => choices.includes("subject"))}
-              withGroup={parts.some(({ choices }) => choices.includes("group"))}
+              withSubject={parts.some(({ names }) => names.includes("subject"))}
+              withGroup={parts.some(({ names }) => names.includes("group"))}
             />
             <Stack gap="xl">
               {parts.map((part) => (

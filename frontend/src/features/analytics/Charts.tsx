@@ -1,5 +1,5 @@
 import { Stack, Text, Title } from "@mantine/core";
-import { useMemo } from "react";
+import { useMemo, type ComponentProps } from "react";
 import { useTranslation } from "react-i18next";
 import type { Row } from "@/features/analytics/queries";
 import { countsMessages, formatOf, gridOf, lineOf, splitOf, textIn } from "@/features/analytics/series";
@@ -15,8 +15,8 @@ export function Charts({ part, rows, stepSeconds }: { part: Part; rows: readonly
   if (grid.length === 1) return <Text c="dimmed">{t("one_step")}</Text>;
   return (
     <Stack gap="md">
-      {part.charts?.map((chart) => (
-        <Lines key={chart.title} chart={chart} rows={rows} grid={grid} />
+      {Object.entries(part.charts ?? {}).map(([title, chart]) => (
+        <Lines key={title} title={title} chart={chart} rows={rows} grid={grid} />
       ))}
       {part.split && <SplitLines split={part.split} rows={rows} grid={grid} />}
     </Stack>
@@ -29,11 +29,16 @@ function formatIn(rows: readonly Row[], column: string): ReturnType<typeof forma
   return formatOf(metric || column);
 }
 
-function Lines({ chart, rows, grid }: { chart: Chart; rows: readonly Row[]; grid: readonly number[] }) {
+interface Drawn {
+  rows: readonly Row[];
+  grid: readonly number[];
+}
+
+function Lines({ title, chart, rows, grid }: Drawn & { title: string; chart: Chart }) {
   const { t } = useTranslation("analytics");
   const series = useMemo<Series[]>(
     () =>
-      chart.lines.map(({ column, ...line }) => {
+      Object.entries(chart.lines).map(([column, line]) => {
         const { as, scale } = formatIn(rows, column);
         const unit = countsMessages(column) ? t("axis.messages") : undefined;
         return { ...line, label: t(`column.${column}`), as, unit, values: lineOf(rows, grid, column, scale) };
@@ -42,21 +47,13 @@ function Lines({ chart, rows, grid }: { chart: Chart; rows: readonly Row[]; grid
   );
   const bands = useMemo<Band[]>(() => {
     if (!chart.band) return [];
-    const { low, high } = chart.band;
     const of = (column: string) => lineOf(rows, grid, column, formatIn(rows, column).scale);
-    return [{ label: t("interval"), low: of(low), high: of(high) }];
+    return [{ label: t("interval"), low: of(`${chart.band}_low`), high: of(`${chart.band}_high`) }];
   }, [chart, rows, grid, t]);
-  return (
-    <div>
-      <Title order={3} size="h6" mb={4}>
-        {t(`chart.${chart.title}`)}
-      </Title>
-      <TimeChart label={t(`chart.${chart.title}`)} at={grid} series={series} bands={bands} />
-    </div>
-  );
+  return <Titled title={title} at={grid} series={series} bands={bands} />;
 }
 
-function SplitLines({ split, rows, grid }: { split: Split; rows: readonly Row[]; grid: readonly number[] }) {
+function SplitLines({ split, rows, grid }: Drawn & { split: Split }) {
   const { t } = useTranslation("analytics");
   const series = useMemo<Series[]>(() => {
     const { as } = formatOf(split.column);
@@ -66,15 +63,19 @@ function SplitLines({ split, rows, grid }: { split: Split; rows: readonly Row[];
       as,
       unit,
       values,
-      style: split.style ?? "line",
     }));
   }, [split, rows, grid, t]);
+  return <Titled title={split.title} at={grid} series={series} />;
+}
+
+function Titled({ title, ...chart }: { title: string } & Omit<ComponentProps<typeof TimeChart>, "label">) {
+  const { t } = useTranslation("analytics");
   return (
     <div>
       <Title order={3} size="h6" mb={4}>
-        {t(`chart.${split.title}`)}
+        {t(`chart.${title}`)}
       </Title>
-      <TimeChart label={t(`chart.${split.title}`)} at={grid} series={series} />
+      <TimeChart label={t(`chart.${title}`)} {...chart} />
     </div>
   );
 }

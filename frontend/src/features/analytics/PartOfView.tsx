@@ -8,7 +8,7 @@ import { seriesOptions, worstOptions, type TableQuery } from "@/features/analyti
 import type { Range } from "@/features/analytics/range";
 import { RowsOfPart } from "@/features/analytics/RowsOfPart";
 import { textIn } from "@/features/analytics/series";
-import type { Part } from "@/features/analytics/views";
+import { choicesOf, type Part } from "@/features/analytics/views";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
@@ -20,15 +20,16 @@ make demo                   # or two weeks of simulated history`;
 export function PartOfView({ part, range }: { part: Part; range: Range }) {
   const { t } = useTranslation("analytics");
   const [search] = useUrlState();
+  const choices = useMemo(() => choicesOf(part), [part]);
   const chosen = useMemo(() => {
     const found: TableQuery = {};
-    for (const name of part.choices) if (search[name]) found[name] = search[name];
+    for (const name of choices) if (search[name]) found[name] = search[name];
     return found;
-  }, [part, search]);
+  }, [choices, search]);
   const window = useMemo(() => ({ from: range.from, to: range.to }), [range]);
   const selection: TableQuery = useMemo(() => ({ ...window, ...part.fixed, ...chosen }), [window, part, chosen]);
   // A split chart adds up whatever is chosen; a line is of one subject and group.
-  const isOne = part.split !== undefined || part.choices.every((name) => chosen[name] !== undefined);
+  const isOne = part.split !== undefined || choices.every((name) => chosen[name] !== undefined);
   const worst = useQuery(worstOptions(part.table, selection, part.rank, !isOne));
   const drawn: TableQuery | null = useMemo(() => {
     if (part.split) return selection;
@@ -37,8 +38,8 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
     if (isOne) return rest;
     const row = worst.data?.row;
     if (!row) return null;
-    return { ...rest, ...Object.fromEntries(part.choices.map((name) => [name, textIn(row, name)])) };
-  }, [part, selection, isOne, worst.data]);
+    return { ...rest, ...Object.fromEntries(choices.map((name) => [name, textIn(row, name)])) };
+  }, [part, choices, selection, isOne, worst.data]);
   const series = useQuery(seriesOptions(part.table, drawn));
   const answer = series.data ?? worst.data;
   const failed = worst.error ?? series.error;
@@ -74,10 +75,10 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
             <>
               {series.data && drawn && (
                 <Paper withBorder p="md" radius="md">
-                  {!part.split && part.choices.length > 0 && (
+                  {!part.split && choices.length > 0 && (
                     <Text size="sm" mb="xs" data-drawn="">
                       {isOne ? t("drawn.chosen") : t("drawn.worst")}{" "}
-                      <strong>{part.choices.map((name) => drawn[name] || t("no_group")).join(" · ")}</strong>
+                      <strong>{choices.map((name) => drawn[name] || t("no_group")).join(" · ")}</strong>
                     </Text>
                   )}
                   {series.data.isCut && <Alert color="yellow">{t("cut")}</Alert>}

@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { analyticsKey, loadRows, type TableQuery, type Row } from "@/features/analytics/queries";
 import { formatOf, numberIn, textIn } from "@/features/analytics/series";
-import type { Part } from "@/features/analytics/views";
+import { choicesOf, type Part } from "@/features/analytics/views";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
@@ -11,18 +11,6 @@ import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import { useUrlState } from "@/ui/urlState";
 
-const TEXTS = new Set([
-  "subject",
-  "group",
-  "node_id",
-  "broker_group",
-  "consumer_id",
-  "team",
-  "cause",
-  "metric",
-  "outlook",
-  "method",
-]);
 const ANOMALY = new Set(["value", "expected", "expected_low", "expected_high"]);
 const OUTLOOK_COLOURS: Readonly<Record<string, string>> = {
   expected: "blue",
@@ -38,11 +26,11 @@ export function RowsOfPart({ part, selection }: { part: Part; selection: TableQu
   const [search] = useUrlState();
   const load = useMemo(() => loadRows(part.table, selection), [part, selection]);
   const columns = useMemo(() => {
-    const all = [...part.columns, ...(part.hidden ?? [])];
+    const all = [...part.names, ...part.columns, ...(part.hidden ?? [])];
     return defineColumns<Row>(headers(t), (column) => [
       column("at", { sort: true, isFixed: true }, (row) => <Instant at={textIn(row, "at")} />),
       ...all.map((name) => {
-        const isText = TEXTS.has(name);
+        const isText = part.names.includes(name) || name === "method";
         return column(
           name,
           { sort: true, align: isText ? "left" : "right", isHiddenAtFirst: part.hidden?.includes(name) },
@@ -59,11 +47,7 @@ export function RowsOfPart({ part, selection }: { part: Part; selection: TableQu
       queryKey={[...analyticsKey, "rows", part.table, selection]}
       load={load}
       columns={columns}
-      rowKey={(row) =>
-        [textIn(row, "at"), ...part.columns.filter((name) => TEXTS.has(name)).map((name) => textIn(row, name))].join(
-          " ",
-        )
-      }
+      rowKey={(row) => ["at", ...part.names].map((name) => textIn(row, name)).join(" ")}
       ordering={part.rank}
       size={SIZE}
       prefix={`${part.id}_`}
@@ -100,8 +84,9 @@ function Name({
   }
   if (name === "metric") return t(`metric.${value}`);
   // The first name of a row chooses all that its line is of.
-  if (name !== part.choices[0]) return value || "—";
-  const chosen = Object.fromEntries(part.choices.map((choice) => [choice, textIn(row, choice)]));
+  const choices = choicesOf(part);
+  if (name !== choices[0]) return value || "—";
+  const chosen = Object.fromEntries(choices.map((choice) => [choice, textIn(row, choice)]));
   return (
     <LinkTo to="/analytics" search={{ ...search, ...chosen }} title={t("draw")}>
       {value}

@@ -23,7 +23,6 @@ export function RunDetails({ id, onClose }: { id: string | undefined; onClose: (
 
 function Facts({ run }: { run: Run }) {
   const { t } = useTranslation("analytics");
-  const count = (text: string | null) => <Measured value={text === null ? null : Number(text)} />;
   const facts: Fact[] = [
     ["job", run.job],
     ["state", <RunState key="state" state={run.state} />],
@@ -33,8 +32,8 @@ function Facts({ run }: { run: Run }) {
     ["started_at", <Instant key="started" at={run.started_at} />],
     ["finished_at", <Instant key="finished" at={run.finished_at} />],
     ["duration", <Measured key="duration" value={secondsOfRun(run)} as="duration" reason={t("run.not_finished")} />],
-    ["rows_read", count(run.rows_read)],
-    ["rows_written", count(run.rows_written)],
+    ["rows_read", <Count key="rows_read" text={run.rows_read} />],
+    ["rows_written", <Count key="rows_written" text={run.rows_written} />],
     ["missing", run.missing.join(", ") || "—"],
     [
       "skipped",
@@ -42,8 +41,8 @@ function Facts({ run }: { run: Run }) {
         .map(([table, reason]) => t("run.skipped_table", { table, reason: t(`skipped.${reason}`) }))
         .join(", ") || "—",
     ],
-    ["late_rows", count(run.late_rows)],
-    ["holes", count(run.holes)],
+    ["late_rows", <Count key="late_rows" text={run.late_rows} />],
+    ["holes", <Count key="holes" text={run.holes} />],
     ["tables", run.tables.join(", ") || "—"],
     [
       "inputs",
@@ -62,6 +61,11 @@ function Facts({ run }: { run: Run }) {
       <FactTable width={180} facts={facts.map(([name, value]) => [t(`run.${name}`), value])} />
     </Stack>
   );
+}
+
+/** A count of a run. */
+export function Count({ text }: { text: string | null }) {
+  return <Measured value={text === null ? null : Number(text)} />;
 }
 
 const COLOURS = { running: "blue", succeeded: "teal", failed: "red" } as const;

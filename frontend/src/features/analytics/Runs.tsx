@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { list } from "@/api/requests";
 import { analyticsKey, DEMO_JOB, type Run } from "@/features/analytics/queries";
-import { RunDetails, RunState, secondsOfRun } from "@/features/analytics/RunDetails";
+import { Count, RunDetails, RunState, secondsOfRun } from "@/features/analytics/RunDetails";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
@@ -42,16 +42,10 @@ export function Runs() {
           column("started_at", { sort: true }, (row) => <Instant at={row.started_at} relative />),
           column("from_at", { isHiddenAtFirst: true }, (row) => <Instant at={row.from_at} />),
           column("watermark_at", (row) => <Instant at={row.watermark_at} />),
-          column("rows_written", { align: "right" }, (row) => (
-            <Measured value={row.rows_written === null ? null : Number(row.rows_written)} />
-          )),
+          column("rows_written", { align: "right" }, (row) => <Count text={row.rows_written} />),
           column("missing", (row) => row.missing.join(", ")),
-          column("late_rows", { align: "right", isHiddenAtFirst: true }, (row) => (
-            <Measured value={row.late_rows === null ? null : Number(row.late_rows)} />
-          )),
-          column("holes", { align: "right", isHiddenAtFirst: true }, (row) => (
-            <Measured value={row.holes === null ? null : Number(row.holes)} />
-          )),
+          column("late_rows", { align: "right", isHiddenAtFirst: true }, (row) => <Count text={row.late_rows} />),
+          column("holes", { align: "right", isHiddenAtFirst: true }, (row) => <Count text={row.holes} />),
           column("error", (row) => row.error && <Code c="red">{row.error.split("\n")[0]}</Code>),
         ],
       ),

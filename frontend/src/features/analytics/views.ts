@@ -4,18 +4,16 @@ import type { ChartColour } from "@/ui/chart/TimeChart";
 /** What the tabs show: which table, what of it is drawn, which columns the rows have. Texts stand in i18n under the same names. */
 
 export interface Line {
-  column: string;
-  style?: "line" | "area" | "bars";
+  colour: ChartColour;
+  style?: "line" | "area";
   axis?: "left" | "right";
-  colour?: ChartColour;
 }
 
 export interface Chart {
-  /** Key below `chart.`. */
-  title: string;
-  lines: readonly Line[];
-  /** Columns of an interval around the lines. */
-  band?: { low: string; high: string };
+  /** By column. */
+  lines: Readonly<Record<string, Line>>;
+  /** An interval around the lines: the beginning of its columns, which end with `_low` and `_high`. */
+  band?: string;
 }
 
 /** A chart with a line for each value of a column: causes, teams. */
@@ -23,11 +21,7 @@ export interface Split {
   title: string;
   by: string;
   column: string;
-  style?: Line["style"];
 }
-
-/** What a row is of, and so what has to be chosen before its numbers can be drawn as one line. */
-export type Choice = "subject" | "group" | "node_id" | "metric";
 
 export interface Part {
   /** Key below `part.`. */
@@ -35,295 +29,201 @@ export interface Part {
   table: TableName;
   /** Always asked with. */
   fixed?: TableQuery;
-  choices: readonly Choice[];
+  /** What a row is of: its first columns. */
+  names: readonly string[];
   /** The order in which the first row is the one to look at. */
   rank: string;
-  charts?: readonly Chart[];
+  /** By the key of their title below `chart.`. */
+  charts?: Readonly<Record<string, Chart>>;
   split?: Split;
-  /** Columns of the rows, beside `at`; those after "|" are shown only when chosen. */
+  /** The other columns of the rows, beside `at`. */
   columns: readonly string[];
+  /** Columns that are shown only when chosen. */
   hidden?: readonly string[];
 }
 
-export interface View {
-  id: string;
-  parts: readonly Part[];
+const CHOICES = ["subject", "group", "node_id", "metric"] as const;
+
+/** What has to be chosen before the numbers of a part can be drawn as one line. */
+export function choicesOf({ names }: Part): readonly (typeof CHOICES)[number][] {
+  return CHOICES.filter((choice) => names.includes(choice));
 }
 
-const OF_GROUP = ["subject", "group"] as const;
+const line = (colour: ChartColour): Line => ({ colour });
+const area = (colour: ChartColour): Line => ({ colour, style: "area" });
+const right = (colour: ChartColour): Line => ({ colour, axis: "right" });
 
-const LATENCY: Omit<Part, "id" | "fixed"> = {
+const OF_GROUP = ["subject", "group"];
+const PERCENTILES = { p50_ms: line("teal"), p90_ms: line("blue"), p99_ms: line("orange"), p999_ms: line("red") };
+
+const LATENCY = {
   table: "latencies",
-  choices: OF_GROUP,
+  names: OF_GROUP,
   rank: "-p99_ms",
-  charts: [
+  charts: { percentiles: { lines: PERCENTILES } },
+  columns: ["messages", ...Object.keys(PERCENTILES), "max_ms"],
+  hidden: ["mean_ms"],
+} as const;
+
+const FAILURES = {
+  table: "failures",
+  names: [...OF_GROUP, "cause"],
+  rank: "-messages",
+  split: { title: "causes", by: "cause", column: "messages" },
+  columns: ["messages", "attempts_mean", "attempts_max"],
+} as const;
+
+/** The parts of each tab. */
+export const VIEWS: Readonly<Record<string, readonly Part[]>> = {
+  lag: [
     {
-      title: "percentiles",
-      lines: [
-        { column: "p50_ms", colour: "teal" },
-        { column: "p90_ms", colour: "blue" },
-        { column: "p99_ms", colour: "orange" },
-        { column: "p999_ms", colour: "red" },
+      id: "lag",
+      table: "lag",
+      names: OF_GROUP,
+      rank: "-time_lag_seconds_max",
+      charts: {
+        lag: {
+          lines: {
+            lag_messages_max: area("blue"),
+            backlog_messages_mean: line("orange"),
+            in_flight_messages_mean: line("teal"),
+          },
+        },
+        time_lag: { lines: { time_lag_seconds_max: area("orange"), time_lag_seconds_mean: line("gray") } },
+      },
+      columns: ["lag_messages_max", "lag_messages_mean", "lag_messages_last", "time_lag_seconds_max"],
+      hidden: [
+        "backlog_messages_max",
+        "backlog_messages_mean",
+        "in_flight_messages_max",
+        "in_flight_messages_mean",
+        "time_lag_seconds_mean",
       ],
     },
   ],
-  columns: ["subject", "group", "messages", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms"],
-  hidden: ["mean_ms"],
+  rates: [
+    {
+      id: "sent",
+      table: "subject_rates",
+      names: ["subject"],
+      rank: "-sent_messages",
+      charts: {
+        sent: {
+          lines: {
+            sent_messages_per_second_max: line("gray"),
+            sent_messages_per_second_mean: area("blue"),
+            sent_bytes_per_second_mean: right("teal"),
+          },
+        },
+      },
+      columns: [
+        "sent_messages",
+        "sent_messages_per_second_mean",
+        "sent_messages_per_second_max",
+        "sent_bytes",
+        "sent_bytes_per_second_mean",
+      ],
+    },
+    {
+      id: "acked",
+      table: "group_rates",
+      names: OF_GROUP,
+      rank: "-acked_messages",
+      charts: {
+        acked: {
+          lines: { pulled_messages_per_second_mean: line("gray"), acked_messages_per_second_mean: area("blue") },
+        },
+      },
+      columns: ["pulled_messages", "acked_messages", "acked_messages_per_second_mean", "acked_messages_per_second_max"],
+    },
+  ],
+  latency: [
+    { ...LATENCY, id: "end_to_end", fixed: { kind: "end_to_end" } },
+    { ...LATENCY, id: "handling", fixed: { kind: "handling" } },
+  ],
+  skew: [
+    {
+      id: "skew",
+      table: "group_skew",
+      names: OF_GROUP,
+      rank: "-max_mean_ratio",
+      charts: { skew: { lines: { max_mean_ratio: line("orange"), consumers_count: right("gray") } } },
+      columns: ["consumers_count", "acked_messages", "max_mean_ratio", "gini_ratio"],
+    },
+    {
+      id: "shares",
+      table: "consumer_shares",
+      names: [...OF_GROUP, "consumer_id"],
+      rank: "-share_ratio",
+      split: { title: "shares", by: "consumer_id", column: "acked_messages" },
+      columns: ["acked_messages", "share_ratio"],
+    },
+  ],
+  forecast: [
+    {
+      id: "drain",
+      table: "drain_forecasts",
+      names: [...OF_GROUP, "outlook"],
+      rank: "-drain_seconds_mid",
+      charts: { drain: { lines: { drain_seconds_mid: line("blue") }, band: "drain_seconds" } },
+      columns: [
+        "lag_messages_last",
+        "drain_seconds_low",
+        "drain_seconds_mid",
+        "drain_seconds_high",
+        "interval_ratio",
+        "method",
+      ],
+    },
+    {
+      id: "disk",
+      table: "disk_forecasts",
+      names: ["broker_group", "node_id", "outlook"],
+      rank: "full_seconds_mid",
+      charts: { disk: { lines: { full_seconds_mid: line("blue") }, band: "full_seconds" } },
+      columns: [
+        "disk_used_bytes_last",
+        "disk_total_bytes_last",
+        "growth_bytes_per_second",
+        "full_seconds_low",
+        "full_seconds_mid",
+        "full_seconds_high",
+      ],
+      hidden: ["interval_ratio", "method"],
+    },
+  ],
+  anomalies: [
+    {
+      id: "anomalies",
+      table: "anomalies",
+      fixed: { is_flagged: true },
+      names: [...OF_GROUP, "metric"],
+      rank: "-score",
+      charts: { anomaly: { lines: { value: line("red"), expected: line("gray") }, band: "expected" } },
+      columns: ["value", "expected", "expected_low", "expected_high", "score"],
+      hidden: ["compared_days_count"],
+    },
+  ],
+  causes: [
+    { ...FAILURES, id: "dead_letters", fixed: { kind: "dead_letter" } },
+    { ...FAILURES, id: "retries", fixed: { kind: "retry" } },
+  ],
+  capacity: [
+    {
+      id: "capacity",
+      table: "team_capacity",
+      names: ["team"],
+      rank: "-sent_bytes",
+      split: { title: "capacity", by: "team", column: "sent_bytes_per_second_mean" },
+      columns: [
+        "subjects_count",
+        "sent_messages",
+        "sent_bytes",
+        "sent_messages_per_second_mean",
+        "sent_messages_per_second_max",
+        "stored_messages_last",
+        "stored_bytes_last",
+      ],
+    },
+  ],
 };
-
-export const VIEWS: readonly View[] = [
-  {
-    id: "lag",
-    parts: [
-      {
-        id: "lag",
-        table: "lag",
-        choices: OF_GROUP,
-        rank: "-time_lag_seconds_max",
-        charts: [
-          {
-            title: "lag",
-            lines: [
-              { column: "lag_messages_max", style: "area", colour: "blue" },
-              { column: "backlog_messages_mean", colour: "orange" },
-              { column: "in_flight_messages_mean", colour: "teal" },
-            ],
-          },
-          {
-            title: "time_lag",
-            lines: [
-              { column: "time_lag_seconds_max", style: "area", colour: "orange" },
-              { column: "time_lag_seconds_mean", colour: "gray" },
-            ],
-          },
-        ],
-        columns: [
-          "subject",
-          "group",
-          "lag_messages_max",
-          "lag_messages_mean",
-          "lag_messages_last",
-          "time_lag_seconds_max",
-        ],
-        hidden: [
-          "backlog_messages_max",
-          "backlog_messages_mean",
-          "in_flight_messages_max",
-          "in_flight_messages_mean",
-          "time_lag_seconds_mean",
-        ],
-      },
-    ],
-  },
-  {
-    id: "rates",
-    parts: [
-      {
-        id: "sent",
-        table: "subject_rates",
-        choices: ["subject"],
-        rank: "-sent_messages",
-        charts: [
-          {
-            title: "sent",
-            lines: [
-              { column: "sent_messages_per_second_max", colour: "gray" },
-              { column: "sent_messages_per_second_mean", style: "area", colour: "blue" },
-              { column: "sent_bytes_per_second_mean", axis: "right", colour: "teal" },
-            ],
-          },
-        ],
-        columns: [
-          "subject",
-          "sent_messages",
-          "sent_messages_per_second_mean",
-          "sent_messages_per_second_max",
-          "sent_bytes",
-          "sent_bytes_per_second_mean",
-        ],
-      },
-      {
-        id: "acked",
-        table: "group_rates",
-        choices: OF_GROUP,
-        rank: "-acked_messages",
-        charts: [
-          {
-            title: "acked",
-            lines: [
-              { column: "pulled_messages_per_second_mean", colour: "gray" },
-              { column: "acked_messages_per_second_mean", style: "area", colour: "blue" },
-            ],
-          },
-        ],
-        columns: [
-          "subject",
-          "group",
-          "pulled_messages",
-          "acked_messages",
-          "acked_messages_per_second_mean",
-          "acked_messages_per_second_max",
-        ],
-      },
-    ],
-  },
-  {
-    id: "latency",
-    parts: [
-      { ...LATENCY, id: "end_to_end", fixed: { kind: "end_to_end" } },
-      { ...LATENCY, id: "handling", fixed: { kind: "handling" } },
-    ],
-  },
-  {
-    id: "skew",
-    parts: [
-      {
-        id: "skew",
-        table: "group_skew",
-        choices: OF_GROUP,
-        rank: "-max_mean_ratio",
-        charts: [
-          {
-            title: "skew",
-            lines: [
-              { column: "max_mean_ratio", colour: "orange" },
-              { column: "consumers_count", axis: "right", colour: "gray" },
-            ],
-          },
-        ],
-        columns: ["subject", "group", "consumers_count", "acked_messages", "max_mean_ratio", "gini_ratio"],
-      },
-      {
-        id: "shares",
-        table: "consumer_shares",
-        choices: OF_GROUP,
-        rank: "-share_ratio",
-        split: { title: "shares", by: "consumer_id", column: "acked_messages" },
-        columns: ["subject", "group", "consumer_id", "acked_messages", "share_ratio"],
-      },
-    ],
-  },
-  {
-    id: "forecast",
-    parts: [
-      {
-        id: "drain",
-        table: "drain_forecasts",
-        choices: OF_GROUP,
-        rank: "-drain_seconds_mid",
-        charts: [
-          {
-            title: "drain",
-            lines: [{ column: "drain_seconds_mid", colour: "blue" }],
-            band: { low: "drain_seconds_low", high: "drain_seconds_high" },
-          },
-        ],
-        columns: [
-          "subject",
-          "group",
-          "outlook",
-          "lag_messages_last",
-          "drain_seconds_low",
-          "drain_seconds_mid",
-          "drain_seconds_high",
-          "interval_ratio",
-          "method",
-        ],
-      },
-      {
-        id: "disk",
-        table: "disk_forecasts",
-        choices: ["node_id"],
-        rank: "full_seconds_mid",
-        charts: [
-          {
-            title: "disk",
-            lines: [{ column: "full_seconds_mid", colour: "blue" }],
-            band: { low: "full_seconds_low", high: "full_seconds_high" },
-          },
-        ],
-        columns: [
-          "broker_group",
-          "node_id",
-          "outlook",
-          "disk_used_bytes_last",
-          "disk_total_bytes_last",
-          "growth_bytes_per_second",
-          "full_seconds_low",
-          "full_seconds_mid",
-          "full_seconds_high",
-        ],
-        hidden: ["interval_ratio", "method"],
-      },
-    ],
-  },
-  {
-    id: "anomalies",
-    parts: [
-      {
-        id: "anomalies",
-        table: "anomalies",
-        fixed: { is_flagged: true },
-        choices: ["subject", "group", "metric"],
-        rank: "-score",
-        charts: [
-          {
-            title: "anomaly",
-            lines: [
-              { column: "value", colour: "red" },
-              { column: "expected", colour: "gray" },
-            ],
-            band: { low: "expected_low", high: "expected_high" },
-          },
-        ],
-        columns: ["subject", "group", "metric", "value", "expected", "expected_low", "expected_high", "score"],
-        hidden: ["compared_days_count"],
-      },
-    ],
-  },
-  {
-    id: "causes",
-    parts: [
-      {
-        id: "dead_letters",
-        table: "failures",
-        fixed: { kind: "dead_letter" },
-        choices: OF_GROUP,
-        rank: "-messages",
-        split: { title: "causes", by: "cause", column: "messages" },
-        columns: ["subject", "group", "cause", "messages", "attempts_mean", "attempts_max"],
-      },
-      {
-        id: "retries",
-        table: "failures",
-        fixed: { kind: "retry" },
-        choices: OF_GROUP,
-        rank: "-messages",
-        split: { title: "causes", by: "cause", column: "messages" },
-        columns: ["subject", "group", "cause", "messages", "attempts_mean", "attempts_max"],
-      },
-    ],
-  },
-  {
-    id: "capacity",
-    parts: [
-      {
-        id: "capacity",
-        table: "team_capacity",
-        choices: [],
-        rank: "-sent_bytes",
-        split: { title: "capacity", by: "team", column: "sent_bytes_per_second_mean", style: "line" },
-        columns: [
-          "team",
-          "subjects_count",
-          "sent_messages",
-          "sent_bytes",
-          "sent_messages_per_second_mean",
-          "sent_messages_per_second_max",
-          "stored_messages_last",
-          "stored_bytes_last",
-        ],
-      },
-    ],
-  },
-];

@@ -61,20 +61,14 @@ export default function AuditPage() {
         rowKey={(row) => row.id}
         download="/api/v1/audit/"
       />
-      <EntryDrawer entry={open} onClose={() => setOpen(null)} />
+      <SideDrawer opened={open !== null} onClose={() => setOpen(null)} title={open?.action}>
+        {open && <Entry entry={open} />}
+      </SideDrawer>
     </>
   );
 }
 
 /** One entry whole: who, when, from where, and each field that changed. */
-function EntryDrawer({ entry, onClose }: { entry: AuditEntry | null; onClose: () => void }) {
-  return (
-    <SideDrawer opened={entry !== null} onClose={onClose} title={entry?.action}>
-      {entry && <Entry entry={entry} />}
-    </SideDrawer>
-  );
-}
-
 function Entry({ entry }: { entry: AuditEntry }) {
   const { t } = useTranslation("audit");
   const changes = diff(entry.before, entry.after);

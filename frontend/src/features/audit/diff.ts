@@ -1,12 +1,10 @@
+import { isRecord } from "@/format/values";
+
 /** A field that an audited change made different; null where it was not there. */
 export interface Difference {
   name: string;
   before: string | null;
   after: string | null;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function shown(value: unknown): string {

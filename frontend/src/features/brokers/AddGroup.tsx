@@ -5,9 +5,8 @@ import { change } from "@/api/requests";
 import { OUTDATED, type Kind } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
 import { fieldsOf } from "@/ui/fields";
-import { useClientAddress } from "@/ui/useClientAddress";
 import { ChangeDialog } from "@/ui/ChangeDialog";
-import { Snippet } from "@/ui/Teach";
+import { Snippet, useClientAddress } from "@/ui/Teach";
 import { Dialog } from "@/ui/Dialog";
 
 const NEW = { name: "", kind: "broker" as Kind, description: "" };

@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import BrokerPage from "@/features/brokers/BrokerPage";
 import type { BrokerGroupDetail } from "@/features/brokers/queries";
-import { brokerGroup } from "@/features/brokers/samples";
+import { brokerGroup } from "@/features/brokers/samples.testing";
 import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 

@@ -14,7 +14,7 @@ import { groupOptions, type BrokerGroupDetail } from "@/features/brokers/queries
 import { useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { ResourcePage } from "@/ui/ResourcePage";
-import { usePathParams } from "@/ui/usePathParams";
+import { usePathParams } from "@/ui/urlState";
 
 /** One broker or delay group: its nodes, what it serves, how it did lately, and what can be done with it. */
 export default function BrokerPage() {

@@ -2,7 +2,7 @@ import { act, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import BrokersPage from "@/features/brokers/BrokersPage";
-import { brokerGroup, liveNode } from "@/features/brokers/samples";
+import { brokerGroup, liveNode } from "@/features/brokers/samples.testing";
 import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 

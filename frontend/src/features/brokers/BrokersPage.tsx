@@ -10,7 +10,6 @@ import { columnsOf } from "@/features/brokers/columns";
 import { topologyOptions, brokersKey } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/startCommand";
 import { CreateButton } from "@/ui/buttons";
-import { useClientAddress } from "@/ui/useClientAddress";
 import { Topology } from "@/features/brokers/Topology";
 import { useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
@@ -19,7 +18,7 @@ import { ProblemAlert } from "@/ui/ProblemAlert";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
+import { Teach, useClientAddress } from "@/ui/Teach";
 
 /** The cluster at work: drawn, and as a list. */
 export default function BrokersPage() {

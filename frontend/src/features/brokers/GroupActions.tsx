@@ -1,4 +1,4 @@
-import { Button, Stack, Text, Textarea, Tooltip } from "@mantine/core";
+import { Button, Textarea, Tooltip } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,7 +8,7 @@ import { useMay } from "@/api/me";
 import { change } from "@/api/requests";
 import type { GroupVerdict } from "@/features/brokers/cluster";
 import { brokersKey, OUTDATED, type BrokerGroupDetail, type Decision } from "@/features/brokers/queries";
-import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/ChangeDialog";
 
 type Action = Decision | "describe" | "remove";
 
@@ -77,7 +77,7 @@ function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Do
   const [description, setDescription] = useState(group.description);
   const isDangerous = action === "drain" || action === "remove" || action === "read-only";
   return (
-    <PlanDialog
+    <ChangeDialog
       onClose={onClose}
       title={t(`action.${action}.title`, { name })}
       confirmName={isDangerous ? name : undefined}
@@ -90,13 +90,7 @@ function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Do
         if (action !== "describe") return change("post", `/api/v1/broker-groups/{name}/${action}/`, attempt, given);
         return change("patch", "/api/v1/broker-groups/{name}/", attempt, { ...given, body: { description } });
       }}
-      show={(plan) => (
-        <Stack gap="xs">
-          {action !== "describe" && <Text size="sm">{t(`action_means.${action}`)}</Text>}
-          <ChangePlan plan={plan} />
-        </Stack>
-      )}
-      isWorthIt={(plan) => plan.is_change}
+      means={action === "describe" ? undefined : t(`action_means.${action}`)}
       refreshes={OUTDATED}
       onDone={() => {
         if (action !== "remove") return;
@@ -113,6 +107,6 @@ function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Do
           onChange={(event) => setDescription(event.currentTarget.value)}
         />
       )}
-    </PlanDialog>
+    </ChangeDialog>
   );
 }

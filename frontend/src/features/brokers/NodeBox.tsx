@@ -1,5 +1,6 @@
 import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { COLOURS, nodeVerdict, type NodeView } from "@/features/brokers/cluster";
 import { DiskBar, Verdict } from "@/features/brokers/Cells";
@@ -87,12 +88,9 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
         <DiskBar numbers={numbers} label={t("disk")} />
         <Group gap="md">
           {RATES[node.kind].map(([field, as]) => (
-            <Text key={field} size="xs" data-rate={field}>
-              <Text span inherit c="dimmed">
-                {t(`number.${field}`)}
-              </Text>{" "}
+            <Fact key={field} label={t(`number.${field}`)} data-rate={field}>
               <Measured {...measured(numbers, field)} as={as} />
-            </Text>
+            </Fact>
           ))}
         </Group>
         {isWhole && <Whole numbers={numbers} />}
@@ -107,24 +105,30 @@ function Whole({ numbers }: { numbers: Entry | undefined }) {
   const isKnown = typeof begin === "string" && typeof end === "string";
   return (
     <Group gap="md">
-      <Text size="xs" data-fact="log">
-        <Text span inherit c="dimmed">
-          {t("fact.log")}
-        </Text>{" "}
+      <Fact label={t("fact.log")} data-fact="log">
         {isKnown ? (
           `${sequence(begin)} – ${sequence(end)}`
         ) : (
           <Measured value={null} reason={typeof reason === "string" ? reason : null} />
         )}
-      </Text>
-      {(["connections", "uptime_seconds"] as const).map((field) => (
-        <Text key={field} size="xs">
-          <Text span inherit c="dimmed">
-            {t(field === "connections" ? "number.connections" : "fact.uptime")}
-          </Text>{" "}
-          <Measured {...measured(numbers, field)} as={field === "connections" ? "count" : "duration"} />
-        </Text>
-      ))}
+      </Fact>
+      <Fact label={t("number.connections")}>
+        <Measured {...measured(numbers, "connections")} />
+      </Fact>
+      <Fact label={t("fact.uptime")}>
+        <Measured {...measured(numbers, "uptime_seconds")} as="duration" />
+      </Fact>
     </Group>
+  );
+}
+
+function Fact({ label, children, ...rest }: { label: string; children: ReactNode }) {
+  return (
+    <Text size="xs" {...rest}>
+      <Text span inherit c="dimmed">
+        {label}
+      </Text>{" "}
+      {children}
+    </Text>
   );
 }

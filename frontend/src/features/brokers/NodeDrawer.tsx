@@ -11,9 +11,9 @@ import { missingBytes, readStats, type Damage } from "@/features/brokers/stats";
 import { bytes, sequence } from "@/format/numbers";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
+import { loaded } from "@/ui/loaded";
 import { Measured } from "@/ui/Measured";
 import { useLanguage } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { SideDrawer } from "@/ui/SideDrawer";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
@@ -31,9 +31,8 @@ export function NodeDrawer() {
 }
 
 function Detail({ nodeId }: { nodeId: string }) {
-  const { data, error, refetch } = useQuery(nodeOptions(nodeId));
-  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
-  return data ? <Facts node={data} /> : <Loader aria-label={nodeId} />;
+  const [data, instead] = loaded(useQuery(nodeOptions(nodeId)), <Loader aria-label={nodeId} />);
+  return data ? <Facts node={data} /> : instead;
 }
 
 function Facts({ node }: { node: NodeDetail }) {
@@ -63,21 +62,21 @@ function Facts({ node }: { node: NodeDetail }) {
       ),
     ],
   ];
+  const warnings = [
+    ["node_silent", "red", reason],
+    ["node_refuses", "orange", stats?.stateReason],
+  ] as const;
   return (
     <Stack>
-      {reason && (
-        <Alert color="red" icon={<IconAlertTriangle aria-hidden />} title={t("node_silent")}>
-          <Text size="sm" className="break">
-            {reason}
-          </Text>
-        </Alert>
-      )}
-      {stats?.stateReason && (
-        <Alert color="orange" icon={<IconAlertTriangle aria-hidden />} title={t("node_refuses")}>
-          <Text size="sm" className="break">
-            {stats.stateReason}
-          </Text>
-        </Alert>
+      {warnings.map(
+        ([title, color, text]) =>
+          text && (
+            <Alert key={title} color={color} icon={<IconAlertTriangle aria-hidden />} title={t(title)}>
+              <Text size="sm" className="break">
+                {text}
+              </Text>
+            </Alert>
+          ),
       )}
       <Missing node={node} missing={missingBytes(node.log_end, stats)} end={stats?.syncedEnd ?? null} />
       <Table>

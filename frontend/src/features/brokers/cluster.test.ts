@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { diskOf, groupVerdict, groupViews, nodeVerdict, withLive } from "@/features/brokers/cluster";
-import { brokerGroup, liveNode } from "@/features/brokers/samples";
+import { brokerGroup, liveNode } from "@/features/brokers/samples.testing";
 
 const liveGroup = (state: string, operator_state = "normal") => ({ state, operator_state, kind: "broker" });
 

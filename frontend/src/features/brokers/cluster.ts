@@ -1,4 +1,5 @@
 import type { BrokerGroup, Kind, NodeRow } from "@/features/brokers/queries";
+import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
 import { measured } from "@/live/useLive";
 
@@ -48,10 +49,6 @@ export const COLOURS: Record<GroupVerdict | NodeVerdict, string> = {
 
 const STATES: ReadonlySet<unknown> = new Set(["read_write", "read_only", "write_only", "offline"]);
 
-function text(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
 export function groupVerdict(reported: string, operator: string): GroupVerdict {
   if (operator === "unapproved") return "unapproved";
   if (reported === "read_write" || reported === "read_only" || reported === "write_only") {
@@ -72,26 +69,40 @@ function ofRow(row: NodeRow, live: LiveState): NodeView {
   const { node_id: nodeId, kind } = row;
   const numbers = live.nodes?.[nodeId];
   const isMaster = numbers ? numbers.is_master === true : row.is_master;
-  const address = text(numbers?.address) || row.address;
+  const address = textOf(numbers?.address) || row.address;
   return { nodeId, kind, address, role: isMaster ? "master" : "slave", numbers };
 }
 
 function ofEntry(numbers: Entry): NodeView {
   return {
-    nodeId: text(numbers.node_id),
+    nodeId: textOf(numbers.node_id),
     role: numbers.is_master === true ? "master" : "slave",
-    address: text(numbers.address),
+    address: textOf(numbers.address),
     kind: numbers.kind === "delay" ? "delay" : "broker",
     numbers,
   };
 }
 
+type ReadGroup = Pick<
+  BrokerGroup,
+  "name" | "kind" | "reported_state" | "operator_state" | "nodes" | "subjects_moving"
+> & { subjects: number | null };
+
+/** A group that the API has not answered yet. */
+const UNREAD: Omit<ReadGroup, "name" | "kind"> = {
+  reported_state: "offline",
+  operator_state: "normal",
+  nodes: [],
+  subjects: null,
+  subjects_moving: 0,
+};
+
 /** A group as the API told it, with what is known live: states and numbers of this second, nodes that came since. */
-export function withLive(row: BrokerGroup, live: LiveState): GroupView {
+export function withLive(row: ReadGroup, live: LiveState): GroupView {
   const group = live.broker_groups?.[row.name];
   const known = new Set(row.nodes.map((node) => node.node_id));
   const added = Object.values(live.nodes ?? {}).filter(
-    (entry) => entry.broker_group === row.name && !known.has(text(entry.node_id)),
+    (entry) => entry.broker_group === row.name && !known.has(textOf(entry.node_id)),
   );
   const nodes = [...row.nodes.map((node) => ofRow(node, live)), ...added.map(ofEntry)].sort(
     (a, b) => Number(b.role === "master") - Number(a.role === "master") || a.nodeId.localeCompare(b.nodeId),
@@ -99,7 +110,10 @@ export function withLive(row: BrokerGroup, live: LiveState): GroupView {
   return {
     name: row.name,
     kind: row.kind,
-    verdict: groupVerdict(text(group?.state) || row.reported_state, text(group?.operator_state) || row.operator_state),
+    verdict: groupVerdict(
+      textOf(group?.state) || row.reported_state,
+      textOf(group?.operator_state) || row.operator_state,
+    ),
     subjects: row.subjects,
     subjectsMoving: row.subjects_moving,
     nodes,
@@ -110,24 +124,10 @@ export function withLive(row: BrokerGroup, live: LiveState): GroupView {
 /** All groups of the drawing, by name: those of the API, and those that only the live feed knows yet. */
 export function groupViews(rows: readonly BrokerGroup[], live: LiveState): GroupView[] {
   const known = new Set(rows.map((row) => row.name));
-  const added = Object.entries(live.broker_groups ?? {}).flatMap(([name, group]): GroupView[] => {
-    if (known.has(name)) return [];
-    const nodes = Object.values(live.nodes ?? {})
-      .filter((entry) => entry.broker_group === name)
-      .map(ofEntry);
-    return [
-      {
-        name,
-        kind: group.kind === "delay" ? "delay" : "broker",
-        verdict: groupVerdict(text(group.state), text(group.operator_state)),
-        subjects: null,
-        subjectsMoving: 0,
-        nodes,
-        master: nodes.find((node) => node.role === "master"),
-      },
-    ];
-  });
-  return [...rows.map((row) => withLive(row, live)), ...added].sort((a, b) => a.name.localeCompare(b.name));
+  const added = Object.entries(live.broker_groups ?? {})
+    .filter(([name]) => !known.has(name))
+    .map(([name, { kind }]): ReadGroup => ({ ...UNREAD, name, kind: kind === "delay" ? "delay" : "broker" }));
+  return [...rows, ...added].map((row) => withLive(row, live)).sort((a, b) => a.name.localeCompare(b.name));
 }
 
 /** Used and whole bytes of a node's disk, `isLast` if they are from the last measurement; null if it was never measured. */

@@ -37,15 +37,6 @@ export function groupOptions(name: string) {
   });
 }
 
-/** The last hour of its master; a point is added every ten seconds. */
-export function groupHistoryOptions(name: string) {
-  return queryOptions({
-    queryKey: ["history", "broker_group", name],
-    queryFn: read("/api/v1/history/", { query: { broker_group: name } }),
-    refetchInterval: REFRESH_MS,
-  });
-}
-
 /** The loop that moves subjects: its result says what it waits for. */
 export function movesOptions() {
   return queryOptions({

@@ -1,17 +1,7 @@
-/** A node's own numbers as pages show them, of what it answers to `GET /stats`; null where it does not say. */
-export interface NodeStats {
-  state: string | null;
-  /** Why it takes no sends; "" when it does. */
-  stateReason: string;
-  uptimeSeconds: number | null;
-  connections: number | null;
-  logBegin: number | null;
-  logEnd: number | null;
-  syncedEnd: number | null;
-  damaged: readonly Damage[];
-  policyVersion: string | null;
-  policyProblem: string;
-}
+import { isRecord, numberOf } from "@/format/values";
+
+/** A node's own numbers as pages show them. */
+export type NodeStats = ReturnType<typeof readStats>;
 
 /** A range of the log that can't be read. */
 export interface Damage {
@@ -20,33 +10,26 @@ export interface Damage {
   why: string;
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function number(value: unknown): number | null {
-  return typeof value === "number" ? value : null;
-}
-
 function text(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }
 
-export function readStats(stats: Readonly<Record<string, unknown>>): NodeStats {
+/** Reads what a node answers to `GET /stats`; null where it does not say. `stateReason`: why it takes no sends, "" when it does. */
+export function readStats(stats: Readonly<Record<string, unknown>>) {
   const log = isRecord(stats.log) ? stats.log : {};
   const policy = isRecord(stats.policy) ? stats.policy : {};
   const damaged = Array.isArray(log.damaged) ? log.damaged.filter(isRecord) : [];
   return {
     state: text(stats.state) || null,
     stateReason: text(stats.state_reason),
-    uptimeSeconds: number(stats.uptime_seconds),
-    connections: number(stats.connections),
-    logBegin: number(log.begin),
-    logEnd: number(log.end),
-    syncedEnd: number(log.synced_end),
-    damaged: damaged.map(({ begin, end, why }) => ({
-      begin: number(begin) ?? 0,
-      end: number(end) ?? 0,
+    uptimeSeconds: numberOf(stats.uptime_seconds),
+    connections: numberOf(stats.connections),
+    logBegin: numberOf(log.begin),
+    logEnd: numberOf(log.end),
+    syncedEnd: numberOf(log.synced_end),
+    damaged: damaged.map(({ begin, end, why }): Damage => ({
+      begin: numberOf(begin) ?? 0,
+      end: numberOf(end) ?? 0,
       why: text(why),
     })),
     policyVersion: text(policy.version) || null,

@@ -25,6 +25,11 @@ export function Attempts({ story }: { story: Story }) {
       ))}
     </Table.Tr>
   );
+  // Of a letter itself there is none; what is not known says why.
+  const ofAttempt = (name: string, cell: (column: Column) => ReactNode) =>
+    line(name, (column) =>
+      column.attempt === null ? null : (cell(column) ?? <Measured value={null} reason={column.why} />),
+    );
   return (
     <>
       {/* A scrolled region has to be reachable by keyboard. */}
@@ -44,11 +49,7 @@ export function Attempts({ story }: { story: Story }) {
                     <LinkTo
                       inherit
                       to="/trace/$subject/$brokerGroup/$sequence"
-                      params={{
-                        subject: column.subject,
-                        brokerGroup: column.brokerGroup,
-                        sequence: column.sequence,
-                      }}
+                      params={{ subject: column.subject, brokerGroup: column.broker_group, sequence: column.sequence }}
                     >
                       {t("attempts.number", { number: column.attempt })}
                     </LinkTo>
@@ -58,25 +59,15 @@ export function Attempts({ story }: { story: Story }) {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {line(t("attempts.waited_since"), ({ waitedSince }) => (
-              <Instant at={waitedSince} withMillis />
+            {line(t("attempts.waited_since"), ({ stored_at }) => (
+              <Instant at={stored_at} withMillis />
             ))}
-            {line(t("attempts.consumer"), ({ attempt, consumerId, why }) =>
-              attempt === null ? null : (consumerId ?? <Unknown why={why} />),
-            )}
-            {line(t("attempts.pulled"), ({ attempt, pulledAt, why }) =>
-              attempt === null ? null : pulledAt === null ? (
-                <Unknown why={why} />
-              ) : (
-                <Instant at={pulledAt} withMillis />
-              ),
-            )}
-            {line(t("attempts.ended"), ({ attempt, endedAt, why }) =>
-              attempt === null ? null : endedAt === null ? <Unknown why={why} /> : <Instant at={endedAt} withMillis />,
-            )}
-            {line(t("attempts.took"), ({ attempt, tookSeconds, why }) =>
-              attempt === null ? null : <Measured value={tookSeconds} as="duration" reason={why} />,
-            )}
+            {ofAttempt(t("attempts.consumer"), ({ consumer_id }) => consumer_id)}
+            {ofAttempt(t("attempts.pulled"), ({ pulled_at }) => pulled_at && <Instant at={pulled_at} withMillis />)}
+            {ofAttempt(t("attempts.ended"), ({ ended_at }) => ended_at && <Instant at={ended_at} withMillis />)}
+            {ofAttempt(t("attempts.took"), ({ tookSeconds, why }) => (
+              <Measured value={tookSeconds} as="duration" reason={why} />
+            ))}
             {shown.map(({ name, values, isChanged }) => (
               <Table.Tr key={name} data-property={name}>
                 <Table.Th scope="row" className="break">
@@ -121,10 +112,6 @@ export function Attempts({ story }: { story: Story }) {
 }
 
 // A message that was sent twice with one id has attempts of the same number: only the place tells them apart.
-function placeOf({ subject, brokerGroup, sequence }: Column): string {
-  return `${subject ?? ""} ${brokerGroup} ${sequence}`;
-}
-
-function Unknown({ why }: { why: string | null }) {
-  return <Measured value={null} reason={why} />;
+function placeOf({ subject, broker_group, sequence }: Column): string {
+  return `${subject ?? ""} ${broker_group} ${sequence}`;
 }

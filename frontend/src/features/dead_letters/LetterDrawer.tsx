@@ -9,10 +9,10 @@ import { storyOptions, type Story } from "@/features/dead_letters/queries";
 import type { Action } from "@/features/dead_letters/work";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
-import { SideDrawer } from "@/ui/SideDrawer";
+import { AddressDrawer } from "@/ui/SideDrawer";
 import { loaded } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
-import { useUrlState } from "@/ui/urlState";
+import { placeOf } from "@/ui/message/place";
 
 interface Props {
   subject: string;
@@ -25,19 +25,17 @@ interface Props {
 /** The letter that the address names, beside the list: `?letter=main:17`. */
 export function DeadLetterDrawer(props: Props) {
   const { t } = useTranslation("dead_letters");
-  const [search, change] = useUrlState();
-  const key = search.letter;
   return (
-    <SideDrawer opened={key !== undefined} onClose={() => change({ letter: undefined })} size={960} title={t("one")}>
-      {key !== undefined && <One {...props} at={key} />}
-    </SideDrawer>
+    <AddressDrawer name="letter" size={960} title={t("one")}>
+      {(key) => <One {...props} at={key} />}
+    </AddressDrawer>
   );
 }
 
 function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { at: string }) {
   const { t } = useTranslation("dead_letters");
-  const cut = at.lastIndexOf(":");
-  const [data, instead] = loaded(useQuery(storyOptions(subject, group, at.slice(0, cut), at.slice(cut + 1))));
+  const { brokerGroup, sequence } = placeOf(at);
+  const [data, instead] = loaded(useQuery(storyOptions(subject, group, brokerGroup, sequence)));
   if (!data) return instead;
   const isDeleted = data.decision?.state === "deleted";
   return (

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Text } from "@mantine/core";
+import { Badge, Button, Group, Text, type ButtonProps } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -21,12 +21,11 @@ import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
-import { useUrlState } from "@/ui/urlState";
-import { usePathParams } from "@/ui/usePathParams";
+import { placeKey } from "@/ui/message/place";
+import { useUrlState, usePathParams } from "@/ui/urlState";
 
-export function keyOf({ broker_group, sequence }: { broker_group: string; sequence: string }): string {
-  return `${broker_group}:${sequence}`;
-}
+const ALL: Chosen = { kind: "all" };
+const DELETE = { variant: "default", color: "red" };
 
 interface Wanted {
   action: Action;
@@ -56,6 +55,11 @@ export default function DeadLettersPage() {
   const mayReplay = mayOn("send");
   const mayDelete = mayOn("change_groups");
   const some: Chosen = { kind: "some", keys: [...selected] };
+  const button = (action: Action, chosen: Chosen, text: string, look: ButtonProps = {}) => (
+    <Button {...look} onClick={() => setWanted({ action, chosen })}>
+      {text}
+    </Button>
+  );
   const isAny = (count?.stored ?? 0) > 0;
   return (
     <>
@@ -72,20 +76,8 @@ export default function DeadLettersPage() {
         actions={
           isAny && (
             <>
-              {mayReplay && (
-                <Button variant="default" onClick={() => setWanted({ action: "replay", chosen: { kind: "all" } })}>
-                  {t("action.replay_all")}
-                </Button>
-              )}
-              {mayDelete && (
-                <Button
-                  variant="default"
-                  color="red"
-                  onClick={() => setWanted({ action: "delete", chosen: { kind: "all" } })}
-                >
-                  {t("action.delete_all")}
-                </Button>
-              )}
+              {mayReplay && button("replay", ALL, t("action.replay_all"), { variant: "default" })}
+              {mayDelete && button("delete", ALL, t("action.delete_all"), DELETE)}
             </>
           )
         }
@@ -96,7 +88,7 @@ export default function DeadLettersPage() {
         load={load}
         columns={columns}
         filters={filters}
-        rowKey={keyOf}
+        rowKey={placeKey}
         download={`/api/v1/dead-letters/${encodeURIComponent(subject)}/${encodeURIComponent(group)}/`}
         refetchOnFocus={false}
         selection={mayReplay || mayDelete ? { selected, onChange: setSelected } : undefined}
@@ -104,21 +96,8 @@ export default function DeadLettersPage() {
           selected.size > 0 && (
             <Group gap="xs" role="toolbar" aria-label={t("action.label")}>
               <Text size="sm">{t("selected", { count: selected.size })}</Text>
-              {mayReplay && (
-                <Button size="sm" onClick={() => setWanted({ action: "replay", chosen: some })}>
-                  {t("action.replay")}
-                </Button>
-              )}
-              {mayDelete && (
-                <Button
-                  size="sm"
-                  variant="default"
-                  color="red"
-                  onClick={() => setWanted({ action: "delete", chosen: some })}
-                >
-                  {t("common:action.delete")}
-                </Button>
-              )}
+              {mayReplay && button("replay", some, t("action.replay"))}
+              {mayDelete && button("delete", some, t("common:action.delete"), DELETE)}
             </Group>
           )
         }
@@ -138,17 +117,19 @@ export default function DeadLettersPage() {
         mayReplay={mayReplay}
         mayDelete={mayDelete}
       />
-      <WorkDialog
-        subject={subject}
-        group={group}
-        wanted={wanted}
-        onClose={(isDone) => {
-          setWanted(null);
-          if (!isDone) return;
-          setSelected(new Set());
-          void client.invalidateQueries({ queryKey: deadLettersKey });
-        }}
-      />
+      {wanted && (
+        <WorkDialog
+          subject={subject}
+          group={group}
+          wanted={wanted}
+          onClose={(isDone) => {
+            setWanted(null);
+            if (!isDone) return;
+            setSelected(new Set());
+            void client.invalidateQueries({ queryKey: deadLettersKey });
+          }}
+        />
+      )}
     </>
   );
 }

@@ -1,98 +1,40 @@
-import { Button, Checkbox, Radio, Stack, Text, TextInput } from "@mantine/core";
-import type { TFunction } from "i18next";
+import { Button, Checkbox, Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { useWork, type Work } from "@/features/dead_letters/useWork";
 import type { Action, Chosen, Order } from "@/features/dead_letters/work";
-import { Outcome, Running } from "@/features/dead_letters/WorkView";
+import { Outcome, Running, useWork } from "@/features/dead_letters/WorkView";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { useConfirmation } from "@/ui/useConfirmation";
 
 interface Props {
   subject: string;
   group: string;
-  /** null: closed. */
-  wanted: { action: Action; chosen: Chosen } | null;
+  wanted: { action: Action; chosen: Chosen };
   /** `isDone`: whether anything may have been changed. */
   onClose: (isDone: boolean) => void;
 }
 
 /** Replay or delete letters: first what would happen, then, once it is confirmed, done piece by piece with a way to stop. */
-export function WorkDialog(props: Props) {
-  const { wanted, onClose } = props;
-  const { t } = useTranslation("dead_letters");
-  const plan = useWork(true);
-  const work = useWork(false);
-  const isBusy = plan.state === "running" || work.state === "running";
-  const close = () => {
-    const isDone = work.state !== "idle";
-    plan.reset();
-    work.reset();
-    onClose(isDone);
-  };
-  return (
-    <Dialog
-      opened={wanted !== null}
-      onClose={close}
-      size="lg"
-      title={wanted ? titleOf(wanted, t) : ""}
-      closeOnClickOutside={!isBusy}
-      closeOnEscape={!isBusy}
-      withCloseButton={!isBusy}
-    >
-      {wanted && <Steps {...props} wanted={wanted} plan={plan} work={work} close={close} />}
-    </Dialog>
-  );
-}
-
-function titleOf({ action, chosen }: NonNullable<Props["wanted"]>, t: TFunction<"dead_letters">): string {
-  return chosen.kind === "all" ? t(`title.${action}_all`) : t(`title.${action}`, { count: chosen.keys.length });
-}
-
-type StepsProps = Omit<Props, "wanted" | "onClose"> & {
-  wanted: NonNullable<Props["wanted"]>;
-  plan: Work;
-  work: Work;
-  close: () => void;
-};
-
-function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
+export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose }: Props) {
   const { t } = useTranslation("dead_letters");
   const [to, setTo] = useState<Order["to"]>("group");
   const [isForced, setForced] = useState(false);
-  const [reason, setReason] = useState("");
-  const [typed, setTyped] = useState("");
-  const { action, chosen } = wanted;
-  const order: Order = { subject, group, action, chosen, to, isForced, reason };
   const isDangerous = action === "delete" || chosen.kind === "all";
-  if (work.state !== "idle") {
-    return (
-      <Stack>
-        {work.state === "running" ? (
-          <Running work={work} total={plan.sums.looked_at} label={t("running")} />
-        ) : (
-          <>
-            <Outcome work={work} action={action} isPlan={false} />
-            <DialogFooter>
-              {work.state !== "finished" && (
-                <Button variant="default" onClick={work.resume}>
-                  {t("common:action.go_on")}
-                </Button>
-              )}
-              <Button onClick={close}>{t("common:action.close")}</Button>
-            </DialogFooter>
-          </>
-        )}
-      </Stack>
-    );
-  }
-  const isPlanned = plan.state !== "idle" && plan.state !== "running";
+  const { reason, isGiven, inputs } = useConfirmation({ typed: isDangerous ? group : "" });
+  const order: Order = { subject, group, action, chosen, to, isForced, reason };
+  const plan = useWork(order, true);
+  const work = useWork(order, false);
+  const isPlanning = plan.state === "running";
+  const isBusy = isPlanning || work.state === "running";
+  const isPlanned = plan.state !== "idle" && !isPlanning;
   const isUseful = plan.state === "finished" && plan.sums.done > 0;
-  return (
+  const close = () => onClose(work.state !== "idle");
+  const form = (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (plan.state === "idle") plan.start(order);
-        else if (isUseful && (!isDangerous || typed === group)) work.start(order);
+        if (plan.state === "idle") plan.start();
+        else if (isUseful && isGiven) work.start();
       }}
     >
       <Stack>
@@ -108,12 +50,7 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
             >
               <Stack gap={6} mt={6}>
                 {(["group", "subject"] as const).map((value) => (
-                  <Radio
-                    key={value}
-                    value={value}
-                    label={t(`to.${value}`, { group })}
-                    disabled={plan.state === "running"}
-                  />
+                  <Radio key={value} value={value} label={t(`to.${value}`, { group })} disabled={isPlanning} />
                 ))}
               </Stack>
             </Radio.Group>
@@ -121,7 +58,7 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
               label={t("force")}
               description={t("force_hint")}
               checked={isForced}
-              disabled={plan.state === "running"}
+              disabled={isPlanning}
               onChange={(event) => {
                 setForced(event.currentTarget.checked);
                 plan.reset();
@@ -129,32 +66,12 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
             />
           </>
         )}
-        {plan.state === "running" && <Running work={plan} total={null} label={t("planning")} />}
+        {isPlanning && <Running work={plan} total={null} label={t("planning")} />}
         {isPlanned && <Outcome work={plan} action={action} isPlan />}
-        {isUseful && (
-          <>
-            <TextInput
-              label={t("common:change.reason")}
-              description={t("common:change.reason_hint")}
-              maxLength={500}
-              value={reason}
-              onChange={(event) => setReason(event.currentTarget.value)}
-            />
-            {isDangerous && (
-              <TextInput
-                label={t("common:change.type_name", { name: group })}
-                value={typed}
-                autoComplete="off"
-                spellCheck={false}
-                data-confirm=""
-                onChange={(event) => setTyped(event.currentTarget.value)}
-              />
-            )}
-          </>
-        )}
-        {isPlanned && !isUseful && plan.state === "finished" && <Text size="sm">{t("nothing_to_do")}</Text>}
+        {isUseful && inputs}
+        {!isUseful && plan.state === "finished" && <Text size="sm">{t("nothing_to_do")}</Text>}
         <DialogFooter>
-          <Button variant="default" onClick={close} disabled={plan.state === "running"}>
+          <Button variant="default" onClick={close} disabled={isPlanning}>
             {t("common:action.cancel")}
           </Button>
           {plan.state === "idle" && (
@@ -168,17 +85,44 @@ function Steps({ subject, group, wanted, plan, work, close }: StepsProps) {
             </Button>
           )}
           {isUseful && (
-            <Button
-              type="submit"
-              color={isDangerous ? "red" : undefined}
-              disabled={isDangerous && typed !== group}
-              data-action="apply"
-            >
+            <Button type="submit" color={isDangerous ? "red" : undefined} disabled={!isGiven} data-action="apply">
               {t(`do.${action}`, { count: plan.sums.done })}
             </Button>
           )}
         </DialogFooter>
       </Stack>
     </form>
+  );
+  const ended = (
+    <Stack>
+      <Outcome work={work} action={action} isPlan={false} />
+      <DialogFooter>
+        {work.state !== "finished" && (
+          <Button variant="default" onClick={work.resume}>
+            {t("common:action.go_on")}
+          </Button>
+        )}
+        <Button onClick={close}>{t("common:action.close")}</Button>
+      </DialogFooter>
+    </Stack>
+  );
+  return (
+    <Dialog
+      opened
+      onClose={close}
+      size="lg"
+      title={chosen.kind === "all" ? t(`title.${action}_all`) : t(`title.${action}`, { count: chosen.keys.length })}
+      closeOnClickOutside={!isBusy}
+      closeOnEscape={!isBusy}
+      withCloseButton={!isBusy}
+    >
+      {work.state === "idle" ? (
+        form
+      ) : work.state === "running" ? (
+        <Running work={work} total={plan.sums.looked_at} label={t("running")} />
+      ) : (
+        ended
+      )}
+    </Dialog>
   );
 }

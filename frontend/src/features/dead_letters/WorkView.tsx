@@ -1,11 +1,25 @@
 import { Alert, Button, Group, List, Progress, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import type { Work } from "@/features/dead_letters/useWork";
-import type { Action } from "@/features/dead_letters/work";
+import type { Progress as Answer } from "@/features/dead_letters/queries";
+import { ask, NO_SUMS, summed, type Action, type Order, type Sums } from "@/features/dead_letters/work";
 import { count } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Unreachable } from "@/ui/Unreachable";
+import { useSteps, type Steps } from "@/ui/useSteps";
+
+export type Work = Steps<Answer> & { sums: Sums };
+
+const WHOLE = { foundMax: Infinity, isWhole: true };
+
+/** An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. */
+export function useWork(order: Order, dryRun: boolean): Work {
+  const steps = useSteps<Answer>(async (cursor) => {
+    const answer = await ask(order, cursor, dryRun);
+    return { found: [answer], next: answer.next, done: answer.looked_at, stopped: answer.stopped };
+  }, WHOLE);
+  return { ...steps, sums: steps.found.reduce(summed, NO_SUMS) };
+}
 
 /** Work under way: how far it is, and a way to stop it. `total` null: not known beforehand. */
 export function Running({ work, total, label }: { work: Work; total: number | null; label: string }) {

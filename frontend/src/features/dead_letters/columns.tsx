@@ -1,9 +1,11 @@
-import { Anchor, Badge, Text, Tooltip } from "@mantine/core";
+import { Badge, Text, Tooltip } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { DeadLetter } from "@/features/dead_letters/queries";
 import { bytes, sequence } from "@/format/numbers";
 import { Instant } from "@/ui/Instant";
+import { TextButton } from "@/ui/buttons";
+import { placeKey } from "@/ui/message/place";
 import { preview } from "@/ui/message/decode";
 import { useLanguage } from "@/ui/preferences";
 import { defineColumns, headers } from "@/ui/table/define";
@@ -24,17 +26,15 @@ export function useDeadLetterColumns(open: (key: string) => void): readonly Colu
   return useMemo(
     () =>
       defineColumns<DeadLetter>(headers(t), (column) => [
-        column("sequence", { align: "right", isFixed: true }, ({ broker_group, sequence: number }) => (
-          <Anchor
-            component="button"
-            type="button"
+        column("sequence", { align: "right", isFixed: true }, (row) => (
+          <TextButton
             inherit
             className="nowrap"
-            aria-label={t("open", { place: `${broker_group}:${number}` })}
-            onClick={() => open(`${broker_group}:${number}`)}
+            aria-label={t("open", { place: placeKey(row) })}
+            onClick={() => open(placeKey(row))}
           >
-            {sequence(number)}
-          </Anchor>
+            {sequence(row.sequence)}
+          </TextButton>
         )),
         column("broker_group", { card: "fact" }, (row) => row.broker_group),
         column("state", { card: "state" }, (row) => <Decided letter={row} />),

@@ -3,22 +3,30 @@ import { propertiesOf } from "@/ui/message/decode";
 
 /** The attempts of a letter side by side. Pure. */
 
-export interface Column {
+type Known = Pick<
+  Attempt,
+  "broker_group" | "sequence" | "stored_at" | "consumer_id" | "pulled_at" | "ended_at" | "why"
+>;
+
+export interface Column extends Known {
   /** The number of an attempt; null: the letter itself. */
   attempt: number | null;
-  brokerGroup: string;
-  sequence: string;
   subject: string | null;
-  consumerId: string | null;
-  waitedSince: string | null;
-  pulledAt: string | null;
-  endedAt: string | null;
   /** From being pulled to its end; null when either is not known. */
   tookSeconds: number | null;
-  /** Why something of it is not known. */
-  why: string | null;
   properties: ReadonlyMap<string, string> | null;
 }
+
+/** What a letter has no more of: it waits. */
+const OF_THE_MESSAGE = {
+  attempt: null,
+  subject: null,
+  consumer_id: null,
+  pulled_at: null,
+  ended_at: null,
+  tookSeconds: null,
+  why: null,
+};
 
 export interface PropertyRow {
   name: string;
@@ -34,37 +42,15 @@ function valuesOf(properties: Attempt["properties"]): ReadonlyMap<string, string
 }
 
 export function columnsOf(story: Story): Column[] {
-  return [
-    ...story.story.map((one): Column => ({
-      attempt: one.attempt,
-      brokerGroup: one.broker_group,
-      sequence: one.sequence,
-      subject: one.subject,
-      consumerId: one.consumer_id,
-      waitedSince: one.stored_at,
-      pulledAt: one.pulled_at,
-      endedAt: one.ended_at,
-      tookSeconds:
-        one.pulled_at !== null && one.ended_at !== null
-          ? (Date.parse(one.ended_at) - Date.parse(one.pulled_at)) / 1000
-          : null,
-      why: one.why,
-      properties: valuesOf(one.properties),
-    })),
-    {
-      attempt: null,
-      brokerGroup: story.broker_group,
-      sequence: story.sequence,
-      subject: null,
-      consumerId: null,
-      waitedSince: story.stored_at,
-      pulledAt: null,
-      endedAt: null,
-      tookSeconds: null,
-      why: null,
-      properties: valuesOf(story.properties),
-    },
-  ];
+  const attempts = story.story.map((one): Column => ({
+    ...one,
+    tookSeconds:
+      one.pulled_at !== null && one.ended_at !== null
+        ? (Date.parse(one.ended_at) - Date.parse(one.pulled_at)) / 1000
+        : null,
+    properties: valuesOf(one.properties),
+  }));
+  return [...attempts, { ...story, ...OF_THE_MESSAGE, properties: valuesOf(story.properties) }];
 }
 
 /** Every property of any column; those that users sent before the system's. */

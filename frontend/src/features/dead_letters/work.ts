@@ -1,5 +1,6 @@
 import { api, must, type Schema } from "@/api/client";
 import type { Progress } from "@/features/dead_letters/queries";
+import { placeOf } from "@/ui/message/place";
 
 /** Replaying and deleting letters: what is chosen, asked for piece by piece, and what the pieces came to. */
 
@@ -62,8 +63,8 @@ export function piecesOf(keys: readonly string[], size: number = PIECE): Record<
   for (let at = 0; at < keys.length; at += size) {
     const piece: Record<string, string[]> = {};
     for (const key of keys.slice(at, at + size)) {
-      const cut = key.lastIndexOf(":");
-      (piece[key.slice(0, cut)] ??= []).push(key.slice(cut + 1));
+      const { brokerGroup, sequence } = placeOf(key);
+      (piece[brokerGroup] ??= []).push(sequence);
     }
     pieces.push(piece);
   }

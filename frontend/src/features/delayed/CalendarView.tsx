@@ -46,7 +46,7 @@ export function CalendarView(props: CalendarProps) {
     if (day) onDay(addDays(day.day, sign));
     else onWindow(addDays(first?.day ?? today, sign * WINDOW_DAYS));
   };
-  const isPartial = Object.keys(unreachable).length > 0;
+  const fields = counts && { counts, isPartial: Object.keys(unreachable).length > 0, selected, onHour };
   return (
     <Paper withBorder p="md" component="section" aria-label={t("calendar.title")}>
       <Group justify="space-between" mb="xs" gap="xs">
@@ -94,21 +94,10 @@ export function CalendarView(props: CalendarProps) {
           <Loader aria-label={t("calendar.loading")} />
         </Center>
       )}
-      {counts && (
+      {fields && (
         // Its own frame for what stands absolutely in it (texts for screen readers), else they widen the page.
         <div style={{ position: "relative", overflowX: "auto", padding: 2 }}>
-          {day ? (
-            <DayHours day={day} counts={counts} isPartial={isPartial} selected={selected} onHour={onHour} />
-          ) : (
-            <HeatMap
-              days={days}
-              counts={counts}
-              isPartial={isPartial}
-              selected={selected}
-              onHour={onHour}
-              onDay={onDay}
-            />
-          )}
+          {day ? <DayHours day={day} {...fields} /> : <HeatMap days={days} {...fields} onDay={onDay} />}
         </div>
       )}
     </Paper>

@@ -1,25 +1,13 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { HOUR_MS, pendingIn, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import { HOUR_MS, pendingIn, type Cell, type Day, type Fields } from "@/features/delayed/calendar";
 import classes from "@/features/delayed/HeatMap.module.css";
 import { compact } from "@/format/numbers";
 import { useLanguage, useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/useNow";
 
 /** One day of the calendar, a bar an hour. */
-export function DayHours({
-  day,
-  counts,
-  isPartial,
-  selected,
-  onHour,
-}: {
-  day: Day;
-  counts: Counts;
-  isPartial: boolean;
-  selected: Cell | null;
-  onHour: (cell: Cell) => void;
-}) {
+export function DayHours({ day, counts, isPartial, selected, onHour }: Fields & { day: Day }) {
   const { t } = useTranslation("delayed");
   const language = useLanguage();
   const cellLabel = useCellLabel();

@@ -5,15 +5,15 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { asProblem } from "@/api/problem";
+import { subjectNamesOptions } from "@/api/subjects";
 import { BulkCancel } from "@/features/delayed/BulkCancel";
 import { dayOf, dayWith, HOUR_MS, isDay, rangeOf, windowFrom, type Cell } from "@/features/delayed/calendar";
 import { CalendarView } from "@/features/delayed/CalendarView";
 import { Health } from "@/features/delayed/Health";
 import { MessageDrawer } from "@/features/delayed/MessageDrawer";
 import { MessageList } from "@/features/delayed/MessageList";
-import { calendarOptions, subjectNamesOptions } from "@/features/delayed/queries";
-import { useLive } from "@/live/useLive";
-import { LiveBadge } from "@/ui/LiveBadge";
+import { calendarOptions } from "@/features/delayed/queries";
+import { LiveBadgeOf } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/useNow";
@@ -50,7 +50,7 @@ export default function DelayedPage() {
     <>
       <PageHeader
         title={t("title")}
-        badges={<Live />}
+        badges={<LiveBadgeOf path="/ws/nodes/" />}
         description={t("about")}
         actions={
           may("change_delayed") && (
@@ -108,19 +108,15 @@ export default function DelayedPage() {
         subject={search.of ?? ""}
         onClose={() => change({ message: undefined, of: undefined })}
       />
-      <BulkCancel
-        opened={isCancelling}
-        onClose={() => setCancelling(false)}
-        subject={subject}
-        initial={{ from: search.due_from ?? null, to: search.due_to ?? null, property: search.property ?? "" }}
-      />
+      {isCancelling && (
+        <BulkCancel
+          onClose={() => setCancelling(false)}
+          subject={subject}
+          initial={{ from: search.due_from ?? null, to: search.due_to ?? null, property: search.property ?? "" }}
+        />
+      )}
     </>
   );
-}
-
-/** By itself: it is drawn anew each second, the calendar is not. */
-function Live() {
-  return <LiveBadge view={useLive("/ws/nodes/")} />;
 }
 
 /** This hour and the next. */

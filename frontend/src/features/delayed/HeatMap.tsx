@@ -1,19 +1,14 @@
 import { useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
-import { dayOf, HOUR_MS, levelOf, pendingIn, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import { dayOf, HOUR_MS, levelOf, pendingIn, type Day, type Fields } from "@/features/delayed/calendar";
 import { useCellLabel } from "@/features/delayed/DayHours";
 import classes from "@/features/delayed/HeatMap.module.css";
 import { compact } from "@/format/numbers";
 import { useLanguage, useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/useNow";
 
-interface Props {
+interface Props extends Fields {
   days: readonly Day[];
-  counts: Counts;
-  /** Not all delay groups answered: what is counted is a part of the whole, and none counted is unknown. */
-  isPartial: boolean;
-  selected: Cell | null;
-  onHour: (cell: Cell) => void;
   onDay: (day: string) => void;
 }
 

@@ -1,4 +1,4 @@
-import { Button, Center, Code, Group, Loader, Stack, Table, Text, Title } from "@mantine/core";
+import { Button, Code, Group, Stack, Text, Title } from "@mantine/core";
 import { IconArrowRight } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -20,9 +20,9 @@ import { InstantInput } from "@/ui/dates/InstantInput";
 import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
 import { SubjectLink } from "@/ui/links";
+import { loaded, Loading } from "@/ui/loaded";
 import { Measured } from "@/ui/Measured";
 import { useZone } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { SideDrawer } from "@/ui/SideDrawer";
 import { Unreachable } from "@/ui/Unreachable";
 
@@ -52,16 +52,9 @@ export function MessageDrawer({ messageId, subject, onClose }: Props) {
 
 function Copies({ messageId, subject }: { messageId: string; subject: string }) {
   const { t } = useTranslation("delayed");
-  const { data, error, isPending, refetch } = useQuery(messageOptions(messageId, subject));
+  const [data, instead] = loaded(useQuery(messageOptions(messageId, subject)), <Loading label={t("detail.loading")} />);
   const [changing, setChanging] = useState<{ operation: Operation; row: Delayed } | null>(null);
-  if (error) return <ProblemAlert error={error} onRetry={() => void refetch()} />;
-  if (isPending) {
-    return (
-      <Center p="xl">
-        <Loader aria-label={t("detail.loading")} />
-      </Center>
-    );
-  }
+  if (!data) return instead;
   // What still waits comes first: it is what one can act on.
   const copies = [...data.results].sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)));
   return (
@@ -78,6 +71,12 @@ function Copies({ messageId, subject }: { messageId: string; subject: string }) 
     </Stack>
   );
 }
+
+const OPERATIONS = [
+  ["reschedule", { variant: "default" }],
+  ["deliver", { variant: "default" }],
+  ["cancel", { variant: "light", color: "red" }],
+] as const;
 
 function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation) => void }) {
   const { t } = useTranslation("delayed");
@@ -106,33 +105,16 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
       {row.masked && <Text c="dimmed">{t("masked_why")}</Text>}
       {!row.masked && properties.length === 0 && <Text c="dimmed">—</Text>}
       {properties.length > 0 && (
-        <Table variant="vertical" layout="fixed">
-          <Table.Tbody>
-            {properties.map(([name, value]) => (
-              <Table.Tr key={name}>
-                <Table.Th w={140} className="break">
-                  {name}
-                </Table.Th>
-                <Table.Td className="break">
-                  <Code>{value}</Code>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+        <FactTable facts={properties.map(([name, value]) => [name, <Code key={name}>{value}</Code>])} />
       )}
       {isOpen(row) &&
         (row.may_change ? (
           <Group gap="xs" mt="xs">
-            <Button variant="default" onClick={() => onChange("reschedule")} data-action="reschedule">
-              {t("change.reschedule.open")}
-            </Button>
-            <Button variant="default" onClick={() => onChange("deliver")} data-action="deliver">
-              {t("change.deliver.open")}
-            </Button>
-            <Button variant="light" color="red" onClick={() => onChange("cancel")} data-action="cancel">
-              {t("change.cancel.open")}
-            </Button>
+            {OPERATIONS.map(([operation, look]) => (
+              <Button key={operation} {...look} onClick={() => onChange(operation)} data-action={operation}>
+                {t(`change.${operation}.open`)}
+              </Button>
+            ))}
           </Group>
         ) : (
           <Text size="sm" c="dimmed">

@@ -72,23 +72,18 @@ export function MessageList({ subject }: { subject: string }) {
                   {t("selected.too_many", { max: SELECTED_MAX })}
                 </Text>
               )}
-              <Button
-                variant="default"
-                disabled={chosen.size > SELECTED_MAX}
-                onClick={() => setChanging("deliver")}
-                data-action="deliver-selected"
-              >
-                {t("selected.deliver", { count: chosen.size })}
-              </Button>
-              <Button
-                variant="light"
-                color="red"
-                disabled={chosen.size > SELECTED_MAX}
-                onClick={() => setChanging("cancel")}
-                data-action="cancel-selected"
-              >
-                {t("selected.cancel", { count: chosen.size })}
-              </Button>
+              {(["deliver", "cancel"] as const).map((operation) => (
+                <Button
+                  key={operation}
+                  variant={operation === "cancel" ? "light" : "default"}
+                  color={operation === "cancel" ? "red" : undefined}
+                  disabled={chosen.size > SELECTED_MAX}
+                  onClick={() => setChanging(operation)}
+                  data-action={`${operation}-selected`}
+                >
+                  {t(`selected.${operation}`, { count: chosen.size })}
+                </Button>
+              ))}
               <Button variant="subtle" onClick={() => setChosen(NOTHING)}>
                 {t("selected.clear")}
               </Button>

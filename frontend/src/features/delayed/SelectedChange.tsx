@@ -1,12 +1,9 @@
 import { List, Stack, Text } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { Progress } from "@/features/delayed/Progress";
-import { changeMessage, delayedKey, isTooLate, type Target } from "@/features/delayed/queries";
+import { PlannedWork } from "@/features/delayed/PlannedWork";
+import { changeMessage, isTooLate, type Target } from "@/features/delayed/queries";
 import type { Attempt } from "@/api/requests";
-import { PlanDialog } from "@/ui/ChangeDialog";
-import { useSteps } from "@/ui/useSteps";
 
 /** Messages changed together: each takes two requests, and the API allows so many a minute. */
 export const SELECTED_MAX = 50;
@@ -30,12 +27,8 @@ export function SelectedChange({
   onClose: () => void;
 }) {
   const { t } = useTranslation("delayed");
-  const client = useQueryClient();
-  const reason = useRef("");
   // The choice in the list ends when the work begins; the work goes on with what was chosen.
   const [chosen] = useState(targets);
-  const [isAsking, setAsking] = useState(true);
-  const isConfirmed = useRef(false);
   const attempt = async (target: Target, how: Attempt, signal?: AbortSignal): Promise<Verdict> => {
     try {
       await changeMessage(operation, target, how, undefined, signal);
@@ -45,59 +38,26 @@ export function SelectedChange({
       return { id: target.message_id, problem: error.detail };
     }
   };
-  const steps = useSteps<Verdict>(async (cursor, signal) => {
-    const at = Number(cursor ?? 0);
-    const target = chosen[at];
-    if (!target) return { found: [], next: null, done: 0 };
-    const verdict = await attempt(target, { dryRun: false, reason: reason.current }, signal);
-    return { found: [verdict], next: at + 1 < chosen.length ? String(at + 1) : null, done: 1 };
-  });
   const subjects = new Set(chosen.map(({ subject }) => subject));
-  const title = t(`selected.${operation}_title`, { count: chosen.length });
-  if (isAsking) {
-    return (
-      <PlanDialog<readonly Verdict[]>
-        // It closes itself when it was confirmed too: then the progress is shown.
-        onClose={() => {
-          if (!isConfirmed.current) onClose();
-        }}
-        title={title}
-        confirmName={subjects.size === 1 ? chosen[0]?.subject : String(chosen.length)}
-        actionLabel={t(`selected.${operation}`, { count: chosen.length })}
-        doneMessage={t("selected.started")}
-        isWorthIt={(verdicts) => verdicts.some(({ problem }) => problem === null)}
-        run={async (how) => {
-          if (!how.dryRun) {
-            reason.current = how.reason;
-            return [];
-          }
-          const verdicts: Verdict[] = [];
-          for (const target of chosen) verdicts.push(await attempt(target, how));
-          return verdicts;
-        }}
-        onDone={() => {
-          isConfirmed.current = true;
-          setAsking(false);
-          onStarted();
-          steps.start();
-        }}
-        show={(verdicts) => <Verdicts verdicts={verdicts} did={t(`selected.${operation}_will`)} />}
-      />
-    );
-  }
   return (
-    <Progress
-      title={title}
-      steps={steps}
-      total={chosen.length}
-      onClose={() => {
-        steps.reset();
-        void client.invalidateQueries({ queryKey: delayedKey });
-        onClose();
+    <PlannedWork
+      title={t(`selected.${operation}_title`, { count: chosen.length })}
+      confirmName={subjects.size === 1 ? chosen[0]?.subject : String(chosen.length)}
+      actionLabel={t(`selected.${operation}`, { count: chosen.length })}
+      doneMessage={t("selected.started")}
+      isWorthIt={(verdicts) => verdicts.some(({ problem }) => problem === null)}
+      plan={async () => {
+        const verdicts: Verdict[] = [];
+        for (const target of chosen) verdicts.push(await attempt(target, { dryRun: true, reason: "" }));
+        return verdicts;
       }}
-    >
-      <Verdicts verdicts={steps.found} did={t(`selected.${operation}_did`)} />
-    </Progress>
+      show={(verdicts) => <Verdicts verdicts={verdicts} did={t(`selected.${operation}_will`)} />}
+      itemsOf={() => chosen}
+      one={(target, reason, signal) => attempt(target, { dryRun: false, reason }, signal)}
+      result={(verdicts) => <Verdicts verdicts={verdicts} did={t(`selected.${operation}_did`)} />}
+      onStarted={onStarted}
+      onClose={onClose}
+    />
   );
 }
 

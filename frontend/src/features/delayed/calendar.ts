@@ -23,6 +23,15 @@ export interface Day {
   hours: readonly (Cell | null)[];
 }
 
+/** What the fields of a calendar are drawn from. */
+export interface Fields {
+  counts: Counts;
+  /** Not all delay groups answered: what is counted is a part of the whole, and none counted is unknown. */
+  isPartial: boolean;
+  selected: Cell | null;
+  onHour: (cell: Cell) => void;
+}
+
 function written(year: number, month: number, date: number): string {
   const two = (value: number) => String(value).padStart(2, "0");
   return `${String(year).padStart(4, "0")}-${two(month)}-${two(date)}`;

@@ -6,17 +6,6 @@ export interface Total {
   reason: string | null;
 }
 
-export interface DelayHealth {
-  /** The delay groups' masters. */
-  nodes: readonly Entry[];
-  pending: Total;
-  overdue: Total;
-  putAside: Total;
-  deliveredPerSecond: Total;
-  /** Of the latest group. */
-  latenessP99: Total;
-}
-
 function fold(nodes: readonly Entry[], field: string, join: (a: number, b: number) => number): Total {
   let value: number | null = null;
   for (const node of nodes) {
@@ -28,8 +17,8 @@ function fold(nodes: readonly Entry[], field: string, join: (a: number, b: numbe
   return { value, reason: null };
 }
 
-/** What the delay groups' masters say of themselves, summed. */
-export function delayHealth(state: LiveState): DelayHealth {
+/** What the delay groups' masters (`nodes`) report of themselves, summed; the lateness is that of the latest. */
+export function delayHealth(state: LiveState) {
   const nodes = Object.values(state.nodes ?? {}).filter((node) => node.kind !== "broker" && node.is_master === true);
   const sum = (a: number, b: number) => a + b;
   return {

@@ -126,14 +126,3 @@ export function bulkCancel(
   const body = { subject, properties, due_from: from, due_to: to };
   return change("post", "/api/v1/delayed-messages/bulk-cancel/", attempt, { body, signal });
 }
-
-const NAMES_SHOWN = 20;
-
-/** Names of subjects that hold a text, to choose from. */
-export function subjectNamesOptions(text: string) {
-  return queryOptions({
-    queryKey: ["subjects", "names", text],
-    queryFn: read("/api/v1/subjects/", { query: { search: text || undefined, limit: NAMES_SHOWN } }),
-    select: ({ results }: { results: readonly { name: string }[] }) => results.map(({ name }) => name),
-  });
-}

@@ -4,23 +4,13 @@ import { useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
-import { groupsKey, type Detail, type GroupName } from "@/features/groups/queries";
+import { groupsKey, type OfGroup } from "@/features/groups/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 import { Instant } from "@/ui/Instant";
 
 /** Description and tags. */
-export function EditDialog({
-  name,
-  detail,
-  etag,
-  onClose,
-}: {
-  name: GroupName;
-  detail: Detail;
-  etag: string | null;
-  onClose: () => void;
-}) {
+export function EditDialog({ name, detail, etag, onClose }: OfGroup & { onClose: () => void }) {
   const { t } = useTranslation("groups");
   const [values, setValues] = useState({ description: detail.description ?? "", tags: detail.tags ?? [] });
   const fields = fieldsOf(values, (some) => setValues({ ...values, ...some }), "NewGroupRequest");
@@ -48,7 +38,7 @@ export function EditDialog({
 }
 
 /** What people wrote about the group, and since when it is known. */
-export function About({ name, detail, etag }: { name: GroupName; detail: Detail; etag: string | null }) {
+export function About({ name, detail, etag }: OfGroup) {
   const { t } = useTranslation("groups");
   const [edited, setEdited] = useState<{ etag: string | null } | null>(null);
   const tags = detail.tags ?? [];

@@ -4,48 +4,33 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { ForgetDialog } from "@/features/groups/ForgetDialog";
 import { PauseDialog } from "@/features/groups/PauseDialog";
-import type { Detail, GroupName } from "@/features/groups/queries";
+import type { OfGroup } from "@/features/groups/queries";
 import { ResetDialog } from "@/features/groups/ResetDialog";
 
+type What = "pause" | "reset" | "forget";
+
 /** What can be done about a group. A dialog holds the group as it was when it was opened: a change of somebody else since is refused. */
-export function Actions({ name, detail, etag }: { name: GroupName; detail: Detail; etag: string | null }) {
+export function Actions({ name, detail, etag }: OfGroup) {
   const { t } = useTranslation("groups");
-  const [open, setOpen] = useState<{ what: "pause" | "reset" | "forget"; etag: string | null; to: boolean } | null>(
-    null,
-  );
-  const show = (what: "pause" | "reset" | "forget") => () => setOpen({ what, etag, to: !detail.is_paused });
+  const [open, setOpen] = useState<{ what: What; etag: string | null; to: boolean } | null>(null);
   const close = () => setOpen(null);
   const hasPosition = detail.progress.some(({ next_sequence: next }) => next !== null);
-  const PauseIcon = detail.is_paused ? IconPlayerPlay : IconPlayerPause;
+  const button = (what: What, Icon: typeof IconTrash, text: string = what) => (
+    <Button
+      variant={text === "resume" ? "filled" : "default"}
+      c={what === "forget" ? "red" : undefined}
+      leftSection={<Icon size={16} aria-hidden />}
+      onClick={() => setOpen({ what, etag, to: !detail.is_paused })}
+      data-do={what}
+    >
+      {t(`action.${text}`)}
+    </Button>
+  );
   return (
     <>
-      <Button
-        variant={detail.is_paused ? "filled" : "default"}
-        leftSection={<PauseIcon size={16} aria-hidden />}
-        onClick={show("pause")}
-        data-do="pause"
-      >
-        {t(detail.is_paused ? "action.resume" : "action.pause")}
-      </Button>
-      {hasPosition && (
-        <Button
-          variant="default"
-          leftSection={<IconRestore size={16} aria-hidden />}
-          onClick={show("reset")}
-          data-do="reset"
-        >
-          {t("action.reset")}
-        </Button>
-      )}
-      <Button
-        variant="default"
-        c="red"
-        leftSection={<IconTrash size={16} aria-hidden />}
-        onClick={show("forget")}
-        data-do="forget"
-      >
-        {t("action.forget")}
-      </Button>
+      {detail.is_paused ? button("pause", IconPlayerPlay, "resume") : button("pause", IconPlayerPause)}
+      {hasPosition && button("reset", IconRestore)}
+      {button("forget", IconTrash)}
       {open?.what === "pause" && <PauseDialog name={name} to={open.to} etag={open.etag} onClose={close} />}
       {open?.what === "reset" && <ResetDialog name={name} detail={detail} etag={open.etag} onClose={close} />}
       {open?.what === "forget" && <ForgetDialog name={name} etag={open.etag} onClose={close} />}

@@ -1,7 +1,7 @@
 import { Badge, Tooltip } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { GroupLag } from "@/features/groups/queries";
-import { explained, type Explained, type GroupNumbers, type GroupState } from "@/features/groups/state";
+import { explained, type GroupState } from "@/features/groups/state";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
 import type { Entry } from "@/live/applyDelta";
@@ -51,11 +51,11 @@ export const STATE_COLOURS: Record<GroupState, string> = {
 };
 
 /** Why a group is in its state, in a sentence; unknown numbers say so. */
-export function useWhy(): (numbers: GroupNumbers | undefined) => string {
+export function useWhy(): (numbers: Entry | undefined) => string {
   const { t } = useTranslation("groups");
   const language = useLanguage();
   return (of) => {
-    const { why, lag, seconds, rate, consumers }: Explained = explained(of);
+    const { why, lag, seconds, rate, consumers } = explained(of);
     const unknown = t("why.not_measured");
     const reason = typeof of?.reason === "string" ? of.reason : unknown;
     return t(`why.${why}`, {
@@ -69,7 +69,7 @@ export function useWhy(): (numbers: GroupNumbers | undefined) => string {
 }
 
 /** A group's state in a word; why, on hover and focus. */
-export function StateBadge({ numbers: of }: { numbers: GroupNumbers | undefined }) {
+export function StateBadge({ numbers: of }: { numbers: Entry | undefined }) {
   const { t } = useTranslation("groups");
   const why = useWhy();
   const { state } = explained(of);

@@ -1,10 +1,10 @@
-import { Checkbox, Stack, Text } from "@mantine/core";
+import { Checkbox } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { change } from "@/api/requests";
 import { groupsKey, type GroupName } from "@/features/groups/queries";
-import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/ChangeDialog";
 
 /** Forget a group: its positions on the nodes, and what was written about it. Messages stay. */
 export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: string | null; onClose: () => void }) {
@@ -12,7 +12,7 @@ export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: s
   const navigate = useNavigate();
   const [isForced, setForced] = useState(false);
   return (
-    <PlanDialog
+    <ChangeDialog
       onClose={onClose}
       title={t("forget.title", { group: name.group })}
       run={(attempt) =>
@@ -22,12 +22,8 @@ export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: s
           body: { force: isForced },
         })
       }
-      show={(plan) => (
-        <Stack gap="xs">
-          <Text size="sm">{t("forget.means")}</Text>
-          <ChangePlan plan={plan} />
-        </Stack>
-      )}
+      means={t("forget.means")}
+      isWorthIt={() => true}
       inputs={String(isForced)}
       confirmName={name.group}
       actionLabel={t("forget.action")}
@@ -41,6 +37,6 @@ export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: s
         checked={isForced}
         onChange={(event) => setForced(event.currentTarget.checked)}
       />
-    </PlanDialog>
+    </ChangeDialog>
   );
 }

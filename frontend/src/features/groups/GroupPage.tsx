@@ -18,9 +18,8 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Teach } from "@/ui/Teach";
-import { useClientAddress } from "@/ui/useClientAddress";
-import { usePathParams } from "@/ui/usePathParams";
+import { Teach, useClientAddress } from "@/ui/Teach";
+import { usePathParams } from "@/ui/urlState";
 import { WithheldNotice } from "@/ui/WithheldNotice";
 
 /** One consumer group: how it does, who reads, where it stands, and what can be done about it. */

@@ -1,11 +1,11 @@
 import { Badge, Group, UnstyledButton } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { GroupsTable } from "@/features/groups/GroupsTable";
+import GroupsTable from "@/features/groups/GroupsTable";
 import { STATE_COLOURS } from "@/features/groups/Cells";
 import { counted, ORDER } from "@/features/groups/summary";
 import * as numbers from "@/format/numbers";
-import { lagPath, useLive, useLivePart } from "@/live/useLive";
-import { LiveBadge } from "@/ui/LiveBadge";
+import { lagPath, useLivePart } from "@/live/useLive";
+import { LiveBadgeOf } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { useLanguage } from "@/ui/preferences";
 import { useUrlState } from "@/ui/urlState";
@@ -15,16 +15,11 @@ export default function GroupsPage() {
   const { t } = useTranslation("groups");
   return (
     <>
-      <PageHeader title={t("title")} badges={<Live />} />
+      <PageHeader title={t("title")} badges={<LiveBadgeOf path={lagPath()} />} />
       <StateSummary />
       <GroupsTable />
     </>
   );
-}
-
-/** By itself: the rest of the page is not drawn again each second. */
-function Live() {
-  return <LiveBadge view={useLive(lagPath())} />;
 }
 
 /** How many groups are in which state, what needs a look first; each shows only those. */

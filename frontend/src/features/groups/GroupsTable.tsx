@@ -6,11 +6,10 @@ import { groupsKey, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { SubjectLink, GroupLink } from "@/ui/links";
-import { useClientAddress } from "@/ui/useClientAddress";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
+import { Teach, useClientAddress } from "@/ui/Teach";
 
 /** Numbers that a phone shows too. */
 const IN_CARDS: ReadonlySet<string> = new Set(["lag", "time_lag_seconds"]);
@@ -28,7 +27,7 @@ export const NUMBERS = [
 const OF_ALL_SUBJECTS: ReadonlySet<string> = new Set(["subject", "owner"]);
 
 /** Consumer groups with live numbers, of all subjects or of one; the longest time lag first. Rows keep their places while numbers change. */
-export function GroupsTable({ subject }: { subject?: string }) {
+export default function GroupsTable({ subject }: { subject?: string }) {
   const { t } = useTranslation("groups");
   const address = useClientAddress();
   const columns = useMemo(

@@ -1,7 +1,6 @@
-import { Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { groupsKey, setPaused, type GroupName } from "@/features/groups/queries";
-import { ChangePlan, PlanDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/ChangeDialog";
 
 /** Pause or resume a group, or one of its consumers. */
 export function PauseDialog({
@@ -21,17 +20,11 @@ export function PauseDialog({
   const { t } = useTranslation("groups");
   const words = `${to ? "pause" : "resume"}${consumerId ? "_one" : ""}`;
   return (
-    <PlanDialog
+    <ChangeDialog
       onClose={onClose}
       title={t(`${words}.title`, { group: name.group, consumer: consumerId })}
       run={(attempt) => setPaused(name, to, consumerId, etag, attempt)}
-      show={(plan) => (
-        <Stack gap="xs">
-          <Text size="sm">{t(`${words}.means`)}</Text>
-          <ChangePlan plan={plan} />
-        </Stack>
-      )}
-      isWorthIt={(plan) => plan.is_change}
+      means={t(`${words}.means`)}
       actionLabel={t(to ? "action.pause" : "action.resume")}
       doneMessage={t(`${words}.done`, { group: name.group, consumer: consumerId })}
       refreshes={[groupsKey]}

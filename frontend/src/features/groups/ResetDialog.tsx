@@ -2,7 +2,7 @@ import { List, NativeSelect, Radio, Stack, Text, TextInput } from "@mantine/core
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { change } from "@/api/requests";
-import { groupsKey, type Detail, type GroupName, type ResetDone } from "@/features/groups/queries";
+import { groupsKey, type OfGroup, type ResetDone } from "@/features/groups/queries";
 import { PLACES, resetRequest, sequenceProblem, totals, type ResetFields } from "@/features/groups/reset";
 import * as numbers from "@/format/numbers";
 import { sequence } from "@/format/numbers";
@@ -17,17 +17,7 @@ import { defineColumns } from "@/ui/table/define";
 const NOTHING: ResetFields = { to: "earliest", time: null, sequence: "", brokerGroup: "" };
 
 /** Set the group's progress somewhere else; what that skips and repeats is shown first. */
-export function ResetDialog({
-  name,
-  detail,
-  etag,
-  onClose,
-}: {
-  name: GroupName;
-  detail: Detail;
-  etag: string | null;
-  onClose: () => void;
-}) {
+export function ResetDialog({ name, detail, etag, onClose }: OfGroup & { onClose: () => void }) {
   const { t } = useTranslation("groups");
   const zone = useZone();
   const [fields, setFields] = useState(NOTHING);

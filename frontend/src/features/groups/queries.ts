@@ -19,6 +19,13 @@ export interface GroupName {
   group: string;
 }
 
+/** A group for what is done about it: as it was read when that was opened. */
+export interface OfGroup {
+  name: GroupName;
+  detail: Detail;
+  etag: string | null;
+}
+
 /** Positions and members, asked of the nodes. */
 export function detailOptions(path: GroupName) {
   return queryOptions({

@@ -1,15 +1,11 @@
 import { explained, type GroupState } from "@/features/groups/state";
-import type { Section } from "@/live/applyDelta";
+import { perSection } from "@/live/perSection";
 
 /** What needs a look first. */
 export const ORDER: readonly GroupState[] = ["stopped", "growing", "unknown", "draining", "paused", "caught_up"];
 
-const remembered = new WeakMap<Section, Readonly<Record<GroupState, number>>>();
-
 /** Groups by state; groups of subjects that the system made for itself (retries, `%…`) are none. The same section, the same object. */
-export function counted(entries: Section): Readonly<Record<GroupState, number>> {
-  const before = remembered.get(entries);
-  if (before) return before;
+export const counted = perSection((entries): Readonly<Record<GroupState, number>> => {
   const found: Record<GroupState, number> = {
     stopped: 0,
     growing: 0,
@@ -21,6 +17,5 @@ export function counted(entries: Section): Readonly<Record<GroupState, number>> 
   for (const entry of Object.values(entries)) {
     if (typeof entry.subject === "string" && !entry.subject.startsWith("%")) found[explained(entry).state] += 1;
   }
-  remembered.set(entries, found);
   return found;
-}
+});

@@ -5,13 +5,13 @@ import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
 import { useMessageColumns } from "@/features/messages/columns";
-import { keyOf } from "@/features/messages/MessageDrawer";
 import { loadMessages, messagesKey } from "@/features/messages/queries";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { shellWord } from "@/ui/clientLines";
 import { Teach } from "@/ui/Teach";
+import { placeKey } from "@/ui/message/place";
 import { useUrlState } from "@/ui/urlState";
 
 const STARTS = ["time", "sequence", "id"] as const;
@@ -55,7 +55,7 @@ export function Browse({ subject }: { subject: string }) {
       load={load}
       columns={columns}
       filters={filters}
-      rowKey={keyOf}
+      rowKey={placeKey}
       download={`/api/v1/subjects/${encodeURIComponent(subject)}/messages/`}
       refetchOnFocus={false}
       actions={

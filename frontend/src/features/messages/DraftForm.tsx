@@ -77,25 +77,20 @@ function Properties({ draft, onChange }: Omit<Props, "faults">) {
       <Text component="legend" size="sm" fw={500}>
         {t("send.properties")}
       </Text>
-      {draft.properties.map(({ name, value }, at) => (
+      {draft.properties.map((property, at) => (
         // Rows have no identity but their place.
         <Group key={at} gap={6} wrap="nowrap">
-          <TextInput
-            size="sm"
-            className="grow"
-            aria-label={t("send.property_name", { number: at + 1 })}
-            placeholder={t("send.name")}
-            value={name}
-            onChange={(event) => set(at, { name: event.currentTarget.value })}
-          />
-          <TextInput
-            size="sm"
-            className="grow"
-            aria-label={t("send.property_value", { number: at + 1 })}
-            placeholder={t("send.value")}
-            value={value}
-            onChange={(event) => set(at, { value: event.currentTarget.value })}
-          />
+          {(["name", "value"] as const).map((part) => (
+            <TextInput
+              key={part}
+              size="sm"
+              className="grow"
+              aria-label={t(`send.property_${part}`, { number: at + 1 })}
+              placeholder={t(`send.${part}`)}
+              value={property[part]}
+              onChange={(event) => set(at, { [part]: event.currentTarget.value })}
+            />
+          ))}
           <ActionIcon
             variant="subtle"
             size="lg"

@@ -2,38 +2,24 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { messageOptions } from "@/features/messages/queries";
 import { LinkTo } from "@/ui/LinkTo";
-import { SideDrawer } from "@/ui/SideDrawer";
+import { AddressDrawer } from "@/ui/SideDrawer";
 import { loaded } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
-import { useUrlState } from "@/ui/urlState";
+import { placeOf } from "@/ui/message/place";
 
-/** How a message is named in the address: `?message=main:17`. A broker group's name holds no colon. */
-export function keyOf({ broker_group, sequence }: { broker_group: string; sequence: string }): string {
-  return `${broker_group}:${sequence}`;
-}
-
-/** The message that the address names, beside the list. */
+/** The message that the address names, beside the list: `?message=main:17`. */
 export function MessageDrawer({ subject }: { subject: string }) {
   const { t } = useTranslation("messages");
-  const [search, change] = useUrlState();
-  const key = search.message;
   return (
-    <SideDrawer
-      opened={key !== undefined}
-      onClose={() => change({ message: undefined })}
-      size="xl"
-      title={t("one.title")}
-    >
-      {key !== undefined && <One subject={subject} at={key} />}
-    </SideDrawer>
+    <AddressDrawer name="message" size="xl" title={t("one.title")}>
+      {(key) => <One subject={subject} at={key} />}
+    </AddressDrawer>
   );
 }
 
 function One({ subject, at }: { subject: string; at: string }) {
   const { t } = useTranslation("messages");
-  const cut = at.lastIndexOf(":");
-  const brokerGroup = at.slice(0, cut);
-  const sequence = at.slice(cut + 1);
+  const { brokerGroup, sequence } = placeOf(at);
   const [data, instead] = loaded(useQuery(messageOptions(subject, brokerGroup, sequence)));
   if (!data) return instead;
   return (

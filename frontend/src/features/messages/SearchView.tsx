@@ -6,19 +6,20 @@ import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
 import { useMessageColumns } from "@/features/messages/columns";
 import { criteriaOf, isPair, searchOf, type Criteria } from "@/features/messages/criteria";
-import { keyOf } from "@/features/messages/MessageDrawer";
 import { searchStep, type Found, type Message } from "@/features/messages/queries";
 import { count, percent } from "@/format/numbers";
+import { fieldsOf } from "@/ui/fields";
 import { useLanguage } from "@/ui/preferences";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { TableView } from "@/ui/table/TableView";
 import { Unreachable } from "@/ui/Unreachable";
+import { placeKey } from "@/ui/message/place";
 import { useUrlState } from "@/ui/urlState";
 import { useSteps } from "@/ui/useSteps";
 
-/** Found messages that a search gathers before it waits to be told to go on. */
-export const FOUND_MAX = 500;
+/** Found messages that a search gathers before it waits for "Continue". */
+const FULL = { foundMax: 500 };
 
 /** Search by properties and tag; what is looked for is in the address, so that a link looks for the same. */
 export function SearchView({ subject }: { subject: string }) {
@@ -57,7 +58,7 @@ function Results({ subject, criteria }: { subject: string; criteria: Criteria })
       unreachable: found.unreachable,
     }));
     return { found: found.results, next: found.next, done: found.scanned };
-  }, FOUND_MAX);
+  }, FULL);
   const { start, state } = steps;
   useEffect(start, [start]);
   const canResume = state === "cancelled" || state === "full" || state === "failed";
@@ -105,7 +106,7 @@ function Rows({ messages }: { messages: readonly Message[] }) {
   const [, change] = useUrlState();
   const open = useCallback((key: string) => change({ message: key }, true), [change]);
   const columns = useMessageColumns(open);
-  return <TableView label={t("search.results")} rows={messages} columns={columns} rowKey={keyOf} />;
+  return <TableView label={t("search.results")} rows={messages} columns={columns} rowKey={placeKey} />;
 }
 
 const NO_CRITERIA: Criteria = { properties: [], tag: "", from: "", to: "", brokerGroup: "" };
@@ -122,6 +123,7 @@ interface Props {
 function SearchForm({ criteria, brokerGroups, onSearch }: Props) {
   const { t } = useTranslation("messages");
   const [draft, setDraft] = useState(criteria ?? NO_CRITERIA);
+  const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }));
   // The address may change by itself: the back button, a link.
   const key = JSON.stringify(criteria);
   const [seen, setSeen] = useState(key);
@@ -160,8 +162,7 @@ function SearchForm({ criteria, brokerGroups, onSearch }: Props) {
           w={140}
           label={t("search.tag")}
           description={t("search.tag_hint")}
-          value={draft.tag}
-          onChange={(event) => setDraft({ ...draft, tag: event.currentTarget.value })}
+          {...fields.text("tag")}
         />
         {(["from", "to"] as const).map((end) => (
           <InstantInput
@@ -179,8 +180,7 @@ function SearchForm({ criteria, brokerGroups, onSearch }: Props) {
             size="sm"
             label={t("filter.broker_group")}
             description={t("search.broker_group_hint")}
-            value={draft.brokerGroup}
-            onChange={(event) => setDraft({ ...draft, brokerGroup: event.currentTarget.value })}
+            {...fields.text("brokerGroup")}
             data={[{ value: "", label: t("search.all_groups") }, ...brokerGroups]}
           />
         )}

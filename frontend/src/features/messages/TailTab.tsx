@@ -3,7 +3,7 @@ import { IconClearAll, IconFilter, IconPlayerPause, IconPlayerPlay } from "@tabl
 import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
-import { isShown, KEPT, NO_TAIL, tailAfter, type TailView } from "@/features/messages/tail";
+import { isShown, KEPT, NO_TAIL, tailAfter } from "@/features/messages/tail";
 import { TailRows } from "@/features/messages/TailRows";
 import { count } from "@/format/numbers";
 import { Connection, socketUrl, type LiveStatus } from "@/live/feed";
@@ -83,16 +83,8 @@ export default function TailTab({ subject }: { subject: string }) {
   );
 }
 
-interface Tail {
-  status: LiveStatus;
-  view: TailView;
-  pause: () => void;
-  resume: () => void;
-  clear: () => void;
-}
-
 /** The tail of a subject while the component is shown; at most `keep` rows. */
-function useTail(subject: string, keep: number): Tail {
+function useTail(subject: string, keep: number) {
   const [status, setStatus] = useState<LiveStatus>({ kind: "connecting" });
   const [view, take] = useReducer(tailAfter, NO_TAIL);
   const latestKeep = useRef(keep);

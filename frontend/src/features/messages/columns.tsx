@@ -1,34 +1,36 @@
-import { Anchor, Badge, Text } from "@mantine/core";
+import { Badge, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { bytes, sequence } from "@/format/numbers";
-import { keyOf } from "@/features/messages/MessageDrawer";
 import type { Message } from "@/features/messages/queries";
 import { Instant } from "@/ui/Instant";
+import { TextButton } from "@/ui/buttons";
+import { placeKey } from "@/ui/message/place";
 import { preview } from "@/ui/message/decode";
 import { Tags } from "@/ui/message/MessageView";
 import { useLanguage } from "@/ui/preferences";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 
-/** What a line of stored messages shows; opening one is up to the list. */
-export function useMessageColumns(open: (key: string) => void): readonly Column<Message>[] {
+/** What of a message is in its line; in a tail also whether that was cut. */
+export type ListedMessage = Omit<Message, "created_at"> & { is_cut?: boolean };
+
+/** What a line of messages shows; opening one is up to the list. */
+export function useMessageColumns(open: (key: string) => void): readonly Column<ListedMessage>[] {
   const { t } = useTranslation("messages");
   const language = useLanguage();
   return useMemo(
     () =>
-      defineColumns<Message>(headers(t), (column) => [
+      defineColumns<ListedMessage>(headers(t), (column) => [
         column("sequence", { align: "right", isFixed: true }, (row) => (
-          <Anchor
-            component="button"
-            type="button"
+          <TextButton
             inherit
             className="nowrap"
-            onClick={() => open(keyOf(row))}
-            aria-label={t("one.open", { place: keyOf(row) })}
+            onClick={() => open(placeKey(row))}
+            aria-label={t("one.open", { place: placeKey(row) })}
           >
             {sequence(row.sequence)}
-          </Anchor>
+          </TextButton>
         )),
         column("broker_group", { card: "fact" }, (row) => row.broker_group),
         column("stored_at", { card: "fact" }, (row) => <Instant at={row.stored_at} withMillis />),
@@ -42,7 +44,7 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
 }
 
 /** In a line what a message says, or why that can't be shown. */
-export function Says({ message }: { message: Pick<Message, "properties" | "masked" | "withheld"> }) {
+function Says({ message }: { message: ListedMessage }) {
   const { t } = useTranslation("messages");
   if (message.withheld !== null) {
     return (
@@ -58,5 +60,14 @@ export function Says({ message }: { message: Pick<Message, "properties" | "maske
       </Text>
     );
   }
-  return <span className="message-line">{preview(message.properties ?? {})}</span>;
+  return (
+    <>
+      <span className="message-line">{preview(message.properties ?? {})}</span>
+      {message.is_cut && (
+        <Badge ml={6} size="xs" variant="default" tt="none" title={t("tail.cut_why")}>
+          {t("tail.cut")}
+        </Badge>
+      )}
+    </>
+  );
 }

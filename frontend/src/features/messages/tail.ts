@@ -1,14 +1,11 @@
+import type { Message } from "@/features/messages/queries";
 import type { FeedMessage } from "@/live/feed";
+import { placeKey } from "@/ui/message/place";
 
 /** Messages of a subject as they arrive, as /ws/tail/ tells them (docs/live.md). Pure. */
 
-export interface TailMessage {
-  broker_group: string;
-  sequence: string;
-  message_id: string | null;
-  stored_at: string | null;
-  tags: readonly string[];
-  properties: Readonly<Record<string, string>>;
+export interface TailMessage extends Pick<Message, "broker_group" | "sequence" | "message_id" | "stored_at" | "tags"> {
+  properties: Record<string, string>;
   bytes: number;
   is_cut: boolean;
   /** Why it can't be read; null: it can. */
@@ -100,5 +97,5 @@ export function isShown(row: TailRow, filter: string): boolean {
 }
 
 export function rowKey(row: TailRow): string {
-  return row.kind === "gap" ? `gap ${row.number}` : `${row.message.broker_group}:${row.message.sequence}`;
+  return row.kind === "gap" ? `gap ${row.number}` : placeKey(row.message);
 }

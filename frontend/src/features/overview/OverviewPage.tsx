@@ -1,19 +1,20 @@
-import { Alert, Badge, Center, Group, List, Loader, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Group, List, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconCircleCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { attention, type Item } from "@/features/overview/attention";
 import { Events } from "@/features/overview/Events";
-import { overviewOptions, systemHistoryOptions, type History, type Overview } from "@/features/overview/queries";
+import { overviewOptions, type Overview } from "@/features/overview/queries";
 import { measured, useLive, type Reading } from "@/live/useLive";
-import { TimeChart, type Series } from "@/ui/chart/TimeChart";
+import { TimeChart } from "@/ui/chart/TimeChart";
+import { LastHour, type Line } from "@/ui/LastHour";
 import { GroupLink } from "@/ui/links";
 import { LinkTo, RouterLink } from "@/ui/LinkTo";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { Measured, type Format } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Loading, QueryProblem } from "@/ui/loaded";
 import { Teach } from "@/ui/Teach";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
@@ -24,17 +25,14 @@ const FIRST_STEPS = ["qmq produce order.paid -p id=1", "qmq consume order.paid b
 export default function OverviewPage() {
   const { t } = useTranslation("overview");
   const live = useLive("/ws/nodes/");
-  const { data, error, refetch } = useQuery(overviewOptions());
+  const query = useQuery(overviewOptions());
+  const { data } = query;
   const items = useMemo(() => (data ? attention(data, live.state) : []), [data, live.state]);
   return (
     <>
       <PageHeader title={t("title")} badges={<LiveBadge view={live} />} />
-      {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
-      {!data && !error && (
-        <Center p="xl">
-          <Loader aria-label={t("title")} />
-        </Center>
-      )}
+      <QueryProblem of={query} />
+      {query.isPending && <Loading label={t("title")} />}
       {data && (
         <Stack>
           <Attention items={items} />
@@ -104,34 +102,28 @@ function Numbers({ overview }: { overview: Overview }) {
   );
 }
 
+const SYSTEM = {};
+const FLOW: readonly (readonly Line[])[] = [
+  [
+    ["send_rate", "rate"],
+    ["ack_rate", "rate", { colour: "teal" }],
+    ["lag", "count", { axis: "right", style: "area", colour: "orange" }],
+  ],
+];
+
 function Flow() {
   const { t } = useTranslation("overview");
-  const { data, error, refetch } = useQuery(systemHistoryOptions());
+  const labelOf = useCallback((field: string) => t(`tile.${field}`), [t]);
   return (
     <Paper withBorder p="md">
       <Text component="h2" fw={600} mb="xs">
         {t("flow")}
       </Text>
-      {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
-      {data?.reason && <Text c="dimmed">{data.reason}</Text>}
-      {data && !data.reason && <FlowChart history={data} />}
+      <LastHour of={SYSTEM} charts={FLOW} labelOf={labelOf}>
+        {(at, [series = []]) => <TimeChart label={t("flow")} at={at} series={series} height={240} />}
+      </LastHour>
     </Paper>
   );
-}
-
-function FlowChart({ history }: { history: History }) {
-  const { t } = useTranslation("overview");
-  const at = useMemo(() => history.at.map((instant) => Date.parse(instant) / 1000), [history.at]);
-  const series = useMemo<Series[]>(() => {
-    const unknown = history.at.map(() => null);
-    const of = (field: string) => history.fields[field] ?? unknown;
-    return [
-      { label: t("tile.send_rate"), values: of("send_rate"), as: "rate" },
-      { label: t("tile.ack_rate"), values: of("ack_rate"), as: "rate", colour: "teal" },
-      { label: t("tile.lag"), values: of("lag"), as: "count", axis: "right", style: "area", colour: "orange" },
-    ];
-  }, [history, t]);
-  return <TimeChart label={t("flow")} at={at} series={series} height={240} />;
 }
 
 function Worst({ overview }: { overview: Overview }) {

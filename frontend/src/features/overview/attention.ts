@@ -1,4 +1,5 @@
 import type { Overview } from "@/features/overview/queries";
+import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
 import type { Target } from "@/ui/addresses";
 
@@ -13,12 +14,8 @@ export interface Item {
 const DISK_WARN = 0.15;
 const DISK_BAD = 0.05;
 
-function text(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
 function groupOf(node: Entry): Target {
-  return { to: "/brokers/$name", params: { name: text(node.broker_group) } };
+  return { to: "/brokers/$name", params: { name: textOf(node.broker_group) } };
 }
 
 function of(level: Item["level"], text: string, values: Item["values"], target: Target): Item {
@@ -27,7 +24,7 @@ function of(level: Item["level"], text: string, values: Item["values"], target: 
 
 function nodeItems(node: Entry): (Item | false)[] {
   const { disk_free_bytes: free, disk_total_bytes: total, clock_ahead_ms: ahead, damaged_ranges: damaged } = node;
-  const name = text(node.node_id);
+  const name = textOf(node.node_id);
   const group = groupOf(node);
   const share = typeof free === "number" && typeof total === "number" && total > 0 ? free / total : 1;
   return [

@@ -1,4 +1,5 @@
 import type { Plan, PlanStep } from "@/features/provisioning/queries";
+import * as values from "@/format/values";
 
 export const ACTIONS = ["create", "update", "archive", "restore"] as const;
 export type Action = (typeof ACTIONS)[number];
@@ -25,21 +26,14 @@ export interface Difference {
   after: string | null;
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function written(value: unknown): string | null {
-  if (value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0))
-    return null;
+  if (values.isEmpty(value)) return null;
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** Each field that differs; of something new, each that is set. */
 export function differences({ before, after }: Pick<PlanStep, "before" | "after">): Difference[] {
-  const old = isRecord(before) ? before : {};
-  const now = isRecord(after) ? after : {};
-  return [...new Set([...Object.keys(old), ...Object.keys(now)])]
-    .map((field) => ({ field, before: written(old[field]), after: written(now[field]) }))
-    .filter((each) => each.before !== each.after);
+  return values
+    .differences(before, after)
+    .map(({ name, ...each }) => ({ field: name, before: written(each.before), after: written(each.after) }));
 }

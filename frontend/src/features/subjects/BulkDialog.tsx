@@ -1,12 +1,14 @@
-import { Alert, Badge, Button, Group, Progress, Select, Stack, Table, TagsInput, Text, TextInput } from "@mantine/core";
+import { Alert, Badge, Button, Group, Progress, Select, Stack, Table, TagsInput, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { applyStep, planStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
 import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
+import { differences, lineOf } from "@/format/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useSteps, type Steps } from "@/ui/useSteps";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { useConfirmation } from "@/ui/useConfirmation";
 
 /** The same change for several subjects: the plan of each, then one after the other, with progress and a way to stop. */
 export function BulkDialog({
@@ -21,16 +23,18 @@ export function BulkDialog({
 }) {
   const { t } = useTranslation("subjects");
   const [owner, setOwner] = useState<string | null>(null);
-  const [add, setAdd] = useState<string[]>([]);
-  const [remove, setRemove] = useState<string[]>([]);
-  const [reason, setReason] = useState("");
-  const [typed, setTyped] = useState("");
-  const bulk: BulkChange = kind === "owner" ? { kind, owner } : kind === "tags" ? { kind, add, remove } : { kind };
+  const owners = useOwners();
+  const [tags, setTags] = useState<{ add: string[]; remove: string[] }>({ add: [], remove: [] });
+  const bulk: BulkChange = kind === "owner" ? { kind, owner } : kind === "tags" ? { kind, ...tags } : { kind };
   const plan = useSteps<Outcome>(planStep(bulk, subjects));
   const todo = plan.found.filter(({ change }) => change?.is_change);
-  const work = useSteps<Outcome>(applyStep(bulk, todo, reason));
-  const isReady = kind !== "tags" || add.length + remove.length > 0;
   const confirm = kind === "archive" ? String(todo.length) : "";
+  const { reason, isGiven, inputs } = useConfirmation({
+    typed: confirm,
+    typedInput: { label: t("bulk.type_count", { number: confirm }), inputMode: "numeric" },
+  });
+  const work = useSteps<Outcome>(applyStep(bulk, todo, reason));
+  const isReady = kind !== "tags" || tags.add.length + tags.remove.length > 0;
   const isPlanned = plan.state === "finished";
   const isBegun = work.state !== "idle";
   const edited =
@@ -46,53 +50,38 @@ export function BulkDialog({
         onSubmit={(event) => {
           event.preventDefault();
           if (!isPlanned) plan.start();
-          else if (typed === confirm) work.start();
+          else if (isGiven) work.start();
         }}
       >
         <Stack gap="md">
           <Text size="sm">{t(`bulk.${kind}_text`, { count: subjects.length })}</Text>
-          {kind === "owner" && <OwnerInput value={owner} onChange={edited(setOwner)} isDisabled={isBegun} />}
-          {kind === "tags" && (
-            <>
-              <TagsInput
-                label={t("bulk.tags_add")}
-                maxTags={TAGS_MAX}
-                value={add}
-                disabled={isBegun}
-                onChange={edited(setAdd)}
-              />
-              <TagsInput
-                label={t("bulk.tags_remove")}
-                maxTags={TAGS_MAX}
-                value={remove}
-                disabled={isBegun}
-                onChange={edited(setRemove)}
-              />
-            </>
+          {kind === "owner" && (
+            <Select
+              label={t("field.owner")}
+              description={t("hint.owner")}
+              placeholder={t("owner.nobody")}
+              data={owners}
+              searchable
+              clearable
+              disabled={isBegun}
+              value={owner}
+              onChange={edited(setOwner)}
+            />
           )}
+          {kind === "tags" &&
+            (["add", "remove"] as const).map((which) => (
+              <TagsInput
+                key={which}
+                label={t(`bulk.tags_${which}`)}
+                maxTags={TAGS_MAX}
+                value={tags[which]}
+                disabled={isBegun}
+                onChange={edited((some: string[]) => setTags({ ...tags, [which]: some }))}
+              />
+            ))}
           {!isBegun && <Outcomes steps={plan} total={subjects.length} isPlan />}
           {isBegun && <Outcomes steps={work} total={todo.length} />}
-          {isPlanned && !isBegun && todo.length > 0 && (
-            <>
-              <TextInput
-                label={t("common:change.reason")}
-                description={t("common:change.reason_hint")}
-                maxLength={500}
-                value={reason}
-                onChange={(event) => setReason(event.currentTarget.value)}
-              />
-              {confirm && (
-                <TextInput
-                  label={t("bulk.type_count", { number: confirm })}
-                  value={typed}
-                  autoComplete="off"
-                  inputMode="numeric"
-                  data-confirm=""
-                  onChange={(event) => setTyped(event.currentTarget.value)}
-                />
-              )}
-            </>
-          )}
+          {isPlanned && !isBegun && todo.length > 0 && inputs}
           <DialogFooter>
             <Button variant="default" onClick={close}>
               {t(isBegun ? "common:action.close" : "common:action.cancel")}
@@ -106,7 +95,7 @@ export function BulkDialog({
               <Button
                 type="submit"
                 color={confirm ? "red" : undefined}
-                disabled={todo.length === 0 || typed !== confirm}
+                disabled={todo.length === 0 || !isGiven}
                 data-action="apply"
               >
                 {t("bulk.apply", { count: todo.length })}
@@ -116,31 +105,6 @@ export function BulkDialog({
         </Stack>
       </form>
     </Dialog>
-  );
-}
-
-function OwnerInput({
-  value,
-  onChange,
-  isDisabled,
-}: {
-  value: string | null;
-  onChange: (owner: string | null) => void;
-  isDisabled: boolean;
-}) {
-  const { t } = useTranslation("subjects");
-  return (
-    <Select
-      label={t("field.owner")}
-      description={t("hint.owner")}
-      placeholder={t("owner.nobody")}
-      data={useOwners()}
-      searchable
-      clearable
-      disabled={isDisabled}
-      value={value}
-      onChange={onChange}
-    />
   );
 }
 
@@ -206,19 +170,13 @@ function OutcomeText({ outcome: { change, problem }, isPlan }: { outcome: Outcom
       </Text>
     );
   if (!change?.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
-  const before = change.before as Record<string, unknown>;
-  const after = change.after as Record<string, unknown>;
-  const differing = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  const changes = differences(change.before, change.after).map(
+    ({ name, before, after }) => `${name}: ${lineOf(before)} → ${lineOf(after)}`,
+  );
   return (
     <Text size="sm">
-      {differing.map((name) => `${name}: ${text(before[name])} → ${text(after[name])}`).join("; ")}
+      {changes.join("; ")}
       {!isPlan && " ✓"}
     </Text>
   );
-}
-
-function text(value: unknown): string {
-  if (Array.isArray(value)) return value.length ? value.join(", ") : "—";
-  if (value === null || value === undefined || value === "") return "—";
-  return typeof value === "string" ? value : JSON.stringify(value);
 }

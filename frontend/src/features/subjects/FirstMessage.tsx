@@ -2,8 +2,7 @@ import { Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { producerProgram, shellWord } from "@/ui/clientLines";
-import { useClientAddress } from "@/ui/useClientAddress";
-import { Snippet, Teach } from "@/ui/Teach";
+import { Snippet, Teach, useClientAddress } from "@/ui/Teach";
 
 /** How to send a first message, from the command line and from Python. */
 export function FirstMessage({ subject, title, children }: { subject: string; title: string; children: ReactNode }) {

@@ -18,24 +18,19 @@ export function LiveWorstLag({ subject }: { subject: string }) {
   return <Measured {...reading} as="compact" about={reading.value ? t("worst_lag.of", { group }) : undefined} />;
 }
 
-/** A live number of a consumer group, in the page of its subject. */
-export function LiveGroupNumber({
-  subject,
-  group,
-  field,
-  as,
-}: {
+interface OfGroup {
   subject: string;
   group: string;
-  field: string;
-  as?: Format;
-}) {
+}
+
+/** A live number of a consumer group, in the page of its subject. */
+export function LiveGroupNumber({ subject, group, field, as }: OfGroup & { field: string; as?: Format }) {
   const entry = useLiveEntry(lagPath({ subject }), "groups", groupKey(subject, group));
   return <Measured {...measured(entry, field)} as={as} />;
 }
 
 /** In how long the lag is gone; "never" at these rates is something else than not measured. */
-export function LiveDrainTime({ subject, group }: { subject: string; group: string }) {
+export function LiveDrainTime({ subject, group }: OfGroup) {
   const { t } = useTranslation();
   const entry = useLiveEntry(lagPath({ subject }), "groups", groupKey(subject, group));
   return (

@@ -3,24 +3,25 @@ import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ArchiveSubject, DeleteSubject } from "@/features/subjects/EndOfLife";
+import { EndOfLife } from "@/features/subjects/EndOfLife";
 import { changeSubject, subjectOptions, subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { Part } from "@/ui/Part";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { QueryProblem } from "@/ui/loaded";
 
 /** Everything that is set of a subject, archiving and deletion. */
 export default function SettingsTab({ subject }: { subject: string }) {
-  const { data, error, refetch } = useQuery(subjectOptions(subject));
-  if (!data) return error ? <ProblemAlert error={error} onRetry={() => void refetch()} /> : null;
+  const query = useQuery(subjectOptions(subject));
+  if (!query.data) return <QueryProblem of={query} />;
+  const { data: row, etag } = query.data;
   return (
     <Stack gap="xl" maw={860}>
-      <Settings key={subject} subject={data.data} etag={data.etag} />
-      <ArchiveSubject subject={data.data} etag={data.etag} />
-      <DeleteSubject subject={data.data} etag={data.etag} />
+      <Settings key={subject} subject={row} etag={etag} />
+      <EndOfLife subject={row} etag={etag} deed={row.is_archived ? "restore" : "archive"} />
+      <EndOfLife subject={row} etag={etag} deed="delete" />
     </Stack>
   );
 }

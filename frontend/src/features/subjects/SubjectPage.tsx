@@ -11,9 +11,8 @@ import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { ResourcePage } from "@/ui/ResourcePage";
 import { subjectTabs } from "@/ui/subjectTabs";
-import { useUrlState } from "@/ui/urlState";
+import { useUrlState, usePathParams } from "@/ui/urlState";
 import { WithheldNotice } from "@/ui/WithheldNotice";
-import { usePathParams } from "@/ui/usePathParams";
 
 const panels = new Map<string, ComponentType<{ subject: string }>>(subjectTabs.map(({ id, load }) => [id, lazy(load)]));
 

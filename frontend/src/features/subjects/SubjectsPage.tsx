@@ -12,10 +12,10 @@ import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
-import { lagPath, useLive } from "@/live/useLive";
+import { lagPath } from "@/live/useLive";
 import { CreateButton } from "@/ui/buttons";
 import { PlanDialog } from "@/ui/ChangeDialog";
-import { LiveBadge } from "@/ui/LiveBadge";
+import { LiveBadgeOf } from "@/ui/LiveBadge";
 import { PageHeader } from "@/ui/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
@@ -37,7 +37,7 @@ export default function SubjectsPage() {
     <>
       <PageHeader
         title={t("title")}
-        badges={<Live />}
+        badges={<LiveBadgeOf path={lagPath()} />}
         actions={mayChange && <CreateButton onClick={open}>{t("create.title")}</CreateButton>}
       />
       {mayChange && selected.size > 0 && <BulkActions selected={selected} onDone={() => setSelected(new Set())} />}
@@ -60,11 +60,6 @@ export default function SubjectsPage() {
       <CreateSubject opened={isCreating} onClose={close} />
     </>
   );
-}
-
-/** By itself: what is said every second draws the badge anew, not the list. */
-function Live() {
-  return <LiveBadge view={useLive(lagPath())} />;
 }
 
 function useFilters(): readonly Filter[] {

@@ -2,7 +2,7 @@ import type { Change } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
 import { changeSubject, setArchived, type Subject } from "@/features/subjects/queries";
 import { readWithTag, type Attempt } from "@/api/requests";
-import type { Step } from "@/ui/useSteps";
+import { eachOf } from "@/ui/useSteps";
 
 /** The same change for several subjects. */
 export type BulkChange =
@@ -52,28 +52,18 @@ async function noted(subject: string, etag: string | null, work: () => Promise<O
   }
 }
 
-async function piece<Item>(
-  items: readonly Item[],
-  size: number,
-  cursor: string | undefined,
-  one: (item: Item) => Promise<Outcome>,
-): Promise<Step<Outcome>> {
-  const from = Number(cursor ?? 0);
-  const found = await Promise.all(items.slice(from, from + size).map(one));
-  const next = from + size;
-  return { found, done: found.length, next: next < items.length ? String(next) : null };
-}
-
 /** What would happen to each: read, then the API's dry run at the version that was read. */
 export function planStep(bulk: BulkChange, subjects: readonly string[]) {
-  return (cursor: string | undefined, signal: AbortSignal) =>
-    piece(subjects, PLANNED_AT_ONCE, cursor, (subject) =>
+  return eachOf(
+    subjects,
+    (subject, signal) =>
       noted(subject, null, async () => {
         const { data, etag } = await readWithTag("/api/v1/subjects/{subject}/", { path: { subject } })({ signal });
         const change = await changeOne(bulk, data, etag, { dryRun: true, reason: "" });
         return { subject, etag, change, problem: null };
       }),
-    );
+    PLANNED_AT_ONCE,
+  );
 }
 
 /**
@@ -81,19 +71,18 @@ export function planStep(bulk: BulkChange, subjects: readonly string[]) {
  * stopped at that moment) is met again when it goes on: then it is as it should be, and that is no problem.
  */
 export function applyStep(bulk: BulkChange, plan: readonly Outcome[], reason: string) {
-  return (cursor: string | undefined, signal: AbortSignal) =>
-    piece(plan, 1, cursor, ({ subject, etag }) =>
-      noted(subject, etag, async () => {
-        const { data } = await readWithTag("/api/v1/subjects/{subject}/", { path: { subject } })({ signal });
-        try {
-          const change = await changeOne(bulk, data, etag, { dryRun: false, reason });
-          return { subject, etag, change, problem: null };
-        } catch (error) {
-          if (asProblem(error).status !== STALE) throw error;
-          const change = await changeOne(bulk, data, null, { dryRun: true, reason });
-          if (change.is_change) throw error;
-          return { subject, etag, change, problem: null };
-        }
-      }),
-    );
+  return eachOf(plan, ({ subject, etag }, signal) =>
+    noted(subject, etag, async () => {
+      const { data } = await readWithTag("/api/v1/subjects/{subject}/", { path: { subject } })({ signal });
+      try {
+        const change = await changeOne(bulk, data, etag, { dryRun: false, reason });
+        return { subject, etag, change, problem: null };
+      } catch (error) {
+        if (asProblem(error).status !== STALE) throw error;
+        const change = await changeOne(bulk, data, null, { dryRun: true, reason });
+        if (change.is_change) throw error;
+        return { subject, etag, change, problem: null };
+      }
+    }),
+  );
 }

@@ -1,12 +1,10 @@
-import type { Section } from "@/live/applyDelta";
+import { perSection } from "@/live/perSection";
 import { measured, type Reading } from "@/live/useLive";
 
 /** The consumer group of a subject with the highest lag; a lower bound while one of its groups is not measured completely. */
 export interface WorstLag extends Reading {
   group: string;
 }
-
-const known = new WeakMap<Section, ReadonlyMap<string, WorstLag>>();
 
 function lowerBound({ value, atLeast }: Reading): number {
   return value ?? atLeast ?? -1;
@@ -20,7 +18,8 @@ function higher(one: WorstLag, other: WorstLag): WorstLag {
   return { ...incomplete, group: worst.group, atLeast: atLeast < 0 ? undefined : atLeast };
 }
 
-function made(groups: Section): ReadonlyMap<string, WorstLag> {
+/** By subject, from the live section `groups`. */
+export const worstLags = perSection((groups): ReadonlyMap<string, WorstLag> => {
   const worst = new Map<string, WorstLag>();
   for (const [key, entry] of Object.entries(groups)) {
     const [subject = "", group = ""] = key.split("\n");
@@ -29,14 +28,4 @@ function made(groups: Section): ReadonlyMap<string, WorstLag> {
     worst.set(subject, before ? higher(before, one) : one);
   }
   return worst;
-}
-
-/** By subject, from the live section `groups`; calculated once for each state of it, however many rows ask. */
-export function worstLags(groups: Section): ReadonlyMap<string, WorstLag> {
-  let worst = known.get(groups);
-  if (!worst) {
-    worst = made(groups);
-    known.set(groups, worst);
-  }
-  return worst;
-}
+});

@@ -1,4 +1,4 @@
-import { Badge, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
+import { Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -10,9 +10,9 @@ import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
 import { useJobResult } from "@/ui/jobResult";
+import { loaded } from "@/ui/loaded";
 import { PageHeader } from "@/ui/PageHeader";
 import { useLanguage } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
 import { RunNow, tasksKey } from "@/ui/RunNow";
 import { TableView } from "@/ui/table/TableView";
 import { defineColumns, headers } from "@/ui/table/define";
@@ -20,18 +20,12 @@ import { defineColumns, headers } from "@/ui/table/define";
 /** The background jobs: what each does, how its last run went, when it runs next. */
 export default function TasksPage() {
   const { t } = useTranslation("tasks");
-  const { data, error, isPending, refetch } = useQuery(tasksOptions());
+  const [data, instead] = loaded(useQuery(tasksOptions()));
   const [switching, setSwitching] = useState<Task | null>(null);
   return (
     <>
       <PageHeader title={t("title")} description={t("about")} />
-      {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
-      {isPending && (
-        <Center p="xl">
-          <Loader />
-        </Center>
-      )}
-      {data && <Loops tasks={data.results} onSwitch={setSwitching} />}
+      {data ? <Loops tasks={data.results} onSwitch={setSwitching} /> : instead}
       {switching && <Switch task={switching} onClose={() => setSwitching(null)} />}
     </>
   );

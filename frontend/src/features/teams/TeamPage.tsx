@@ -15,7 +15,7 @@ import { Part } from "@/ui/Part";
 import { ResourcePage } from "@/ui/ResourcePage";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
-import { usePathParams } from "@/ui/usePathParams";
+import { usePathParams } from "@/ui/urlState";
 
 /** One team: its members and what it owns. */
 export default function TeamPage() {

@@ -17,8 +17,10 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
-import { findOptions, suggestOptions, type Message } from "@/features/trace/queries";
+import { subjectNamesOptions } from "@/api/subjects";
+import { findOptions, type Message } from "@/features/trace/queries";
 import { recentOf, withRecent, type Place } from "@/features/trace/recent";
+import { fieldsOf } from "@/ui/fields";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { loaded } from "@/ui/loaded";
@@ -138,12 +140,16 @@ function FindForm(props: Props) {
   const { t } = useTranslation("trace");
   const navigate = useNavigate();
   const [by, setBy] = useState<"id" | "place">("id");
-  const [subject, setSubject] = useState(props.subject);
-  const [messageId, setMessageId] = useState(props.messageId);
-  const [brokerGroup, setBrokerGroup] = useState("");
-  const [sequence, setSequence] = useState("");
+  const [values, setValues] = useState({
+    subject: props.subject,
+    messageId: props.messageId,
+    brokerGroup: "",
+    sequence: "",
+  });
+  const { subject, messageId, brokerGroup, sequence } = values;
+  const fields = fieldsOf(values, (some) => setValues({ ...values, ...some }));
   const [settled] = useDebouncedValue(subject, TYPING_MS);
-  const { data: names = [] } = useQuery({ ...suggestOptions(settled), placeholderData: keepPreviousData });
+  const { data: names = [] } = useQuery({ ...subjectNamesOptions(settled), placeholderData: keepPreviousData });
   const { data: place } = useQuery({ ...placeOptions(settled), enabled: by === "place" && names.includes(settled) });
   const groups = place?.brokerGroups ?? [];
   const group = groups.includes(brokerGroup) ? brokerGroup : (groups[0] ?? "");
@@ -189,31 +195,25 @@ function FindForm(props: Props) {
             data={names}
             // The API has filtered already.
             filter={({ options }) => options}
-            value={subject}
-            onChange={setSubject}
+            {...fields.chosen("subject")}
           />
           {by === "id" ? (
-            <TextInput
-              className="find-id"
-              label={t("find.id")}
-              value={messageId}
-              onChange={(event) => setMessageId(event.currentTarget.value)}
-            />
+            <TextInput className="find-id" label={t("find.id")} {...fields.text("messageId")} />
           ) : (
             <>
               <NativeSelect
                 label={t("find.broker_group")}
                 data={groups}
                 disabled={groups.length === 0}
+                {...fields.text("brokerGroup")}
                 value={group}
-                onChange={(event) => setBrokerGroup(event.currentTarget.value)}
               />
               <TextInput
                 label={t("find.sequence")}
                 inputMode="numeric"
                 error={sequence !== "" && !isSequence ? t("find.no_sequence") : undefined}
                 value={sequence}
-                onChange={(event) => setSequence(event.currentTarget.value.trim())}
+                onChange={(event) => setValues({ ...values, sequence: event.currentTarget.value.trim() })}
               />
             </>
           )}

@@ -1,6 +1,6 @@
 import { Alert, Badge, Group, Paper, Stack, Text, Timeline, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import type { Standing } from "@/features/trace/queries";
+import type { Standing, Times } from "@/features/trace/queries";
 import { Steps } from "@/features/trace/Steps";
 import { inGroup } from "@/features/trace/steps";
 import { duration } from "@/format/times";
@@ -18,17 +18,7 @@ const COLOURS: Readonly<Record<string, string>> = {
 };
 
 /** What became of the message in one consumer group: its state, and how it came to it. */
-export function GroupTrace({
-  standing,
-  subject,
-  storedAt,
-  nowMs,
-}: {
-  standing: Standing;
-  subject: string;
-  storedAt: string | null;
-  nowMs: number;
-}) {
+export function GroupTrace({ standing, subject, storedAt, nowMs }: Times & { standing: Standing; subject: string }) {
   const { t } = useTranslation("trace");
   const language = useLanguage();
   const { group, state, why, links_complete, links_why } = standing;

@@ -2,7 +2,7 @@ import "@/features/trace/trace.css";
 import { useElementSize } from "@mantine/hooks";
 import { useTranslation } from "react-i18next";
 import { duration } from "@/format/times";
-import type { Standing } from "@/features/trace/queries";
+import type { Standing, Times } from "@/features/trace/queries";
 import { laneOf } from "@/features/trace/steps";
 import { useLanguage } from "@/ui/preferences";
 
@@ -17,15 +17,7 @@ const TICKS = 4;
 const STRETCH_PX_MIN = 2;
 
 /** The groups' lanes to scale: waiting, in flight, retries, from when it was stored on. The lists below say the same in words. */
-export function Lanes({
-  groups,
-  storedAt,
-  nowMs,
-}: {
-  groups: readonly Standing[];
-  storedAt: string | null;
-  nowMs: number;
-}) {
+export function Lanes({ groups, storedAt, nowMs }: Times & { groups: readonly Standing[] }) {
   const { t } = useTranslation("trace");
   const language = useLanguage();
   const { ref, width } = useElementSize<HTMLDivElement>();

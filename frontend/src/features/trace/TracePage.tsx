@@ -17,9 +17,8 @@ import { QueryProblem } from "@/ui/loaded";
 import { MessageView } from "@/ui/message/MessageView";
 import { PageHeader } from "@/ui/PageHeader";
 import { Teach } from "@/ui/Teach";
-import { useUrlState } from "@/ui/urlState";
+import { useUrlState, usePathParams } from "@/ui/urlState";
 import { shellWord } from "@/ui/clientLines";
-import { usePathParams } from "@/ui/usePathParams";
 
 /** What became of one message: until it was stored, then in each consumer group, as far as the nodes still know. */
 export default function TracePage() {

@@ -8,8 +8,11 @@ export type Standing = Schema<"Standing">;
 export type Link = Schema<"Link">;
 export type Message = Schema<"MessageRow">;
 
-/** Names that a field suggests, at most. */
-const SUGGESTED = 20;
+/** When a traced message was stored, and when it was asked for. */
+export interface Times {
+  storedAt: string | null;
+  nowMs: number;
+}
 
 /** What became of a message; groups come in pages. */
 export function traceOptions({ subject, brokerGroup, sequence }: Place) {
@@ -47,14 +50,5 @@ export function findOptions(subject: string, messageId: string) {
     },
     enabled: subject !== "" && messageId !== "",
     refetchOnWindowFocus: false,
-  });
-}
-
-export function suggestOptions(typed: string) {
-  return queryOptions({
-    queryKey: ["subjects", "suggest", typed],
-    queryFn: read("/api/v1/subjects/", { query: { search: typed || undefined, limit: SUGGESTED } }),
-    select: ({ results }: { results: readonly { name: string }[] }) => results.map(({ name }) => name),
-    staleTime: 30_000,
   });
 }

@@ -3,7 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
-import { change } from "@/api/requests";
+import type { Change } from "@/api/client";
+import { change, type Attempt } from "@/api/requests";
 import { EditUser, RoleBadge } from "@/features/users/UserDialogs";
 import { updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
@@ -13,7 +14,7 @@ import { TeamLink } from "@/ui/links";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { ResourcePage } from "@/ui/ResourcePage";
-import { usePathParams } from "@/ui/usePathParams";
+import { usePathParams } from "@/ui/urlState";
 
 /** One user: what they are, and what can be done about them. */
 export default function UserPage() {
@@ -41,59 +42,45 @@ export default function UserPage() {
   );
 }
 
+type Deed = "end_sessions" | "unlock" | "disable" | "enable";
+
 function Actions({ user, etag }: { user: User; etag: string | null }) {
   const { t } = useTranslation("users");
   const me = useMe();
-  const [open, setOpen] = useState<"edit" | "active" | "sessions" | "unlock" | null>(null);
-  const id = user.id;
+  const [open, setOpen] = useState<"edit" | Deed | null>(null);
+  const { id, username: name } = user;
   const path = { user_id: Number(id) };
   const shared = { onClose: () => setOpen(null), refreshes: id === me.id ? [usersKey, ["me"]] : [usersKey] };
-  const isActive = user.is_active !== false;
+  const run: Record<Deed, (attempt: Attempt) => Promise<Change>> = {
+    end_sessions: (attempt) => change("post", "/api/v1/users/{user_id}/end-sessions/", attempt, { path }),
+    unlock: (attempt) => change("post", "/api/v1/users/{user_id}/unlock/", attempt, { path }),
+    disable: (attempt) => updateUser(id, { is_active: false }, etag, attempt),
+    enable: (attempt) => updateUser(id, { is_active: true }, etag, attempt),
+  };
   return (
     <>
-      <Button onClick={() => setOpen("edit")} data-action="edit">
-        {t("edit.title")}
-      </Button>
-      <Button variant="default" onClick={() => setOpen("sessions")} data-action="end-sessions">
-        {t("end_sessions.title")}
-      </Button>
-      <Button variant="default" onClick={() => setOpen("unlock")} data-action="unlock">
-        {t("unlock.title")}
-      </Button>
-      <Button
-        variant="default"
-        color={isActive ? "red" : undefined}
-        onClick={() => setOpen("active")}
-        data-action={isActive ? "disable" : "enable"}
-      >
-        {isActive ? t("disable.title") : t("enable.title")}
-      </Button>
+      {(["edit", "end_sessions", "unlock", user.is_active === false ? "enable" : "disable"] as const).map((deed) => (
+        <Button
+          key={deed}
+          variant={deed === "edit" ? undefined : "default"}
+          color={deed === "disable" ? "red" : undefined}
+          onClick={() => setOpen(deed)}
+          data-action={deed.replace("_", "-")}
+        >
+          {t(`${deed}.title`)}
+        </Button>
+      ))}
       {open === "edit" && <EditUser user={user} etag={etag} {...shared} />}
-      <ChangeDialog
-        {...shared}
-        opened={open === "sessions"}
-        title={t("end_sessions.title")}
-        run={(attempt) => change("post", "/api/v1/users/{user_id}/end-sessions/", attempt, { path })}
-        actionLabel={t("end_sessions.action")}
-        doneMessage={t("end_sessions.done", { name: user.username })}
-      />
-      <ChangeDialog
-        {...shared}
-        opened={open === "unlock"}
-        title={t("unlock.title")}
-        run={(attempt) => change("post", "/api/v1/users/{user_id}/unlock/", attempt, { path })}
-        actionLabel={t("unlock.action")}
-        doneMessage={t("unlock.done", { name: user.username })}
-      />
-      <ChangeDialog
-        {...shared}
-        opened={open === "active"}
-        title={t(`${isActive ? "disable" : "enable"}.title`)}
-        run={(attempt) => updateUser(id, { is_active: !isActive }, etag, attempt)}
-        confirmName={isActive ? user.username : undefined}
-        actionLabel={t(`${isActive ? "disable" : "enable"}.action`)}
-        doneMessage={t(`${isActive ? "disable" : "enable"}.done`, { name: user.username })}
-      />
+      {open && open !== "edit" && (
+        <ChangeDialog
+          {...shared}
+          title={t(`${open}.title`)}
+          run={run[open]}
+          confirmName={open === "disable" ? name : undefined}
+          actionLabel={t(`${open}.action`)}
+          doneMessage={t(`${open}.done`, { name })}
+        />
+      )}
     </>
   );
 }

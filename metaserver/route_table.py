@@ -1,0 +1,141 @@
+"""The groups and routes of a metaserver, and which groups a client is sent. In memory, no I/O, time handed in."""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from metaserver.choices import STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.live_groups import LiveGroup
+from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
+from metaserver.snapshot import Route
+from qmq.clock import Clock
+from qmq.protocol.codes import ClientType
+from qmq.protocol.commands import BrokerGroupRoute
+
+if TYPE_CHECKING:
+    from random import Random
+
+OFFICIAL_VERSION = "qmq"
+"""The version of nodes of the official server, which report none."""
+GROUPS_PER_ANSWER = 2
+"""Groups of an answer that is not about a subject's own route."""
+SUBJECTS_MAX = 1_000_000
+"""Most subjects routed; a further one gets no route and a line in the log."""
+
+
+class RouteTable:
+    """The groups with their states, and the route of each subject."""
+
+    def __init__(self, clock: Clock, rng: "Random", subject_groups_min: int = SUBJECT_GROUPS_MIN) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._subject_groups_min = subject_groups_min
+        self.groups: dict[str, LiveGroup] = {}
+        self.routes: dict[str, Route] = {}
+        self._moving: set[str] = set()
+        """Subjects whose route has phases."""
+        self._subjects_of: dict[str, set[str]] = {}
+
+    def put_route(self, route: Route) -> None:
+        """Set a subject's route."""
+        self._remove_route(route.subject)
+        self.routes[route.subject] = route
+        for group in route.broker_groups:
+            self._subjects_of.setdefault(group, set()).add(route.subject)
+        if route.phases:
+            self._moving.add(route.subject)
+
+    def _remove_route(self, subject: str) -> None:
+        known = self.routes.pop(subject, None)
+        for group in known.broker_groups if known is not None else ():
+            self._subjects_of[group].discard(subject)
+        self._moving.discard(subject)
+
+    def subjects_of(self, broker_group: str) -> set[str]:
+        """Subjects that a broker group serves."""
+        return self._subjects_of.get(broker_group, set())
+
+    def route_of(self, subject: str) -> tuple[Route | None, bool]:
+        """A real subject's route, made when it has none; whether it has to be stored.
+
+        A route none of whose groups takes messages gets one that does, at once: sends would wait otherwise. Where it
+        is only fewer than should be, the rebalance adds one with care for those who read.
+        """
+        route = self.routes.get(subject)
+        live = {
+            name
+            for name, group in self.groups.items()
+            if group.row.kind is GroupKind.BROKER and group.state is GroupState.READ_WRITE
+        }
+        if route is not None and (live.intersection(route.writable) or not live):
+            return route, False
+        current = route.broker_groups if route is not None else ()
+        minimum = self._subject_groups_min if route is None else len(current) + 1
+        chosen = assign(current, live, self._rng, minimum=minimum)
+        if chosen == current or (route is None and len(self.routes) >= SUBJECTS_MAX):
+            return route, False
+        created = route.created_at_ms if route is not None else self._clock.wall_ms()
+        phases = route.phases if route is not None else {}
+        fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created, phases)
+        self.put_route(fresh)
+        return fresh, True
+
+    def usable(self, subject: str, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
+        """The groups of a real subject that a client of this type can use; `keep` as for `any_usable`."""
+        if client_type == ClientType.DELAY_PRODUCER:
+            return self.any_usable(client_type, keep)
+        route = self.routes.get(subject)
+        if route is None:
+            return ()
+        if client_type == ClientType.PRODUCER:
+            return self._usable(route.writable, client_type)
+        return self._usable(route.broker_groups, client_type)
+
+    def any_usable(self, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
+        """A few groups that a client of this type can use, whatever the subject; of those in `keep`, the usable ones first."""
+        found = self._usable(self._of_kind(client_type), client_type)
+        if len(found) <= GROUPS_PER_ANSWER:
+            return found
+        kept = [group for group in found if group.name in keep][:GROUPS_PER_ANSWER]
+        others = [group for group in found if group.name not in keep]
+        return (*kept, *self._rng.sample(others, GROUPS_PER_ANSWER - len(kept)))
+
+    def refusing(self, subject: str, client_type: int) -> tuple[BrokerGroupRoute, ...]:
+        """The groups that answer a producer of a real subject and refuse its messages, such as those with a full disk.
+
+        They are for a producer that no group can serve: a send to one of them fails with the node's reason, while a producer
+        without any group can only wait. Their state is given as read_write, because clients do not send to any other. None are
+        returned while one of the subject's groups is offline: it may take messages when it returns. A group with an official
+        node counts as offline, because official clients avoid a group permanently after such a node's refusal (T2). Groups that
+        an operator made read only, or has not approved, do not count.
+        """
+        if client_type not in (ClientType.PRODUCER, ClientType.DELAY_PRODUCER):
+            return ()
+        route = self.routes.get(subject) if client_type == ClientType.PRODUCER else None
+        names = self._of_kind(client_type) if route is None else route.writable
+        now_ms, state = self._clock.wall_ms(), STATE_ON_WIRE[GroupState.READ_WRITE]
+        found = []
+        for live in (self.groups[name] for name in names if name in self.groups):
+            if live.row.operator_state is not OperatorState.NORMAL:
+                continue
+            node = live.node
+            if live.state is not GroupState.READ_ONLY or node is None or node.version == OFFICIAL_VERSION:
+                return ()
+            found.append(BrokerGroupRoute(live.row.name, node.address, now_ms, state))
+        return tuple(found if route is not None else found[:GROUPS_PER_ANSWER])
+
+    def _of_kind(self, client_type: int) -> list[str]:
+        """The names of all groups that messages of this client type go to."""
+        kind = GroupKind.DELAY if client_type == ClientType.DELAY_PRODUCER else GroupKind.BROKER
+        return sorted(name for name, live in self.groups.items() if live.row.kind is kind)
+
+    def _usable(self, names: Iterable[str], client_type: int) -> tuple[BrokerGroupRoute, ...]:
+        now_ms = self._clock.wall_ms()
+        found = []
+        for name in names:
+            live = self.groups.get(name)
+            if live is None or live.node is None:
+                continue
+            state = STATE_ON_WIRE[live.state]
+            if is_usable(client_type, state):
+                found.append(BrokerGroupRoute(name, live.node.address, now_ms, state))
+        return tuple(found)
