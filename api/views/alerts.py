@@ -171,7 +171,7 @@ class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
         return queryset.filter(holds) if value else queryset.exclude(holds)
 
 
-class SilencesView(ListView, operation_id="silences_list", text="List silences, the newest first."):
+class SilencesView(ListView, operation_id="silences_list", text="List silences, newest first."):
     """Silences."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
@@ -229,7 +229,7 @@ class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_enabled = TruthFilter("is_enabled")
 
 
-class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List channels; rules name them."):
+class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List the channels that rules can use."):
     """Channels."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}

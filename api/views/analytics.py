@@ -43,7 +43,7 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in RunState])
 
 
-class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, the newest first."):
+class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, newest first."):
     """Runs of analytics jobs."""
 
     serializer_class = shapes.RunRow
