@@ -40,7 +40,7 @@ def stats(lag: int, dead_letters: int = 0) -> dict[str, Any]:
 def state(old: State, answer: dict[str, Any] | None, seconds: int) -> State:
     """The collector's next state."""
     now_ms = BEGIN_MS + seconds * 1000
-    measured = Measured(answer, None if answer is not None else "node g1-a: no answer", now_ms)
+    measured = Measured(answer, None if answer is not None else "no answer", now_ms)
     return {**empty(), **summed(old, now_ms, [PLACE], {"g1-a": measured}, {"orders": ["g1"]})}
 
 
