@@ -231,7 +231,7 @@ def test_nobody_runs_beside_another(lake: Lake) -> None:
     other = Lake(lake.spark, lake.root)
     other.files.lock()
     try:
-        with pytest.raises(LakeBusy, match="another run"):
+        with pytest.raises(LakeBusy, match="another analytics run"):
             Runner(lake, Request({})).run(["lag"])
     finally:
         other.files.unlock()
