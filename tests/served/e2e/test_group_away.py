@@ -45,7 +45,7 @@ def _says_how_complete_it_is(inside: Inside, pattern: str, away: str) -> None:
     if pattern in LISTS:
         expect(main.locator("[data-unreachable]").first).to_contain_text(away, timeout=SEEN_MS)
     if pattern in NUMBERS:
-        incomplete = main.locator("[data-incomplete]")
+        incomplete = main.locator(".incomplete")
         expect(incomplete.first).to_be_visible(timeout=SEEN_MS)
         assert all(away in hint for hint in _hints(incomplete)), _hints(incomplete)
         unknown, of_away = main.locator(".unknown"), main.locator("tr", has_text=away).locator(".unknown")
