@@ -138,7 +138,7 @@ def _take(shots: list[Shot], to: Path) -> Iterator[str]:
 def _shoot(one: Visit, shot: Shot, to: Path) -> list[str]:
     problems = []
     try:
-        _show(one, shot.path)
+        show(one, shot.path)
     except (AssertionError, Error) as error:
         problems.append(str(error).splitlines()[0])
     one.page.screenshot(path=to, full_page=True, animations="disabled")
@@ -146,7 +146,7 @@ def _shoot(one: Visit, shot: Shot, to: Path) -> list[str]:
     return [*problems, *(" ".join(text.split()) for text in said)]
 
 
-def _show(one: Visit, path: str) -> None:
+def show(one: Visit, path: str) -> None:
     """Open a page and wait until its data are there."""
     page = one.open(path)
     expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=SHOW_SECONDS * 1000)
