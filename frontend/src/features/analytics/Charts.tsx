@@ -6,19 +6,29 @@ import { formatOf, gridOf, lineOf, splitOf, textIn } from "@/features/analytics/
 import type { Chart, Part, Split } from "@/features/analytics/views";
 import { TimeChart, type Band, type Series } from "@/ui/chart/TimeChart";
 
-/** The charts of a table's rows. */
-export function Charts({ part, rows, stepSeconds }: { part: Part; rows: readonly Row[]; stepSeconds: number }) {
+const NO_ROWS: readonly Row[] = [];
+
+/** The charts of a table's rows; their frames while these are read. */
+export function Charts({
+  part,
+  found,
+}: {
+  part: Part;
+  found: { results: readonly Row[]; step_seconds: number } | undefined;
+}) {
   const { t } = useTranslation("analytics");
-  const grid = useMemo(() => gridOf(rows, stepSeconds), [rows, stepSeconds]);
-  if (grid.length === 0) return <Text c="dimmed">{t("no_rows")}</Text>;
+  const rows = found?.results ?? NO_ROWS;
+  const grid = useMemo(() => (found ? gridOf(found.results, found.step_seconds) : []), [found]);
+  const isPending = found === undefined;
+  if (!isPending && grid.length === 0) return <Text c="dimmed">{t("no_rows")}</Text>;
   // A line takes two: a first forecast, say, has no history yet.
   if (grid.length === 1) return <Text c="dimmed">{t("one_step")}</Text>;
   return (
     <Stack gap="md">
       {part.charts?.map((chart) => (
-        <Lines key={chart.title} chart={chart} rows={rows} grid={grid} />
+        <Lines key={chart.title} chart={chart} rows={rows} grid={grid} isPending={isPending} />
       ))}
-      {part.split && <SplitLines split={part.split} rows={rows} grid={grid} />}
+      {part.split && <SplitLines split={part.split} rows={rows} grid={grid} isPending={isPending} />}
     </Stack>
   );
 }
@@ -29,7 +39,13 @@ function formatIn(rows: readonly Row[], column: string): ReturnType<typeof forma
   return formatOf(metric || column);
 }
 
-function Lines({ chart, rows, grid }: { chart: Chart; rows: readonly Row[]; grid: readonly number[] }) {
+interface Drawn {
+  rows: readonly Row[];
+  grid: readonly number[];
+  isPending: boolean;
+}
+
+function Lines({ chart, rows, grid, isPending }: Drawn & { chart: Chart }) {
   const { t } = useTranslation("analytics");
   const series = useMemo<Series[]>(
     () =>
@@ -50,12 +66,12 @@ function Lines({ chart, rows, grid }: { chart: Chart; rows: readonly Row[]; grid
       <Title order={3} size="h6" mb={4}>
         {t(`chart.${chart.title}`)}
       </Title>
-      <TimeChart label={t(`chart.${chart.title}`)} at={grid} series={series} bands={bands} />
+      <TimeChart label={t(`chart.${chart.title}`)} at={grid} series={series} bands={bands} isPending={isPending} />
     </div>
   );
 }
 
-function SplitLines({ split, rows, grid }: { split: Split; rows: readonly Row[]; grid: readonly number[] }) {
+function SplitLines({ split, rows, grid, isPending }: Drawn & { split: Split }) {
   const { t } = useTranslation("analytics");
   const series = useMemo<Series[]>(() => {
     const { as } = formatOf(split.column);
@@ -71,7 +87,7 @@ function SplitLines({ split, rows, grid }: { split: Split; rows: readonly Row[];
       <Title order={3} size="h6" mb={4}>
         {t(`chart.${split.title}`)}
       </Title>
-      <TimeChart label={t(`chart.${split.title}`)} at={grid} series={series} />
+      <TimeChart label={t(`chart.${split.title}`)} at={grid} series={series} isPending={isPending} />
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { Paper, SimpleGrid, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { memo, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { groupHistoryOptions, type Kind } from "@/features/brokers/queries";
 import { TimeChart, type Series } from "@/ui/chart/TimeChart";
@@ -36,7 +36,7 @@ const CHARTS: Record<Kind, readonly (readonly Line[])[]> = {
 };
 
 /** The last hour of a group's master. */
-export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
+export const GroupHistory = memo(function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
   const { t } = useTranslation("brokers");
   const { data, error, refetch } = useQuery(groupHistoryOptions(name));
   const at = useMemo(() => (data?.at ?? []).map((instant) => Date.parse(instant) / 1000), [data]);
@@ -58,7 +58,7 @@ export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
       </Title>
       {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
       {data?.reason && <Text c="dimmed">{data.reason}</Text>}
-      {data && !data.reason && (
+      {!data?.reason && !error && (
         <SimpleGrid cols={{ base: 1, lg: 2 }}>
           {charts.map((series) => {
             const label = series.map((each) => each.label).join(" · ");
@@ -67,7 +67,7 @@ export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
                 <Text size="sm" fw={600} mb={4}>
                   {label}
                 </Text>
-                <TimeChart label={`${name}: ${label}`} at={at} series={series} height={200} />
+                <TimeChart label={`${name}: ${label}`} at={at} series={series} height={200} isPending={!data} />
               </Paper>
             );
           })}
@@ -75,4 +75,4 @@ export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
       )}
     </section>
   );
-}
+});

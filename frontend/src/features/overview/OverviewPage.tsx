@@ -114,24 +114,24 @@ function Flow() {
       </Text>
       {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
       {data?.reason && <Text c="dimmed">{data.reason}</Text>}
-      {data && !data.reason && <FlowChart history={data} />}
+      {!data?.reason && !error && <FlowChart history={data} />}
     </Paper>
   );
 }
 
-function FlowChart({ history }: { history: History }) {
+function FlowChart({ history }: { history: History | undefined }) {
   const { t } = useTranslation("overview");
-  const at = useMemo(() => history.at.map((instant) => Date.parse(instant) / 1000), [history.at]);
+  const at = useMemo(() => (history?.at ?? []).map((instant) => Date.parse(instant) / 1000), [history?.at]);
   const series = useMemo<Series[]>(() => {
-    const unknown = history.at.map(() => null);
-    const of = (field: string) => history.fields[field] ?? unknown;
+    const unknown = history?.at.map(() => null) ?? [];
+    const of = (field: string) => history?.fields[field] ?? unknown;
     return [
       { label: t("tile.send_rate"), values: of("send_rate"), as: "rate" },
       { label: t("tile.ack_rate"), values: of("ack_rate"), as: "rate", colour: "teal" },
       { label: t("tile.lag"), values: of("lag"), as: "count", axis: "right", style: "area", colour: "orange" },
     ];
   }, [history, t]);
-  return <TimeChart label={t("flow")} at={at} series={series} height={240} />;
+  return <TimeChart label={t("flow")} at={at} series={series} height={240} isPending={!history} />;
 }
 
 function Worst({ overview }: { overview: Overview }) {
