@@ -1,4 +1,4 @@
-import { ActionIcon, CopyButton, Tooltip } from "@mantine/core";
+import { ActionIcon, CopyButton } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
@@ -8,11 +8,15 @@ export function CopyIcon({ value, what }: { value: string; what: string }) {
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
-        <Tooltip label={copied ? t("action.copied") : t("action.copy_what", { what })}>
-          <ActionIcon variant="subtle" size="sm" onClick={copy} aria-label={t("action.copy_what", { what })}>
-            {copied ? <IconCheck size={14} aria-hidden /> : <IconCopy size={14} aria-hidden />}
-          </ActionIcon>
-        </Tooltip>
+        <ActionIcon
+          data-hint={copied ? t("action.copied") : t("action.copy_what", { what })}
+          variant="subtle"
+          size="sm"
+          onClick={copy}
+          aria-label={t("action.copy_what", { what })}
+        >
+          {copied ? <IconCheck size={14} aria-hidden /> : <IconCopy size={14} aria-hidden />}
+        </ActionIcon>
       )}
     </CopyButton>
   );

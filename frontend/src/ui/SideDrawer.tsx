@@ -1,5 +1,8 @@
-import { Drawer, type DrawerProps } from "@mantine/core";
+import type { DrawerProps } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { whenOpened } from "@/ui/whenOpened";
+
+const Drawer = whenOpened<DrawerProps>(async () => (await import("@/ui/DrawerBox")).Drawer);
 
 /** One thing whole, beside the list that it was opened from. */
 export function SideDrawer(props: DrawerProps) {

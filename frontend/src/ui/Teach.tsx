@@ -1,4 +1,4 @@
-import { Code, CopyButton, Group, Paper, Stack, Text, Title, ActionIcon, Tooltip } from "@mantine/core";
+import { Code, CopyButton, Group, Paper, Stack, Text, Title, ActionIcon } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -15,11 +15,14 @@ export function Snippet({ code }: { code: string }) {
       </Code>
       <CopyButton value={code}>
         {({ copied, copy }) => (
-          <Tooltip label={copied ? t("action.copied") : t("action.copy")}>
-            <ActionIcon variant="subtle" onClick={copy} aria-label={t("action.copy")}>
-              {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
-            </ActionIcon>
-          </Tooltip>
+          <ActionIcon
+            data-hint={copied ? t("action.copied") : t("action.copy")}
+            variant="subtle"
+            onClick={copy}
+            aria-label={t("action.copy")}
+          >
+            {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
+          </ActionIcon>
         )}
       </CopyButton>
     </Group>

@@ -1,4 +1,4 @@
-import { ActionIcon, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, Text, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { IconClock, IconLanguage, IconMoon, IconSun } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { zoneName } from "@/format/times";
@@ -11,24 +11,23 @@ export function ZoneSwitch() {
   const { zone, setZone } = usePreferences();
   const other = zone === "utc" ? "local" : "utc";
   return (
-    <Tooltip label={t("settings.zone", { zone: zoneName(zone) })}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        size="lg"
-        visibleFrom="sm"
-        aria-label={t("settings.zone_switch", { zone: zoneName(other) })}
-        onClick={() => setZone(other)}
-      >
-        {zone === "utc" ? (
-          <Text size="10px" fw={700}>
-            UTC
-          </Text>
-        ) : (
-          <IconClock size={18} aria-hidden />
-        )}
-      </ActionIcon>
-    </Tooltip>
+    <ActionIcon
+      data-hint={t("settings.zone", { zone: zoneName(zone) })}
+      variant="subtle"
+      color="gray"
+      size="lg"
+      visibleFrom="sm"
+      aria-label={t("settings.zone_switch", { zone: zoneName(other) })}
+      onClick={() => setZone(other)}
+    >
+      {zone === "utc" ? (
+        <Text size="10px" fw={700}>
+          UTC
+        </Text>
+      ) : (
+        <IconClock size={18} aria-hidden />
+      )}
+    </ActionIcon>
   );
 }
 
@@ -37,19 +36,18 @@ export function LanguageSwitch() {
   const { i18n } = useTranslation();
   const other: Language = i18n.language === "zh" ? "en" : "zh";
   return (
-    <Tooltip label={LANGUAGES[other]}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        size="lg"
-        aria-label={LANGUAGES[other]}
-        lang={other === "zh" ? "zh-CN" : "en"}
-        data-language={other}
-        onClick={() => void setLanguage(other)}
-      >
-        <IconLanguage size={18} aria-hidden />
-      </ActionIcon>
-    </Tooltip>
+    <ActionIcon
+      data-hint={LANGUAGES[other]}
+      variant="subtle"
+      color="gray"
+      size="lg"
+      aria-label={LANGUAGES[other]}
+      lang={other === "zh" ? "zh-CN" : "en"}
+      data-language={other}
+      onClick={() => void setLanguage(other)}
+    >
+      <IconLanguage size={18} aria-hidden />
+    </ActionIcon>
   );
 }
 
@@ -60,17 +58,16 @@ export function SchemeSwitch() {
   const scheme = useComputedColorScheme("light");
   const label = scheme === "dark" ? t("settings.light") : t("settings.dark");
   return (
-    <Tooltip label={label}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        size="lg"
-        data-scheme={scheme}
-        aria-label={label}
-        onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}
-      >
-        {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
-      </ActionIcon>
-    </Tooltip>
+    <ActionIcon
+      data-hint={label}
+      variant="subtle"
+      color="gray"
+      size="lg"
+      data-scheme={scheme}
+      aria-label={label}
+      onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}
+    >
+      {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
+    </ActionIcon>
   );
 }

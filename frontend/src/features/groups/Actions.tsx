@@ -2,10 +2,12 @@ import { Button } from "@mantine/core";
 import { IconPlayerPause, IconPlayerPlay, IconRestore, IconTrash } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ForgetDialog } from "@/features/groups/ForgetDialog";
-import { PauseDialog } from "@/features/groups/PauseDialog";
 import type { Detail, GroupName } from "@/features/groups/queries";
-import { ResetDialog } from "@/features/groups/ResetDialog";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const ForgetDialog = whenDrawn(async () => (await import("@/features/groups/ForgetDialog")).ForgetDialog);
+const PauseDialog = whenDrawn(async () => (await import("@/features/groups/PauseDialog")).PauseDialog);
+const ResetDialog = whenDrawn(async () => (await import("@/features/groups/ResetDialog")).ResetDialog);
 
 /** What can be done about a group. A dialog holds the group as it was when it was opened: a change of somebody else since is refused. */
 export function Actions({ name, detail, etag }: { name: GroupName; detail: Detail; etag: string | null }) {
