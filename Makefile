@@ -13,7 +13,7 @@ DATABASES ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-delay faults \
+.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-delay bench-pages faults \
   fuzz lock test-all attack
 
 help: ## this list
@@ -98,6 +98,9 @@ bench: setup ## measure on this machine, print a table
 
 bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
+
+bench-pages: frontend ## what each page costs a browser, with the demo's data: make bench-pages ARGS="--rest 15 groups"
+	$(BIN)/python -m benchmarks.pages $(ARGS)
 
 # Every part runs, also after one that failed. Without CI in the environment examples of hypothesis are random.
 test-all: frontend ## everything, one part after the other: more than an hour

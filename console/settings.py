@@ -59,6 +59,7 @@ MIDDLEWARE = [
     "console.headers.HeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.static_files.StaticFilesMiddleware",
+    "console.compression.CompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -12,10 +12,21 @@ const IN_A_BROWSER = [
 ];
 const BACKEND = process.env.QMQ_CONSOLE ?? "http://127.0.0.1:8000";
 
+/** Of the combobox all but what a plain <select> uses as well. */
+const COMBOBOX = "Combobox(?!/(ComboboxChevron|Combobox\\.module|get-parsed|use-pills))";
+/** These components of the library, and modules whose path has `more` in it. */
+function parts(components: string, more = "nothing else"): RegExp {
+  return new RegExp(`@mantine/core/esm/components/(${components})/(?!RadioIcon)|${more}`);
+}
+const SHARED =
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|src\/(api|format|live|ui\/(?!chart\/Drawn|dates\/C|message|.*Box))/;
+
 export default defineConfig(({ command }) => ({
   // Django serves what is built from here; in development Vite serves the root and asks a running console for the rest.
   base: command === "build" ? "/static/" : "/",
   plugins: [react(), limits()],
+  // A file of texts is read as a whole.
+  json: { namedExports: false },
   resolve: { alias: { "@": new URL("./src", import.meta.url).pathname } },
   build: {
     manifest: true,
@@ -24,25 +35,26 @@ export default defineConfig(({ command }) => ({
     sourcemap: false,
     rolldownOptions: {
       output: {
-        // Few files: each is a request, and six go at a time without HTTP/2. What only some pages draw stays with them.
+        // Few files: each is a request with 0.6 KB of headers, and six are read at a time without HTTP/2. A module that many pages
+        // use is in one file with others of its kind; parts of the component library that pages open later stay out of it.
         codeSplitting: {
           includeDependenciesRecursively: false,
           groups: [
             {
-              name: "lists",
-              test: /src\/ui\/table\/|@tanstack\/(react-virtual|virtual-core)\//,
-            },
-            {
               name: "react",
-              test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack|i18next|react-i18next)\//,
+              tags: ["$initial"],
+              test: /node_modules\/(react|react-dom|react-i18next|scheduler|use-sync-external-store|@tanstack|i18next)\//,
             },
-            { name: "icons", test: /node_modules\/@tabler\// },
-            // What many pages draw with; a widget of few pages stays with these.
-            { name: "mantine", test: /node_modules\/(@mantine|@floating-ui|clsx)\//, minShareCount: 6 },
+            { name: "frame", tags: ["$initial"], test: /^(?!.*src\/app\/main)/ },
+            { name: "dialogs", test: parts("Modal|ModalBase|Drawer", "react-remove-scroll|src/ui/(Modal|Drawer)Box") },
             {
-              name: "shared",
-              test: /virtual:limits|src\/(api|format|live|ui\/(?!chart|dates\/Calendar|message|subjectTabs|table))/,
+              name: "options",
+              test: parts(`Popover|Select|Autocomplete|${COMBOBOX}`, "utils/Floating|src/ui/Popover"),
             },
+            { name: "choices", test: parts("MultiSelect|TagsInput|Pill|PillsInput", "use-pills-reorder") },
+            { name: "charts", test: /uplot|src\/ui\/chart\/(?!TimeChart|NumbersTable|words|chart\.css)/ },
+            { name: "limits", test: /virtual:limits|src\/(api\/limits|ui\/fields)/ },
+            { name: "ui", minShareCount: 2, test: SHARED },
           ],
         },
       },

@@ -29,7 +29,9 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     search = PartFilter("actor", "action", "target", "reason", label="substring of user, action, target or reason")
 
 
-class AuditView(ListView, operation_id="audit_list", text="List the entries of the audit log, newest first by default."):
+class AuditView(
+    ListView, operation_id="audit_list", text="List the entries of the audit log, newest first by default."
+):
     """The audit log."""
 
     rights = {"GET": Right.READ_AUDIT}

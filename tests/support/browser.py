@@ -17,6 +17,7 @@ from playwright.sync_api import (
     Page,
     Request,
     Response,
+    StorageState,
     ViewportSize,
     WebError,
     sync_playwright,
@@ -131,6 +132,10 @@ class Visit:
         assert answer.status == 200, (answer.status, answer.text())
         self.is_signed_in = True
 
+    def state(self) -> StorageState:
+        """Cookies and local storage, for a visit that is signed in from its start."""
+        return self._context.storage_state()
+
     def axe_clean(self) -> None:
         """Fail unless the page, as it is now, keeps the WCAG AA rules that axe can judge."""
         self.page.evaluate(AXE.read_text())
@@ -224,9 +229,10 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
-def visit(browser: Browser, url: str, look: Look = DESKTOP) -> Visit:
-    """A new visit to the console at `url`; the caller closes it."""
+def visit(browser: Browser, url: str, look: Look = DESKTOP, *, state: StorageState | None = None) -> Visit:
+    """A new visit to the console at `url`, with the cookies of another one's `state`; the caller closes it."""
     context = browser.new_context(
+        storage_state=state,
         viewport=ViewportSize(width=look.width, height=look.height),
         is_mobile=look.is_phone,
         has_touch=look.is_phone,

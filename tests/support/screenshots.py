@@ -152,7 +152,7 @@ def _take(shots: list[Shot], to: Path, *, with_axe: bool) -> Iterator[str]:
 def _shoot(one: Visit, shot: Shot, to: Path, *, full_page: bool, with_axe: bool) -> list[str]:
     problems = []
     try:
-        _show(one, shot.path)
+        show(one, shot.path)
     except (AssertionError, Error) as error:
         problems.append(str(error).splitlines()[0])
     one.page.screenshot(path=to, full_page=full_page, animations="disabled")
@@ -165,7 +165,7 @@ def _shoot(one: Visit, shot: Shot, to: Path, *, full_page: bool, with_axe: bool)
     return [*problems, *(" ".join(text.split()) for text in shown)]
 
 
-def _show(one: Visit, path: str) -> None:
+def show(one: Visit, path: str) -> None:
     """Open a page and wait until its data are there."""
     page = one.open(path)
     expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=SHOW_SECONDS * 1000)

@@ -1,4 +1,4 @@
-import { ActionIcon, AppShell, Burger, Group, Menu, NavLink, ScrollArea, Text } from "@mantine/core";
+import { AppShell, Burger, Group, NavLink, ScrollArea, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconUser } from "@tabler/icons-react";
 import { useRouterState } from "@tanstack/react-router";
@@ -11,6 +11,7 @@ import { Proof } from "@/app/Proof";
 import { useSignOut } from "@/app/useSignOut";
 import { RouterLink } from "@/ui/LinkTo";
 import { Logo } from "@/ui/Logo";
+import { MenuButton } from "@/ui/MenuButton";
 import type { NavEntry } from "@/ui/page";
 import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/ViewSwitches";
 
@@ -98,21 +99,16 @@ function Person() {
   const me = useMe();
   const leave = useSignOut();
   return (
-    <Menu position="bottom-end">
-      <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={t("settings.account", { name: me.username })}>
-          <IconUser size={18} aria-hidden />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>
-          {me.username} · {t(`role.${me.role}`)}
-        </Menu.Label>
-        <Menu.Item component={RouterLink} to="/account">
-          {t("nav.account")}
-        </Menu.Item>
-        <Menu.Item onClick={() => leave.mutate()}>{t("action.sign_out")}</Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <MenuButton
+      variant="subtle"
+      color="gray"
+      label={t("settings.account", { name: me.username })}
+      icon={<IconUser size={18} aria-hidden />}
+      title={`${me.username} · ${t(`role.${me.role}`)}`}
+      entries={[
+        { label: t("nav.account"), to: "/account" },
+        { label: t("action.sign_out"), onClick: () => leave.mutate() },
+      ]}
+    />
   );
 }

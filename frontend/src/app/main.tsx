@@ -1,5 +1,4 @@
 import "@/app/componentStyles";
-import "@mantine/notifications/styles.css";
 import "@/app/styles.css";
 import { RouterProvider } from "@tanstack/react-router";
 import { setNonce } from "get-nonce";

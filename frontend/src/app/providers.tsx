@@ -1,5 +1,5 @@
 import { MantineProvider } from "@mantine/core";
-import { Notifications } from "@mantine/notifications";
+import { useNotifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { onSignedOut } from "@/api/client";
@@ -8,8 +8,11 @@ import { nonce } from "@/app/nonce";
 import { theme } from "@/app/theme";
 import { Hints } from "@/ui/Hints";
 import { PreferencesProvider } from "@/ui/preferences";
+import { whenOpened } from "@/ui/whenOpened";
 
 const TRIES_MAX = 2;
+
+const NotificationList = whenOpened(async () => (await import("@/app/NotificationList")).NotificationList);
 
 /** For tests too: a cache of its own each. */
 export function makeClient(): QueryClient {
@@ -39,11 +42,17 @@ export function Providers({ children, client }: { children: ReactNode; client?: 
   );
   return (
     <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={nonce}>
-      <Notifications position="top-right" />
+      <Notifications />
       <Hints />
       <PreferencesProvider>
         <QueryClientProvider client={queries}>{children}</QueryClientProvider>
       </PreferencesProvider>
     </MantineProvider>
   );
+}
+
+/** The list of notifications is loaded with the first one. */
+function Notifications() {
+  const { notifications } = useNotifications();
+  return <NotificationList opened={notifications.length > 0} />;
 }

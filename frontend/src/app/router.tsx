@@ -3,7 +3,7 @@ import { Failed, NotFound } from "@/app/errors";
 import { Layout } from "@/app/Layout";
 import { pages } from "@/app/pages";
 import { SignedIn } from "@/app/SignedIn";
-import { restOfTexts } from "@/i18n";
+import { withTexts } from "@/i18n";
 import { parseSearch, stringifySearch } from "@/ui/urlState";
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: Failed });
@@ -20,17 +20,11 @@ const inside = createRoute({
   ),
 });
 
-/** A page, with its texts. */
-const load = (page: (typeof pages)[number]) => async () => {
-  const [module] = await Promise.all([page.load(), page.isFirst ? undefined : restOfTexts()]);
-  return module;
-};
-
 const route = (page: (typeof pages)[number], parent: typeof root | typeof inside) =>
   createRoute({
     getParentRoute: () => parent as typeof root,
     path: page.path,
-    component: lazyRouteComponent(load(page)),
+    component: lazyRouteComponent(withTexts(page.load, page.texts)),
     errorComponent: Failed,
     validateSearch: (search: Record<string, unknown>) => search as Record<string, string>,
   });

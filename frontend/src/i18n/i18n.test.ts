@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { texts as first } from "@/i18n/en/first";
+import { pages } from "@/app/pages";
 import { textKeys } from "@/test/textKeys";
 import { BUILTIN } from "@/ui/ruleNames";
+import { subjectTabs } from "@/ui/subjectTabs";
 
 type Texts = { [key: string]: string | Texts };
 
@@ -97,21 +98,32 @@ test("no text is left over", () => {
   expect(list.filter((key) => !isUsed(key))).toEqual([]);
 });
 
-test("what the first load shows says nothing that comes later", () => {
-  const shown = new Set(
-    Object.keys(sources).filter((file) => /^\/src\/(app|features\/(overview|sign_in))\//.test(file)),
-  );
-  // A set goes on to what is added to it: what they use of ui/ too, and what that uses.
-  for (const file of shown) {
-    for (const [, used] of (sources[file] ?? "").matchAll(/"@\/(ui\/[\w/]+)"/g)) {
+/** Namespaces that a file uses, with all that it imports: dialogs that are loaded later too, but not the pages of others. */
+function namespacesFrom(...begin: string[]): Set<string> {
+  const files = new Set(begin);
+  // A set goes on to what is added to it.
+  for (const file of files) {
+    for (const [, used] of (sources[file] ?? "").matchAll(/"@\/((?:ui|live|api|features)\/[\w/]+)"/g)) {
       for (const end of [".ts", ".tsx"])
-        if (`/src/${used ?? ""}${end}` in sources) shown.add(`/src/${used ?? ""}${end}`);
+        if (`/src/${used ?? ""}${end}` in sources) files.add(`/src/${used ?? ""}${end}`);
     }
   }
-  const later = [...shown].flatMap((file) =>
-    [...textKeys(file, sources[file] ?? "").namespaces].filter((namespace) => !(namespace in first)),
-  );
-  expect(later).toEqual([]);
+  return new Set([...files].flatMap((file) => [...textKeys(file, sources[file] ?? "").namespaces]));
+}
+
+test("pages and tabs name the namespaces that they use", () => {
+  const layout = Object.keys(sources).filter((file) => file.startsWith("/src/app/") && file !== "/src/app/pages.ts");
+  const ofSubject = pages.find(({ path }) => path === "/subjects/$subject")?.texts ?? [];
+  const parts = [...pages, ...subjectTabs.map((tab) => ({ ...tab, texts: [...ofSubject, ...tab.texts] }))];
+  const missing = parts.flatMap(({ load, texts }) => {
+    const [file = ""] = /\/src\/features\/[\w/]+\.tsx/.exec(load.toString()) ?? [];
+    expect(Object.keys(sources)).toContain(file);
+    return [...namespacesFrom(file)]
+      .filter((name) => name !== "common" && !texts.includes(name))
+      .map((name) => `${file}: ${name}`);
+  });
+  expect(missing).toEqual([]);
+  expect([...namespacesFrom(...layout)].filter((name) => name !== "common")).toEqual([]);
 });
 
 /** Numbers that have one word each (docs/glossary.md): the Chinese word, and what the English text says. */

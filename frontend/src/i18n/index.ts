@@ -3,21 +3,18 @@ import { initReactI18next } from "react-i18next";
 
 export const LANGUAGES = { en: "English", zh: "中文" } as const;
 export type Language = keyof typeof LANGUAGES;
-export type Texts = Record<string, Record<string, unknown>>;
-
-/** "first": what signing in and the overview say, for the first load; "rest": what all other pages do. */
-export type Part = "first" | "rest";
-type Loader = () => Promise<{ texts: Texts }>;
+type Entries = Record<string, unknown>;
 
 const STORED = "qmq.language";
-// A chunk a language and part: nobody loads what isn't shown.
-const loaders: Record<Language, Record<Part, Loader>> = {
-  en: { first: () => import("@/i18n/en/first"), rest: () => import("@/i18n/en/rest") },
-  zh: { first: () => import("@/i18n/zh/first"), rest: () => import("@/i18n/zh/rest") },
-};
-/** The parts that somebody asked for: another language comes with the same. */
-const parts = new Set<Part>();
-const loads = new Map<Loader, Promise<void>>();
+/** What the layout says. */
+const FIRST = "common";
+// A chunk for each language and namespace: a page loads only what it says.
+const files = import.meta.glob<Entries>("./*/*.json", { import: "default" });
+/** `groups` for groups.json, and so on. */
+export const NAMESPACES = Object.keys(files).flatMap((path) => /^\.\/en\/(\w+)\.json$/.exec(path)?.[1] ?? []);
+/** Namespaces that are in use: another language is loaded with the same. */
+const used = new Set<string>();
+const loads = new Map<string, Promise<void>>();
 /** The language that is shown, or is being switched to. */
 let wanted: Language | undefined;
 
@@ -36,37 +33,46 @@ export function firstLanguage(): Language {
   return "en";
 }
 
-async function add(language: Language, load: Loader): Promise<void> {
-  const { texts } = await load();
-  for (const [namespace, entries] of Object.entries(texts)) i18next.addResourceBundle(language, namespace, entries);
+async function add(language: Language, namespace: string): Promise<void> {
+  const load = files[`./${language}/${namespace}.json`];
+  if (!load) throw new Error(`there are no texts ${language}/${namespace}`);
+  i18next.addResourceBundle(language, namespace, await load());
 }
 
 /** Once however often it is asked for; again after a failure. */
-function loaded(language: Language, part: Part): Promise<void> {
-  const load = loaders[language][part];
-  const known = loads.get(load);
+function loaded(language: Language, namespace: string): Promise<void> {
+  const name = `${language}/${namespace}`;
+  const known = loads.get(name);
   if (known) return known;
-  const loading = add(language, load).catch((error: unknown) => {
-    loads.delete(load);
+  const loading = add(language, namespace).catch((error: unknown) => {
+    loads.delete(name);
     throw error;
   });
-  loads.set(load, loading);
+  loads.set(name, loading);
   return loading;
 }
 
 export async function setLanguage(language: Language): Promise<void> {
   wanted = language;
-  await Promise.all([...parts].map((part) => loaded(language, part)));
+  await Promise.all([...used].map((namespace) => loaded(language, namespace)));
   await i18next.changeLanguage(language);
   document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
   localStorage.setItem(STORED, language);
 }
 
-/** What has to be there before a page is shown that says more than the first load does. */
-export async function restOfTexts(): Promise<void> {
-  parts.add("rest");
+/** Load what has to be there before a part of the console is shown that uses these namespaces. */
+export async function loadTexts(namespaces: readonly string[]): Promise<void> {
+  for (const namespace of namespaces) used.add(namespace);
   const languages = new Set([i18next.language, wanted].filter(isLanguage));
-  await Promise.all([...languages].map((language) => loaded(language, "rest")));
+  await Promise.all([...languages].flatMap((language) => namespaces.map((namespace) => loaded(language, namespace))));
+}
+
+/** A module of components with its texts. */
+export function withTexts<Module>(load: () => Promise<Module>, namespaces: readonly string[]): () => Promise<Module> {
+  return async () => {
+    const [module] = await Promise.all([load(), loadTexts(namespaces)]);
+    return module;
+  };
 }
 
 /** To be awaited before the first render. */
@@ -79,8 +85,8 @@ export async function startTexts(language: Language = firstLanguage()): Promise<
     interpolation: { escapeValue: false },
     returnNull: false,
   });
-  // Whatever was there before, init began anew.
+  // The texts of an earlier start are gone.
   loads.clear();
-  parts.add("first");
+  used.add(FIRST);
   await setLanguage(language);
 }

@@ -18,6 +18,17 @@ export function useLiveEntry(path: string, section: string, key: string): Entry 
   return useSyncExternalStore(feed.subscribe, () => feed.get().state[section]?.[key]);
 }
 
+/** One number of an entry, `or` of what is known without the feed: it is drawn again only when this number changes. */
+export function useLiveNumber(path: string, section: string, key: string, field: string, or?: Entry): Reading {
+  const feed = feedAt(path);
+  const found = useSyncExternalStore(feed.subscribe, () => {
+    const entry = feed.get().state[section]?.[key] ?? or;
+    const value = entry?.[field];
+    return typeof value === "number" ? value : entry;
+  });
+  return typeof found === "number" ? { value: found, reason: null } : measured(found, field);
+}
+
 /** The same for what is worked out of a section; `of` gives the same object while the section is the same. */
 export function useLivePart<Part>(path: string, section: string, of: (entries: Section) => Part): Part {
   const feed = feedAt(path);

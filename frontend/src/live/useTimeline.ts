@@ -16,11 +16,15 @@ export interface LivePlace {
  * The last hour's numbers of one thing, going on live: a page opens with a filled chart. What is not in the history (Redis was away)
  * begins when the page is opened. `of` and `fields` have to stay the same objects.
  */
-export function useTimeline(of: HistoryOf, { path, section, key }: LivePlace, fields: readonly string[]): Series {
-  const { data } = useQuery(historyOptions(of));
+export function useTimeline(
+  of: HistoryOf,
+  { path, section, key }: LivePlace,
+  fields: readonly string[],
+): Series & { isPending: boolean } {
+  const { data, isPending } = useQuery(historyOptions(of));
   const live = useSeries(path, section, key, fields);
   const history = useMemo(() => seriesOf(data), [data]);
-  return useMemo(() => joined(history, live, fields), [history, live, fields]);
+  return useMemo(() => ({ ...joined(history, live, fields), isPending }), [history, live, fields, isPending]);
 }
 
 /** The numbers of one live entry since the page was opened. `fields` has to stay the same list. */

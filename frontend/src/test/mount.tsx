@@ -11,7 +11,7 @@ import { render, type RenderResult } from "@testing-library/react";
 import type { FunctionComponent } from "react";
 import { vi } from "vitest";
 import { Providers } from "@/app/providers";
-import { restOfTexts, startTexts } from "@/i18n";
+import { loadTexts, NAMESPACES, startTexts } from "@/i18n";
 import { parseSearch, stringifySearch } from "@/ui/urlState";
 
 export interface Mounted extends RenderResult {
@@ -26,7 +26,7 @@ export async function mount(
   path = address.split("?")[0] ?? "/",
 ): Promise<Mounted> {
   await startTexts("en");
-  await restOfTexts();
+  await loadTexts(NAMESPACES);
   const root = createRootRoute({ component: Outlet });
   const page = createRoute({ getParentRoute: () => root, path, component: Page });
   const others = createRoute({ getParentRoute: () => root, path: "$", component: () => null });

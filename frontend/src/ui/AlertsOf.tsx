@@ -11,20 +11,29 @@ import { useRuleName } from "@/ui/ruleNames";
 
 const SHOWN = 50;
 
-/**
- * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as a warning, and
- * nothing when there are none.
- */
-export function AlertsOf({ subject, group, framed }: { subject: string; group?: string; framed?: boolean }) {
-  const { t } = useTranslation("alerts");
-  const ruleName = useRuleName();
+interface About {
+  subject: string;
+  group?: string;
+}
+
+/** Open alerts about something, for a page that waits for them with its own data: a warning above the rest would move it. */
+export function alertsOfOptions({ subject, group }: About) {
   const which = group === undefined ? { target_prefix: `${subject}/` } : { target: `${subject}/${group}` };
-  const options = queryOptions({
+  return queryOptions({
     queryKey: ["alerts", "of", which],
     queryFn: read("/api/v1/alerts/", { query: { is_open: true, limit: SHOWN, ...which } }),
     refetchInterval: 10_000,
   });
-  const [data, instead] = loaded(useQuery(options), null);
+}
+
+/**
+ * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as a warning, and
+ * nothing when there are none.
+ */
+export function AlertsOf({ framed, ...about }: About & { framed?: boolean }) {
+  const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
+  const [data, instead] = loaded(useQuery(alertsOfOptions(about)), null);
   if (!data) return instead;
   const alerts = data.results;
   if (alerts.length === 0) return framed ? null : <Text c="dimmed">{t("of.none")}</Text>;
@@ -47,7 +56,7 @@ export function AlertsOf({ subject, group, framed }: { subject: string; group?: 
           <LinkTo to="/alerts" search={{ target: alert.target }} size="sm">
             {ruleName(alert.rule)}
           </LinkTo>
-          {group === undefined && <Text size="sm">{alert.target}</Text>}
+          {about.group === undefined && <Text size="sm">{alert.target}</Text>}
           <Text size="sm" c="dimmed">
             {t(`of.${alert.state}`)} <Instant at={alert.since} relative />
             {alert.is_silenced && ` · ${t("of.silenced")}`}

@@ -1,4 +1,4 @@
-import { ActionIcon, CopyButton, Tooltip } from "@mantine/core";
+import { ActionIcon, CopyButton } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
@@ -10,11 +10,15 @@ export function CopyIcon({ value, what, isLarge = false }: { value: string; what
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
-        <Tooltip label={copied ? t("action.copied") : label}>
-          <ActionIcon variant="subtle" size={size} onClick={copy} aria-label={label}>
-            {copied ? <IconCheck size={iconSize} aria-hidden /> : <IconCopy size={iconSize} aria-hidden />}
-          </ActionIcon>
-        </Tooltip>
+        <ActionIcon
+          data-hint={copied ? t("action.copied") : label}
+          variant="subtle"
+          size={size}
+          onClick={copy}
+          aria-label={label}
+        >
+          {copied ? <IconCheck size={iconSize} aria-hidden /> : <IconCopy size={iconSize} aria-hidden />}
+        </ActionIcon>
       )}
     </CopyButton>
   );

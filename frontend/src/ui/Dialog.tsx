@@ -1,6 +1,9 @@
-import { Group, Modal, type ModalProps } from "@mantine/core";
+import { Group, type ModalProps } from "@mantine/core";
 import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { whenOpened } from "@/ui/whenOpened";
+
+const Modal = whenOpened<ModalProps>(async () => (await import("@/ui/ModalBox")).Modal);
 
 /** The library's dialog with a close button that has a name, and which gives the focus back also when it is only there while open. */
 export function Dialog(props: ModalProps) {

@@ -1,5 +1,8 @@
-import { Tooltip } from "@mantine/core";
+import type { TooltipProps } from "@mantine/core";
 import { useEffect, useState } from "react";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const Tooltip = whenDrawn<TooltipProps>(async () => (await import("@/ui/TooltipBox")).Tooltip);
 
 interface Shown {
   target: HTMLElement;
@@ -40,6 +43,19 @@ export function Hints() {
       document.removeEventListener("keydown", onKey);
     };
   }, []);
+  const target = shown?.target;
+  // A hint may change while it is shown, as of a button that has copied something.
+  useEffect(() => {
+    if (!target) return undefined;
+    const changes = new MutationObserver(() => {
+      const text = target.dataset.hint;
+      setShown(text ? { target, text } : null);
+    });
+    changes.observe(target, { attributeFilter: ["data-hint"] });
+    return () => changes.disconnect();
+  }, [target]);
   if (!shown) return null;
-  return <Tooltip key={shown.text} target={shown.target} label={shown.text} opened multiline maw={360} />;
+  return (
+    <Tooltip key={shown.text} target={shown.target} label={shown.text} opened multiline maw={360} className="hint" />
+  );
 }

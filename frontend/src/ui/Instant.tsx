@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 import * as times from "@/format/times";
 import { useLanguage, useZone } from "@/ui/preferences";
-import { useNow } from "@/ui/useNow";
+import { useOfNow } from "@/ui/useNow";
 
 /** An instant in the viewer's zone, UTC on hover and focus; `relative` shows "3 minutes ago" and keeps it true. */
 export function Instant({
@@ -16,7 +16,7 @@ export function Instant({
   const { t } = useTranslation();
   const language = useLanguage();
   const zone = useZone();
-  const now = useNow(relative);
+  const ago = useOfNow((now) => (relative && at ? times.relative(at, now, language) : null), relative);
   if (!at) {
     return (
       <span className="unknown">
@@ -27,7 +27,7 @@ export function Instant({
   const exact = times.dateTime(at, zone, withMillis);
   return (
     <time dateTime={at} className="nowrap" data-hint={`${relative ? `${exact} · ` : ""}${times.utc(at)}`}>
-      {relative ? times.relative(at, now, language) : exact}
+      {ago ?? exact}
     </time>
   );
 }

@@ -19,7 +19,7 @@ export function LastHour({
   of: HistoryOf;
   charts: readonly (readonly Line[])[];
   labelOf: (field: string) => string;
-  children: (at: readonly number[], charts: readonly (readonly Series[])[]) => ReactNode;
+  children: (at: readonly number[], charts: readonly (readonly Series[])[], isPending: boolean) => ReactNode;
 }) {
   const query = useQuery(lastHourOptions(of));
   const { data } = query;
@@ -39,7 +39,7 @@ export function LastHour({
     <>
       <QueryProblem of={query} />
       {data?.reason && <Text c="dimmed">{data.reason}</Text>}
-      {data && !data.reason && children(at, drawn)}
+      {!data?.reason && !query.error && children(at, drawn, !data)}
     </>
   );
 }

@@ -1,4 +1,4 @@
-import { Badge, Tooltip } from "@mantine/core";
+import { Badge } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { dateTime } from "@/format/times";
 import type { LiveView } from "@/live/feed";
@@ -16,18 +16,17 @@ export function LiveBadge({ view }: { view: Pick<LiveView, "status" | "at"> }) {
   const reason = "reason" in status ? status.reason : "";
   const measuredAt = at ? t("live.measured_at", { at: dateTime(at, zone) }) : t("live.nothing_yet");
   return (
-    <Tooltip label={[reason, measuredAt].filter(Boolean).join(" · ")} multiline maw={360}>
-      <Badge
-        variant="light"
-        color={COLOURS[status.kind]}
-        role="status"
-        data-live={status.kind}
-        tabIndex={0}
-        leftSection={<span className={`dot dot-${status.kind}`} aria-hidden />}
-      >
-        {t(`live.${status.kind}`, { since })}
-      </Badge>
-    </Tooltip>
+    <Badge
+      data-hint={[reason, measuredAt].filter(Boolean).join(" · ")}
+      variant="light"
+      color={COLOURS[status.kind]}
+      role="status"
+      data-live={status.kind}
+      tabIndex={0}
+      leftSection={<span className={`dot dot-${status.kind}`} aria-hidden />}
+    >
+      {t(`live.${status.kind}`, { since })}
+    </Badge>
   );
 }
 

@@ -1,7 +1,10 @@
-import { Drawer, type DrawerProps } from "@mantine/core";
+import type { DrawerProps } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { useUrlState } from "@/ui/urlState";
+import { whenOpened } from "@/ui/whenOpened";
+
+const Drawer = whenOpened<DrawerProps>(async () => (await import("@/ui/DrawerBox")).Drawer);
 
 /** One thing whole, beside the list that it was opened from. */
 export function SideDrawer(props: DrawerProps) {

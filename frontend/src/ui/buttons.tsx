@@ -1,12 +1,4 @@
-import {
-  ActionIcon,
-  Anchor,
-  Button,
-  Tooltip,
-  type ActionIconProps,
-  type AnchorProps,
-  type ButtonProps,
-} from "@mantine/core";
+import { ActionIcon, Anchor, Button, type ActionIconProps, type AnchorProps, type ButtonProps } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import type { ComponentType, ReactNode } from "react";
 
@@ -36,11 +28,9 @@ export function IconButton({
   onClick: () => void;
 }) {
   return (
-    <Tooltip label={hint}>
-      <ActionIcon variant="default" size="lg" aria-label={label} {...rest}>
-        <Icon size={iconSize} aria-hidden />
-      </ActionIcon>
-    </Tooltip>
+    <ActionIcon data-hint={hint} variant="default" size="lg" aria-label={label} {...rest}>
+      <Icon size={iconSize} aria-hidden />
+    </ActionIcon>
   );
 }
 

@@ -9,8 +9,8 @@ export interface Page {
   search?: readonly string[];
   /** For whoever is not signed in; shown without the layout. */
   isPublic?: boolean;
-  /** What people see first: its texts are in the first load (i18n/en/first.ts), all others come with the first other page. */
-  isFirst?: boolean;
+  /** Namespaces of its texts, beside those of the layout. */
+  texts: readonly string[];
   /** Where the navigation shows it; not at all without. */
   nav?: NavEntry;
 }

@@ -5,9 +5,11 @@ import type { Right } from "@/api/me";
 export interface SubjectTab {
   /** As the address has it: `/subjects/$subject?tab=messages`. */
   id: string;
-  /** Key of its name, with the namespace: `messages:tab.messages`. */
+  /** Key of its name, with the namespace, which is the page's: `subjects:tab.messages`. */
   label: string;
   order: number;
+  /** Namespaces of its texts, beside the page's. */
+  texts: readonly string[];
   load: () => Promise<{ default: ComponentType<{ subject: string }> }>;
   /** Not shown to whoever lacks it for this subject. */
   right?: Right;

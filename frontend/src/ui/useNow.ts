@@ -37,3 +37,8 @@ export function useNowBy(stepMs: number): number {
 export function useNow(isRunning = true): number {
   return useSyncExternalStore(isRunning ? subscribe : still, () => now);
 }
+
+/** A text or number that is worked out of the time now: drawn again only when it changes, not each second. */
+export function useOfNow<Part extends string | number | null>(of: (now: number) => Part, isRunning = true): Part {
+  return useSyncExternalStore(isRunning ? subscribe : still, () => of(now));
+}

@@ -1,6 +1,7 @@
 """What holds for the whole API: problems, bodies, pages, versions, keys for repetition, dry runs, limits, request ids."""
 
 import base64
+import gzip
 import io
 import json
 import logging
@@ -410,6 +411,21 @@ def test_a_version_that_is_not_the_newest_is_412(admin: APIClient) -> None:
     assert admin.patch(ORDERS, {"description": "c"}, HTTP_IF_MATCH='W/"v2"').status_code == 200
     assert admin.patch(ORDERS, {"description": "d"}, HTTP_IF_MATCH="*").status_code == 200
     assert admin.patch(ORDERS, {"description": "e"}).status_code == 200
+
+
+@pytest.mark.database
+def test_answers_are_compressed_and_their_tags_are_still_good(admin: APIClient) -> None:
+    admin.patch(ORDERS, {"description": "word " * 40})
+    plain, packed = admin.get(ORDERS), admin.get(ORDERS, HTTP_ACCEPT_ENCODING="gzip")
+    assert ("Content-Encoding" in plain.headers, packed.headers["Content-Encoding"]) == (False, "gzip")
+    assert len(packed.content) < len(plain.content)
+    assert json.loads(gzip.decompress(packed.content)) == plain.json()
+    assert packed.headers["ETag"] == f"W/{plain.headers['ETag']}"
+    assert "Accept-Encoding" in plain.headers["Vary"]
+    assert admin.patch(ORDERS, {"description": ""}, HTTP_IF_MATCH=packed.headers["ETag"]).status_code == 200
+    download = admin.get(f"{LIST}?format=csv", HTTP_ACCEPT_ENCODING="gzip")
+    assert "Content-Encoding" not in download.headers
+    download.close()
 
 
 @pytest.mark.parametrize("given", ["v1", '"1"', "", '"v1", "v2"', '"v' + "9" * 19 + '"', '"v-1"', '"é"', "\x00"])

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from tests.served.e2e.furniture import Furniture
 from tests.served.e2e.pages import TEXTS, Inside
 from tests.support.browser import DESKTOP, PHONE, Visit
+from tests.support.page_load import BYTES_MAX, LAYOUT_SHIFT_MAX, REQUESTS_MAX, Meter
 from tests.support.whole import in_whole_story_runs
 
 CHINESE_PHONE = replace(PHONE, locale="zh-CN")
@@ -109,15 +110,29 @@ class Walk:
         self.inside = Inside(visit, language)
         self.visit = visit
         self.wrong: list[str] = []
+        self._meter: Meter | None = None
+
+    def measure(self) -> None:
+        """From now on no page is read from the browser's cache, and each has to keep the limits of its first load."""
+        self._meter = Meter(self.visit.page)
 
     def look_at(self, address: str, *looks: Callable[[Inside], None]) -> None:
         """Open a page and look at it in these ways."""
+        if self._meter is not None:
+            self._meter.reset()
         self.visit.open(address)
-        for look in (_is_well, *looks):
+        for look in (_is_well, *((self._is_light,) if self._meter is not None else ()), *looks):
             try:
                 look(self.inside)
             except AssertionError as error:
                 self.wrong.append(f"{address}: {error}")
+
+    def _is_light(self, inside: Inside) -> None:
+        assert self._meter is not None
+        load = self._meter.load()
+        assert load.layout_shift <= LAYOUT_SHIFT_MAX, load.shifts
+        assert 0 < load.count <= REQUESTS_MAX, list(load.requests)
+        assert 0 < load.bytes <= BYTES_MAX, sorted(load.requests.items(), key=lambda item: -item[1])
 
     def end(self) -> None:
         """Fail when something was wrong."""
@@ -181,6 +196,7 @@ def _is_chinese(inside: Inside) -> None:
 @pytest.mark.parametrize("area", PAGES)
 def test_in_english(new_visit: Callable[..., Visit], furniture: Furniture, area: str) -> None:
     walk = Walk(new_visit(user="ada"), "en")
+    walk.measure()
     for pattern in PAGES[area]:
         dark = (_is_accessible_in_the_dark,) if pattern in DARK_PAGES else ()
         touched = (_is_accessible_on_a_phone,) if pattern in TOUCHED_PAGES else ()

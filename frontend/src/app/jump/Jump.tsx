@@ -1,33 +1,20 @@
 import { Button, Kbd } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
-import { lazy, Suspense, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { whenOpened } from "@/ui/whenOpened";
 
-const load = () => import("@/app/jump/JumpBox");
-const JumpBox = lazy(load);
+const load = async () => (await import("@/app/jump/JumpBox")).JumpBox;
+const JumpBox = whenOpened(load);
+/** A failure is reported when the box is opened. */
+const preload = () => void load().catch(() => undefined);
 
-/** Browsers that know no idle time get it after this. */
-const PRELOAD_MS = 1_500;
-
-/** Ctrl-K and its button. The box itself is no part of the first load: it comes when the browser has time, or when it is wanted. */
+/** Ctrl-K and its button. The box itself is no part of the first load: it is loaded when the button is pointed at, or when it is opened. */
 export function Jump() {
   const { t } = useTranslation();
   const [isOpen, { open, close, toggle }] = useDisclosure();
-  const [wasOpen, setWasOpen] = useState(false);
-  if (isOpen && !wasOpen) setWasOpen(true);
   // In fields too: whoever types there may want to leave.
   useHotkeys([["mod+K", toggle]], []);
-  useEffect(() => {
-    // A failure is told when the box is wanted.
-    const preload = () => void load().catch(() => undefined);
-    if ("requestIdleCallback" in window) {
-      const handle = window.requestIdleCallback(preload);
-      return () => window.cancelIdleCallback(handle);
-    }
-    const handle = setTimeout(preload, PRELOAD_MS);
-    return () => clearTimeout(handle);
-  }, []);
   return (
     <>
       <Button
@@ -36,14 +23,12 @@ export function Jump() {
         leftSection={<IconSearch size={16} aria-hidden />}
         rightSection={<Kbd visibleFrom="sm">Ctrl K</Kbd>}
         onClick={open}
+        onPointerEnter={preload}
+        onFocus={preload}
       >
         {t("jump.open")}
       </Button>
-      {wasOpen && (
-        <Suspense fallback={null}>
-          <JumpBox opened={isOpen} onClose={close} />
-        </Suspense>
-      )}
+      <JumpBox opened={isOpen} onClose={close} />
     </>
   );
 }

@@ -15,7 +15,7 @@ const TYPING_MS = 150;
 const TEXT_CHARS_MAX = 200;
 
 /** Ctrl-K: type where to go, or what to do. */
-export default function JumpBox({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+export function JumpBox({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation();
   return (
     <Modal.Root opened={opened} onClose={onClose} size={620} yOffset="10dvh">

@@ -6,7 +6,6 @@ import { AlertDrawer } from "@/features/alerts/AlertDrawer";
 import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/alerts/Cells";
 import { AcknowledgeDialog } from "@/features/alerts/Dialogs";
 import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, type Alert } from "@/features/alerts/queries";
-import { SilenceDialog } from "@/features/alerts/SilenceDialog";
 import { literal } from "@/features/alerts/place";
 import { Instant } from "@/ui/Instant";
 import { TextButton } from "@/ui/buttons";
@@ -16,6 +15,9 @@ import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
 import { useUrlState } from "@/ui/urlState";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const SilenceDialog = whenDrawn(async () => (await import("@/features/alerts/SilenceDialog")).SilenceDialog);
 
 /** Open alerts first, then those that ended, the newest of each first. */
 export function AlertList() {

@@ -1,4 +1,4 @@
-import { ActionIcon, Badge, Group, Menu } from "@mantine/core";
+import { Badge, Group } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconDots, IconFlame, IconVolumeOff } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { placeOf } from "@/features/alerts/place";
@@ -8,6 +8,7 @@ import { useLive } from "@/live/useLive";
 import { IconButton } from "@/ui/buttons";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { MenuButton } from "@/ui/MenuButton";
 import { useLanguage } from "@/ui/preferences";
 
 const STATES = { firing: "red", pending: "yellow", resolved: "teal" } as const;
@@ -138,21 +139,16 @@ export function RowMenu({
 }) {
   const { t } = useTranslation("alerts");
   return (
-    <Menu position="bottom-end">
-      <Menu.Target>
-        <ActionIcon variant="default" aria-label={t("actions_of", { name })}>
-          <IconDots size={16} aria-hidden />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item onClick={() => onDo("edit")}>{t("common:action.edit")}</Menu.Item>
-        <Menu.Item onClick={() => onDo("switch")}>{t(isOn ? "disable" : "enable")}</Menu.Item>
-        {!isBuiltin && (
-          <Menu.Item color="red" onClick={() => onDo("delete")}>
-            {t("common:action.delete")}
-          </Menu.Item>
-        )}
-      </Menu.Dropdown>
-    </Menu>
+    <MenuButton
+      variant="default"
+      size="md"
+      label={t("actions_of", { name })}
+      icon={<IconDots size={16} aria-hidden />}
+      entries={[
+        { label: t("common:action.edit"), onClick: () => onDo("edit") },
+        { label: t(isOn ? "disable" : "enable"), onClick: () => onDo("switch") },
+        ...(isBuiltin ? [] : [{ label: t("common:action.delete"), color: "red", onClick: () => onDo("delete") }]),
+      ]}
+    />
   );
 }

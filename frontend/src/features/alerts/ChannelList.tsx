@@ -4,7 +4,6 @@ import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
 import { EnabledBadge, RowMenu } from "@/features/alerts/Cells";
-import { ChannelDialog } from "@/features/alerts/ChannelDialog";
 import { DeleteDialog, SwitchDialog } from "@/features/alerts/Dialogs";
 import { alertsKey, REFRESH_MS, type Channel } from "@/features/alerts/queries";
 import { TestDialog } from "@/features/alerts/TestDialog";
@@ -14,6 +13,9 @@ import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/ui/Teach";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const ChannelDialog = whenDrawn(async () => (await import("@/features/alerts/ChannelDialog")).ChannelDialog);
 
 type Doing = { what: "edit" | "switch" | "delete" | "test"; row: Channel } | { what: "create" } | null;
 

@@ -6,7 +6,6 @@ import { list } from "@/api/requests";
 import { EnabledBadge, RowMenu, SeverityBadge } from "@/features/alerts/Cells";
 import { DeleteDialog, SwitchDialog } from "@/features/alerts/Dialogs";
 import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, type Rule } from "@/features/alerts/queries";
-import { RuleDialog } from "@/features/alerts/RuleDialog";
 import { clearText, conditionText } from "@/features/alerts/words";
 import { duration } from "@/format/times";
 import { LinkTo } from "@/ui/LinkTo";
@@ -16,6 +15,9 @@ import { useRuleName } from "@/ui/ruleNames";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const RuleDialog = whenDrawn(async () => (await import("@/features/alerts/RuleDialog")).RuleDialog);
 
 type Doing = { what: "edit" | "switch" | "delete"; row: Rule } | { what: "create" } | null;
 

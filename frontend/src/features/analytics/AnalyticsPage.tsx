@@ -1,19 +1,23 @@
 import { Group, Stack, Tabs } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { DemoNotice } from "@/features/analytics/DemoNotice";
 import { PartOfView } from "@/features/analytics/PartOfView";
 import { Pickers } from "@/features/analytics/Pickers";
+import { demoOptions } from "@/features/analytics/queries";
 import { rangeOf } from "@/features/analytics/range";
-import { Runs } from "@/features/analytics/Runs";
 import { VIEWS } from "@/features/analytics/views";
+import { Loading } from "@/ui/loaded";
 import { PageHeader } from "@/ui/PageHeader";
 import { IconButton } from "@/ui/buttons";
 import { RunNow } from "@/ui/RunNow";
 import { useUrlState } from "@/ui/urlState";
+import { whenDrawn } from "@/ui/whenOpened";
 
+const Runs = whenDrawn(async () => (await import("@/features/analytics/Runs")).Runs);
 const RUNS = "runs";
 const TABS = [...Object.keys(VIEWS), RUNS];
 /** The background job that runs all analytics jobs. */
@@ -27,6 +31,8 @@ export default function AnalyticsPage() {
   // "The last day" ends when the page was opened or asked anew: numbers do not move under the reader, and pages stay pages of one list.
   const [now, setNow] = useState(() => Date.now());
   const range = useMemo(() => rangeOf(search, now), [search, now]);
+  // The notice stands above all: the rest comes with it, and is not moved by it.
+  const { isPending } = useQuery(demoOptions());
   const tab = TABS.find((id) => id === search.tab) ?? TABS[0];
   // The order, the page and what was chosen for one table mean nothing to another.
   const open = (next: string | null) =>
@@ -50,32 +56,36 @@ export default function AnalyticsPage() {
         }
       />
       <DemoNotice />
-      <Tabs value={tab} onChange={open} keepMounted={false}>
-        <Tabs.List mb="md">
-          {TABS.map((id) => (
-            <Tabs.Tab key={id} value={id}>
-              {t(`tab.${id}`)}
-            </Tabs.Tab>
+      {isPending ? (
+        <Loading />
+      ) : (
+        <Tabs value={tab} onChange={open} keepMounted={false}>
+          <Tabs.List mb="md">
+            {TABS.map((id) => (
+              <Tabs.Tab key={id} value={id}>
+                {t(`tab.${id}`)}
+              </Tabs.Tab>
+            ))}
+          </Tabs.List>
+          {Object.entries(VIEWS).map(([id, parts]) => (
+            <Tabs.Panel key={id} value={id}>
+              <Pickers
+                range={range}
+                withSubject={parts.some(({ names }) => names.includes("subject"))}
+                withGroup={parts.some(({ names }) => names.includes("group"))}
+              />
+              <Stack gap="xl">
+                {parts.map((part) => (
+                  <PartOfView key={part.id} part={part} range={range} />
+                ))}
+              </Stack>
+            </Tabs.Panel>
           ))}
-        </Tabs.List>
-        {Object.entries(VIEWS).map(([id, parts]) => (
-          <Tabs.Panel key={id} value={id}>
-            <Pickers
-              range={range}
-              withSubject={parts.some(({ names }) => names.includes("subject"))}
-              withGroup={parts.some(({ names }) => names.includes("group"))}
-            />
-            <Stack gap="xl">
-              {parts.map((part) => (
-                <PartOfView key={part.id} part={part} range={range} />
-              ))}
-            </Stack>
+          <Tabs.Panel value={RUNS}>
+            <Runs />
           </Tabs.Panel>
-        ))}
-        <Tabs.Panel value={RUNS}>
-          <Runs />
-        </Tabs.Panel>
-      </Tabs>
+        </Tabs>
+      )}
     </>
   );
 }

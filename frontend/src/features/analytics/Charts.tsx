@@ -6,19 +6,29 @@ import { countsMessages, formatOf, gridOf, lineOf, splitOf, textIn } from "@/fea
 import type { Chart, Part, Split } from "@/features/analytics/views";
 import { TimeChart, type Band, type Series } from "@/ui/chart/TimeChart";
 
-/** The charts of a table's rows. */
-export function Charts({ part, rows, stepSeconds }: { part: Part; rows: readonly Row[]; stepSeconds: number }) {
+const NO_ROWS: readonly Row[] = [];
+
+/** The charts of a table's rows; their frames while these are read. */
+export function Charts({
+  part,
+  found,
+}: {
+  part: Part;
+  found: { results: readonly Row[]; step_seconds: number } | undefined;
+}) {
   const { t } = useTranslation("analytics");
-  const grid = useMemo(() => gridOf(rows, stepSeconds), [rows, stepSeconds]);
-  if (grid.length === 0) return <Text c="dimmed">{t("no_rows")}</Text>;
+  const rows = found?.results ?? NO_ROWS;
+  const grid = useMemo(() => (found ? gridOf(found.results, found.step_seconds) : []), [found]);
+  const isPending = found === undefined;
+  if (!isPending && grid.length === 0) return <Text c="dimmed">{t("no_rows")}</Text>;
   // A line takes two: a first forecast, say, has no history yet.
   if (grid.length === 1) return <Text c="dimmed">{t("one_step")}</Text>;
   return (
     <Stack gap="md">
       {Object.entries(part.charts ?? {}).map(([title, chart]) => (
-        <Lines key={title} title={title} chart={chart} rows={rows} grid={grid} />
+        <Lines key={title} title={title} chart={chart} rows={rows} grid={grid} isPending={isPending} />
       ))}
-      {part.split && <SplitLines split={part.split} rows={rows} grid={grid} />}
+      {part.split && <SplitLines split={part.split} rows={rows} grid={grid} isPending={isPending} />}
     </Stack>
   );
 }
@@ -32,9 +42,10 @@ function formatIn(rows: readonly Row[], column: string): ReturnType<typeof forma
 interface Drawn {
   rows: readonly Row[];
   grid: readonly number[];
+  isPending: boolean;
 }
 
-function Lines({ title, chart, rows, grid }: Drawn & { title: string; chart: Chart }) {
+function Lines({ title, chart, rows, grid, isPending }: Drawn & { title: string; chart: Chart }) {
   const { t } = useTranslation("analytics");
   const series = useMemo<Series[]>(
     () =>
@@ -50,10 +61,10 @@ function Lines({ title, chart, rows, grid }: Drawn & { title: string; chart: Cha
     const of = (column: string) => lineOf(rows, grid, column, formatIn(rows, column).scale);
     return [{ label: t("interval"), low: of(`${chart.band}_low`), high: of(`${chart.band}_high`) }];
   }, [chart, rows, grid, t]);
-  return <Titled title={title} at={grid} series={series} bands={bands} />;
+  return <Titled title={title} at={grid} series={series} bands={bands} isPending={isPending} />;
 }
 
-function SplitLines({ split, rows, grid }: Drawn & { split: Split }) {
+function SplitLines({ split, rows, grid, isPending }: Drawn & { split: Split }) {
   const { t } = useTranslation("analytics");
   const series = useMemo<Series[]>(() => {
     const { as } = formatOf(split.column);
@@ -65,7 +76,7 @@ function SplitLines({ split, rows, grid }: Drawn & { split: Split }) {
       values,
     }));
   }, [split, rows, grid, t]);
-  return <Titled title={split.title} at={grid} series={series} />;
+  return <Titled title={split.title} at={grid} series={series} isPending={isPending} />;
 }
 
 function Titled({ title, ...chart }: { title: string } & Omit<ComponentProps<typeof TimeChart>, "label">) {

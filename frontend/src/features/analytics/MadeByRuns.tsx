@@ -1,4 +1,4 @@
-import { Badge, Group, Text, Tooltip } from "@mantine/core";
+import { Badge, Group, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { DEMO_JOB, type Rows } from "@/features/analytics/queries";
 import { Instant } from "@/ui/Instant";
@@ -23,11 +23,16 @@ export function MadeByRuns({ answer }: { answer: Answer }) {
       {marks.map(
         ({ id, color, isShown, values }) =>
           isShown && (
-            <Tooltip key={id} label={t(`${id}.hint`)} multiline maw={320}>
-              <Badge color={color} tabIndex={0} tt="none" {...{ [`data-${id}`]: "" }}>
-                {t(`${id}.label`, values)}
-              </Badge>
-            </Tooltip>
+            <Badge
+              key={id}
+              data-hint={t(`${id}.hint`)}
+              color={color}
+              tabIndex={0}
+              tt="none"
+              {...{ [`data-${id}`]: "" }}
+            >
+              {t(`${id}.label`, values)}
+            </Badge>
           ),
       )}
       <Text size="sm" c="dimmed">

@@ -1,4 +1,4 @@
-import { Alert, Group, Loader, Paper, Stack, Text, Title } from "@mantine/core";
+import { Alert, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
@@ -43,6 +43,8 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
   const series = useQuery(seriesOptions(part.table, drawn));
   const answer = series.data ?? worst.data;
   const failed = worst.error ?? series.error;
+  // Without a row that stands out there is nothing to draw.
+  const isPending = !failed && (drawn ? series.isPending : !answer);
   return (
     <section data-part={part.id}>
       <Stack gap="sm">
@@ -65,29 +67,30 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
             }}
           />
         )}
-        {!answer && !failed && <Loader size="sm" aria-label={t(`part.${part.id}`)} />}
         {answer?.state === "no_run_yet" ? (
           <Teach title={t("no_run.title")} code={RUN_THE_JOBS}>
             {t("no_run.text")}
           </Teach>
         ) : (
-          answer && (
-            <>
-              {series.data && drawn && (
-                <Paper withBorder p="md" radius="md">
-                  {!part.split && choices.length > 0 && (
-                    <Text size="sm" mb="xs" data-drawn="">
-                      {isOne ? t("drawn.chosen") : t("drawn.worst")}{" "}
-                      <strong>{choices.map((name) => drawn[name] || t("no_group")).join(" · ")}</strong>
-                    </Text>
-                  )}
-                  {series.data.isCut && <Alert color="yellow">{t("cut")}</Alert>}
-                  <Charts part={part} rows={series.data.results} stepSeconds={series.data.step_seconds} />
-                </Paper>
-              )}
-              <RowsOfPart part={part} selection={selection} />
-            </>
-          )
+          <>
+            {((drawn && series.data) || isPending) && (
+              <Paper withBorder p="md" radius="md">
+                {!part.split && choices.length > 0 && (
+                  <Text size="sm" mb="xs" mih="1lh" data-drawn="">
+                    {drawn && series.data && (
+                      <>
+                        {isOne ? t("drawn.chosen") : t("drawn.worst")}{" "}
+                        <strong>{choices.map((name) => drawn[name] || t("no_group")).join(" · ")}</strong>
+                      </>
+                    )}
+                  </Text>
+                )}
+                {series.data?.isCut && <Alert color="yellow">{t("cut")}</Alert>}
+                <Charts part={part} found={series.data} />
+              </Paper>
+            )}
+            {answer && <RowsOfPart part={part} selection={selection} />}
+          </>
         )}
       </Stack>
     </section>

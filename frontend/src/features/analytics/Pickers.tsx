@@ -1,14 +1,17 @@
-import { Group, NativeSelect, Select } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { Group, NativeSelect, TextInput } from "@mantine/core";
+import { IconSelector } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { namesOptions } from "@/features/analytics/queries";
+import type { PickerProps } from "@/features/analytics/PickerBox";
 import { CUSTOM, PRESETS, type Range } from "@/features/analytics/range";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { useUrlState } from "@/ui/urlState";
+import { whenDrawn } from "@/ui/whenOpened";
 
-const TYPING_MS = 250;
+const load = async () => (await import("@/features/analytics/PickerBox")).PickerBox;
+const PickerBox = whenDrawn(load);
+/** A failure is reported when the field is used. */
+const preload = () => void load().catch(() => undefined);
 
 /** Which time, which subject, which consumer group. */
 export function Pickers({ range, withSubject, withGroup }: { range: Range; withSubject: boolean; withGroup: boolean }) {
@@ -60,39 +63,21 @@ export function Pickers({ range, withSubject, withGroup }: { range: Range; withS
   );
 }
 
-function Picker({
-  label,
-  name,
-  value,
-  subject = "",
-  onChange,
-}: {
-  label: string;
-  name: "subject" | "group";
-  value: string;
-  /** Only groups of this one. */
-  subject?: string;
-  onChange: (value: string | undefined) => void;
-}) {
+/** A field that becomes a list of names with a search when it is used: the list is loaded then. */
+function Picker(props: PickerProps) {
   const { t } = useTranslation("analytics");
-  const [typed, setTyped] = useState("");
-  const [wanted] = useDebouncedValue(typed === value ? "" : typed, TYPING_MS);
-  const found = useQuery({ ...namesOptions(name, subject, wanted), placeholderData: keepPreviousData });
-  const names = new Set(found.data ?? []);
-  if (value) names.add(value);
-  return (
-    <Select
-      label={label}
+  const [isUsed, setUsed] = useState(false);
+  const field = (
+    <TextInput
+      label={props.label}
       placeholder={t("pick.worst")}
-      data-filter={name}
-      searchable
-      clearable
-      value={value || null}
-      onChange={(next) => onChange(next ?? undefined)}
-      searchValue={typed}
-      onSearchChange={setTyped}
-      data={[...names]}
-      nothingFoundMessage={found.isError ? t("pick.failed") : t("pick.nothing")}
+      data-filter={props.name}
+      value={props.value}
+      readOnly
+      rightSection={<IconSelector size={16} aria-hidden />}
+      onPointerEnter={preload}
+      onFocus={() => setUsed(true)}
     />
   );
+  return isUsed ? <PickerBox {...props} waiting={field} /> : field;
 }

@@ -24,12 +24,9 @@ import { Teach, useClientAddress } from "@/ui/Teach";
 export default function BrokersPage() {
   const { t } = useTranslation("brokers");
   const address = useClientAddress();
-  const live = useLive("/ws/nodes/");
   const may = useMay();
   const [isAdding, setAdding] = useState(false);
-  const { data, error, isPending, refetch } = useQuery(topologyOptions());
-  const groups = useMemo(() => groupViews(data?.results ?? [], live.state), [data, live.state]);
-  const columns = useMemo(() => columnsOf(t, live.state), [t, live.state]);
+  const columns = useMemo(() => columnsOf(t), [t]);
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
@@ -47,13 +44,11 @@ export default function BrokersPage() {
     <>
       <PageHeader
         title={t("title")}
-        badges={<LiveBadge view={live} />}
+        badges={<Live />}
         actions={may("change_cluster") && <CreateButton onClick={() => setAdding(true)}>{t("add.open")}</CreateButton>}
       />
       <Stack gap="lg">
-        {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
-        {isPending && groups.length === 0 && <Skeleton height={260} />}
-        {groups.length > 0 && <Topology groups={groups} metaservers={live.state.metaservers} />}
+        <Drawing />
         <DataTable
           label={t("title")}
           queryKey={[...brokersKey, "list"]}
@@ -72,6 +67,24 @@ export default function BrokersPage() {
         />
       </Stack>
       <AddGroup opened={isAdding} onClose={() => setAdding(false)} />
+    </>
+  );
+}
+
+/** By itself, as the drawing: the rest of the page is not drawn again each second. */
+function Live() {
+  return <LiveBadge view={useLive("/ws/nodes/")} />;
+}
+
+function Drawing() {
+  const { state } = useLive("/ws/nodes/");
+  const { data, error, isPending, refetch } = useQuery(topologyOptions());
+  const groups = useMemo(() => groupViews(data?.results ?? [], state), [data, state]);
+  return (
+    <>
+      {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
+      {isPending && groups.length === 0 && <Skeleton height={260} />}
+      {groups.length > 0 && <Topology groups={groups} metaservers={state.metaservers} />}
     </>
   );
 }

@@ -17,9 +17,12 @@ export function DiskBar({ numbers, label = "" }: { numbers: Entry | undefined; l
   const disk = diskOf(numbers);
   if (!disk) {
     return (
-      <Text size="xs">
-        {label} <Measured value={null} reason={measured(numbers, "disk_free_bytes").reason} />
-      </Text>
+      <Stack gap={2} miw={130}>
+        <Text size="xs">
+          {label} <Measured value={null} reason={measured(numbers, "disk_free_bytes").reason} />
+        </Text>
+        <Progress value={0} size="sm" aria-hidden />
+      </Stack>
     );
   }
   const share = disk.used / disk.total;

@@ -1,7 +1,7 @@
-import { Button, Textarea, Tooltip } from "@mantine/core";
+import { Button, Textarea } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { memo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { limitsOf } from "@/api/limits";
 import { useMay } from "@/api/me";
@@ -19,7 +19,7 @@ interface Doing {
 }
 
 /** What can be done with a group, for whoever may. */
-export function GroupActions({
+export const GroupActions = memo(function GroupActions({
   group,
   verdict,
   etag,
@@ -47,26 +47,20 @@ export function GroupActions({
       {isApproved && state !== "normal" && button("writable")}
       {isApproved && state !== "read_only" && button("read-only")}
       {isApproved && state !== "draining" && button("drain")}
-      <Tooltip
-        label={t(subjects > 0 ? "remove_not_empty" : "remove_not_stopped")}
-        disabled={mayBeRemoved}
-        multiline
-        maw={320}
+      <Button
+        data-hint={mayBeRemoved ? undefined : t(subjects > 0 ? "remove_not_empty" : "remove_not_stopped")}
+        variant="default"
+        data-disabled={!mayBeRemoved || undefined}
+        aria-disabled={!mayBeRemoved}
+        onClick={() => mayBeRemoved && setDoing({ action: "remove", etag })}
+        data-do="remove"
       >
-        <Button
-          variant="default"
-          data-disabled={!mayBeRemoved || undefined}
-          aria-disabled={!mayBeRemoved}
-          onClick={() => mayBeRemoved && setDoing({ action: "remove", etag })}
-          data-do="remove"
-        >
-          {t("action.remove.open")}
-        </Button>
-      </Tooltip>
+        {t("action.remove.open")}
+      </Button>
       {doing && <Dialog group={group} doing={doing} onClose={() => setDoing(null)} />}
     </>
   );
-}
+});
 
 function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Doing; onClose: () => void }) {
   const { t } = useTranslation("brokers");

@@ -1,5 +1,5 @@
 import { Paper, SimpleGrid, Text, Title } from "@mantine/core";
-import { useCallback } from "react";
+import { memo, useCallback } from "react";
 import { useTranslation } from "react-i18next";
 import type { Kind } from "@/features/brokers/queries";
 import { TimeChart } from "@/ui/chart/TimeChart";
@@ -33,7 +33,7 @@ const CHARTS: Record<Kind, readonly (readonly Line[])[]> = {
 };
 
 /** The last hour of a group's master. */
-export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
+export const GroupHistory = memo(function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
   const { t } = useTranslation("brokers");
   const labelOf = useCallback((field: string) => t(`number.${field}`), [t]);
   return (
@@ -42,7 +42,7 @@ export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
         {t("last_hour")}
       </Title>
       <LastHour of={{ broker_group: name }} charts={CHARTS[kind]} labelOf={labelOf}>
-        {(at, charts) => (
+        {(at, charts, isPending) => (
           <SimpleGrid cols={{ base: 1, lg: 2 }}>
             {charts.map((series) => {
               const label = series.map((each) => each.label).join(" · ");
@@ -51,7 +51,7 @@ export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
                   <Text size="sm" fw={600} mb={4}>
                     {label}
                   </Text>
-                  <TimeChart label={`${name}: ${label}`} at={at} series={series} height={200} />
+                  <TimeChart label={`${name}: ${label}`} at={at} series={series} height={200} isPending={isPending} />
                 </Paper>
               );
             })}
@@ -60,4 +60,4 @@ export function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
       </LastHour>
     </section>
   );
-}
+});

@@ -1,5 +1,5 @@
 import { Badge, Group, Text } from "@mantine/core";
-import { useMemo } from "react";
+import { memo, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { Schema } from "@/api/client";
 import { list } from "@/api/requests";
@@ -13,7 +13,7 @@ import type { Filter } from "@/ui/table/types";
 const MOVING_REFRESH_MS = 2_000;
 
 /** The subjects that a broker group serves, and which of them come or go. */
-export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boolean }) {
+export const PlacedSubjects = memo(function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boolean }) {
   const { t } = useTranslation("brokers");
   const columns = useMemo(
     () =>
@@ -64,4 +64,4 @@ export function PlacedSubjects({ name, isMoving }: { name: string; isMoving: boo
       />
     </Part>
   );
-}
+});

@@ -1,9 +1,11 @@
-import { Badge, Text, Tooltip } from "@mantine/core";
+import { Badge, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { DeadLetter } from "@/features/dead_letters/queries";
 import { bytes, sequence } from "@/format/numbers";
+import { dateTime } from "@/format/times";
 import { Instant } from "@/ui/Instant";
+import { useZone } from "@/ui/preferences";
 import { TextButton } from "@/ui/buttons";
 import { placeKey } from "@/ui/message/place";
 import { preview } from "@/ui/message/decode";
@@ -87,23 +89,21 @@ export function Why({ letter }: { letter: DeadLetter }) {
 export function Decided({ letter }: { letter: DeadLetter }) {
   const { t } = useTranslation("dead_letters");
   const state = letter.decision?.state ?? "open";
-  const badge = (
-    <Badge color={COLOURS[state] ?? "gray"} variant="light" tt="none" data-state={state}>
+  const zone = useZone();
+  const { by, at, replays } = letter.decision ?? {};
+  const hint = [
+    by !== undefined && at !== undefined && `${t("decided", { by })}, ${dateTime(at, zone)}`,
+    replays !== undefined && replays > 1 && t("replays", { count: replays }),
+  ].filter(Boolean);
+  return (
+    <Badge
+      color={COLOURS[state] ?? "gray"}
+      variant="light"
+      tt="none"
+      data-state={state}
+      data-hint={hint.join(" · ") || undefined}
+    >
       {t(`state.${state}`)}
     </Badge>
-  );
-  if (!letter.decision) return badge;
-  const { by, at, replays } = letter.decision;
-  return (
-    <Tooltip
-      label={
-        <>
-          {t("decided", { by })} <Instant at={at} relative />
-          {replays > 1 && ` · ${t("replays", { count: replays })}`}
-        </>
-      }
-    >
-      <span>{badge}</span>
-    </Tooltip>
   );
 }

@@ -1,8 +1,8 @@
-import { Badge, Text, Tooltip } from "@mantine/core";
+import { Badge, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { isOpen, type Delayed, type State } from "@/features/delayed/queries";
 import { Measured } from "@/ui/Measured";
-import { useNow } from "@/ui/useNow";
+import { useOfNow } from "@/ui/useNow";
 
 const COLOURS: Readonly<Record<State, string>> = {
   pending: "blue",
@@ -18,11 +18,15 @@ const COLOURS: Readonly<Record<State, string>> = {
 export function StateBadge({ state }: { state: string }) {
   const { t } = useTranslation("delayed");
   return (
-    <Tooltip label={t(`state_hint.${state as State}`)} multiline maw={320}>
-      <Badge variant="light" color={COLOURS[state as State]} tabIndex={0} data-state={state}>
-        {t(`state.${state as State}`)}
-      </Badge>
-    </Tooltip>
+    <Badge
+      data-hint={t(`state_hint.${state as State}`)}
+      variant="light"
+      color={COLOURS[state as State]}
+      tabIndex={0}
+      data-state={state}
+    >
+      {t(`state.${state as State}`)}
+    </Badge>
   );
 }
 
@@ -30,11 +34,13 @@ export function StateBadge({ state }: { state: string }) {
 export function Overdue({ row }: { row: Pick<Delayed, "state" | "due_at"> }) {
   const { t } = useTranslation("delayed");
   const isWaiting = isOpen(row) || row.state === "delivering";
-  const late = (useNow(isWaiting) - Date.parse(row.due_at ?? "")) / 1000;
-  if (!isWaiting || !(late > 0)) return <Measured value={null} reason={t("not_overdue")} />;
+  const dueAt = Date.parse(row.due_at ?? "");
+  // Whole seconds, and 0 until it is due: most rows are not drawn again each second.
+  const late = useOfNow((now) => (now > dueAt ? Math.floor((now - dueAt) / 1000) : 0), isWaiting);
+  if (!isWaiting || late === 0) return <Measured value={null} reason={t("not_overdue")} />;
   return (
     <Text span inherit c="orange">
-      <Measured value={Math.floor(late)} as="duration" />
+      <Measured value={late} as="duration" />
     </Text>
   );
 }

@@ -2,10 +2,12 @@ import { Button } from "@mantine/core";
 import { IconPlayerPause, IconPlayerPlay, IconRestore, IconTrash } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { ForgetDialog } from "@/features/groups/ForgetDialog";
-import { PauseDialog } from "@/features/groups/PauseDialog";
 import type { OfGroup } from "@/features/groups/queries";
-import { ResetDialog } from "@/features/groups/ResetDialog";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const ForgetDialog = whenDrawn(async () => (await import("@/features/groups/ForgetDialog")).ForgetDialog);
+const PauseDialog = whenDrawn(async () => (await import("@/features/groups/PauseDialog")).PauseDialog);
+const ResetDialog = whenDrawn(async () => (await import("@/features/groups/ResetDialog")).ResetDialog);
 
 type What = "pause" | "reset" | "forget";
 

@@ -1,11 +1,12 @@
-import { Badge, Tooltip } from "@mantine/core";
+import { Badge } from "@mantine/core";
+import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import type { GroupLag } from "@/features/groups/queries";
 import { explained, type GroupState } from "@/features/groups/state";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
 import type { Entry } from "@/live/applyDelta";
-import { groupKey, lagPath, measured, useLiveEntry } from "@/live/useLive";
+import { groupKey, lagPath, measured, useLiveEntry, useLiveNumber } from "@/live/useLive";
 import { Measured, type Format } from "@/ui/Measured";
 import { useLanguage } from "@/ui/preferences";
 
@@ -15,7 +16,8 @@ function useNumbers(row: GroupLag): Entry {
 }
 
 export function LiveNumber({ row, field, as }: { row: GroupLag; field: keyof GroupLag; as: Format }) {
-  return <Measured {...measured(useNumbers(row), field)} as={as} />;
+  const reading = useLiveNumber(lagPath(), "groups", groupKey(row.subject, row.group), field, row);
+  return <Measured {...reading} as={as} />;
 }
 
 export function LiveState({ row }: { row: GroupLag }) {
@@ -68,16 +70,22 @@ export function useWhy(): (numbers: Entry | undefined) => string {
   };
 }
 
-/** A group's state in a word; why, on hover and focus. */
+/** A group's state in a word; why, on hover and focus. The reason changes with each number, the badge with the state. */
 export function StateBadge({ numbers: of }: { numbers: Entry | undefined }) {
-  const { t } = useTranslation("groups");
   const why = useWhy();
-  const { state } = explained(of);
   return (
-    <Tooltip label={why(of)} multiline maw={360}>
-      <Badge color={STATE_COLOURS[state]} variant="light" tabIndex={0} data-state={state}>
-        {t(`state.${state}`)}
-      </Badge>
-    </Tooltip>
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the reason is shown on focus
+    <span data-hint={why(of)} tabIndex={0}>
+      <StateWord state={explained(of).state} />
+    </span>
   );
 }
+
+const StateWord = memo(function StateWord({ state }: { state: GroupState }) {
+  const { t } = useTranslation("groups");
+  return (
+    <Badge color={STATE_COLOURS[state]} variant="light" data-state={state}>
+      {t(`state.${state}`)}
+    </Badge>
+  );
+});

@@ -43,10 +43,10 @@ export function Charts({ name: { subject, group } }: { name: GroupName }) {
   return (
     <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="lg">
       <Part title={t("chart.lag")}>
-        <TimeChart label={t("chart.lag")} at={numbers.at} series={lag} />
+        <TimeChart label={t("chart.lag")} at={numbers.at} series={lag} isPending={numbers.isPending} />
       </Part>
       <Part title={t("chart.rates")}>
-        <TimeChart label={t("chart.rates")} at={numbers.at} series={rates} />
+        <TimeChart label={t("chart.rates")} at={numbers.at} series={rates} isPending={numbers.isPending} />
       </Part>
     </SimpleGrid>
   );

@@ -11,10 +11,11 @@ import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { groupKey, lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
-import { AlertsOf } from "@/ui/AlertsOf";
+import { AlertsOf, alertsOfOptions } from "@/ui/AlertsOf";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { SubjectLink } from "@/ui/links";
 import { LiveBadge } from "@/ui/LiveBadge";
+import { Loading } from "@/ui/loaded";
 import { PageHeader } from "@/ui/PageHeader";
 import { Part } from "@/ui/Part";
 import { ProblemAlert } from "@/ui/ProblemAlert";
@@ -28,6 +29,7 @@ export default function GroupPage() {
   const { subject, group } = usePathParams("subject", "group");
   const name: GroupName = { subject, group };
   const { data, error, refetch } = useQuery(detailOptions(name));
+  const alerts = useQuery(alertsOfOptions(name));
   const isGone = error !== null && asProblem(error).status === 404;
   const detail = isGone ? undefined : data?.data;
   const hasPosition = detail?.progress.some(({ next_sequence: next }) => next !== null);
@@ -44,7 +46,8 @@ export default function GroupPage() {
       <Stack gap="lg">
         {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
         {(isGone || (detail && !hasPosition && isComplete)) && <FirstConsumer name={name} />}
-        {detail && (
+        {!error && (!detail || alerts.isPending) && <Loading />}
+        {detail && !alerts.isPending && (
           <>
             <WithheldNotice path={lagPath({ ...name })} subject={subject} />
             <AlertsOf {...name} framed />

@@ -29,9 +29,9 @@ function StateSummary() {
   const [search, change] = useUrlState();
   const counts = useLivePart(lagPath(), "groups", counted);
   const found = ORDER.filter((state) => counts[state] > 0);
-  if (found.length === 0) return null;
+  // It keeps its place before the first numbers are there.
   return (
-    <Group gap="xs" mb="sm" role="group" aria-label={t("summary")}>
+    <Group gap="xs" mb="sm" mih={26} role="group" aria-label={t("summary")}>
       {found.map((state) => {
         const isChosen = search.state === state;
         return (

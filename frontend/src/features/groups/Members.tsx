@@ -1,9 +1,8 @@
-import { Badge, Button, Code, Group, Text, Tooltip } from "@mantine/core";
+import { Badge, Button, Code, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { consumersOf, countsOf, ratesOf, type Consumer, type Counts, SAMPLES_MAX } from "@/features/groups/members";
-import { PauseDialog } from "@/features/groups/PauseDialog";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { count } from "@/format/numbers";
 import { Measured } from "@/ui/Measured";
@@ -11,7 +10,9 @@ import { TextButton } from "@/ui/buttons";
 import { useLanguage } from "@/ui/preferences";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
+import { whenDrawn } from "@/ui/whenOpened";
 
+const PauseDialog = whenDrawn(async () => (await import("@/features/groups/PauseDialog")).PauseDialog);
 /** Rows that are drawn at first; a group may have hundreds of consumers. */
 const ROWS_AT_FIRST = 50;
 
@@ -119,16 +120,15 @@ function Name({ one: { id, isPaused, duplicateAddresses } }: { one: Consumer }) 
         </Badge>
       )}
       {duplicateAddresses.length > 0 && (
-        <Tooltip
-          multiline
-          w={320}
-          label={t("members.duplicate_about", { addresses: duplicateAddresses.join(", ") })}
-          events={{ hover: true, focus: true, touch: true }}
+        <Badge
+          data-hint={t("members.duplicate_about", { addresses: duplicateAddresses.join(", ") })}
+          color="orange"
+          variant="light"
+          tabIndex={0}
+          data-duplicate={id}
         >
-          <Badge color="orange" variant="light" tabIndex={0} data-duplicate={id}>
-            {t("members.duplicate")}
-          </Badge>
-        </Tooltip>
+          {t("members.duplicate")}
+        </Badge>
       )}
     </Group>
   );
@@ -139,11 +139,7 @@ function InFlight({ one: { inFlight, isKnown, parts } }: { one: Consumer }) {
   const { t } = useTranslation("groups");
   const number = <Measured value={isKnown ? inFlight : null} reason={t("members.not_known")} />;
   if (parts.length < 2) return number;
-  return (
-    <Tooltip label={parts.map((part) => `${part.broker_group}: ${part.in_flight}`).join(", ")}>
-      <span>{number}</span>
-    </Tooltip>
-  );
+  return <span data-hint={parts.map((part) => `${part.broker_group}: ${part.in_flight}`).join(", ")}>{number}</span>;
 }
 
 type Rates = ReturnType<typeof ratesOf>;

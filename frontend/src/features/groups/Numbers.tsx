@@ -4,34 +4,31 @@ import { useTranslation } from "react-i18next";
 import { NUMBERS } from "@/features/groups/GroupsTable";
 import { DrainTime } from "@/features/groups/Cells";
 import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
-import { groupKey, lagPath, measured, useLiveEntry } from "@/live/useLive";
+import { groupKey, lagPath, useLiveEntry, useLiveNumber } from "@/live/useLive";
 import { LinkTo } from "@/ui/LinkTo";
-import { Measured } from "@/ui/Measured";
+import { Measured, type Format } from "@/ui/Measured";
 import { Tile } from "@/ui/Tile";
 
 /** The group's live numbers; what each means, on hover and focus. */
 export function Numbers({ name }: { name: GroupName }) {
   const { t } = useTranslation("groups");
-  const path = lagPath({ ...name });
-  const entry = useLiveEntry(path, "groups", groupKey(name.subject, name.group));
-  const sent = useLiveEntry(path, "subjects", name.subject);
   const deadLetters = useQuery(deadLettersOptions(name));
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, md: 4, xl: 6 }} spacing="sm">
       {NUMBERS.map(({ field, as }) => (
         <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
-          <Measured {...measured(entry, field)} as={as} />
+          <Live name={name} field={field} as={as} />
         </Tile>
       ))}
       <Tile label={t("column.send_rate")} hint={t("meaning.send_rate")}>
-        <Measured {...measured(sent, "send_rate")} as="rate" />
+        <LiveSendRate name={name} />
       </Tile>
       <Tile label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
-        <DrainTime numbers={entry} />
+        <LiveDrain name={name} />
       </Tile>
       {["consumers_online", "retry_lag", "retried"].map((field) => (
         <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
-          <Measured {...measured(entry, field)} />
+          <Live name={name} field={field} />
         </Tile>
       ))}
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
@@ -42,4 +39,17 @@ export function Numbers({ name }: { name: GroupName }) {
       </Tile>
     </SimpleGrid>
   );
+}
+
+function Live({ name, field, as }: { name: GroupName; field: string; as?: Format }) {
+  const reading = useLiveNumber(lagPath({ ...name }), "groups", groupKey(name.subject, name.group), field);
+  return <Measured {...reading} as={as} />;
+}
+
+function LiveSendRate({ name }: { name: GroupName }) {
+  return <Measured {...useLiveNumber(lagPath({ ...name }), "subjects", name.subject, "send_rate")} as="rate" />;
+}
+
+function LiveDrain({ name }: { name: GroupName }) {
+  return <DrainTime numbers={useLiveEntry(lagPath({ ...name }), "groups", groupKey(name.subject, name.group))} />;
 }

@@ -1,4 +1,4 @@
-import { Progress, Stack, Text, Tooltip } from "@mantine/core";
+import { Progress, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { heldOn, shareDone } from "@/features/groups/places";
 import type { Detail, Place } from "@/features/groups/queries";
@@ -64,28 +64,21 @@ function Held({ place, detail }: { place: Place; detail: Detail }) {
   const shown = ranges.slice(0, 2);
   const more = total - shown.length;
   return (
-    <Tooltip
-      multiline
-      maw={420}
-      label={
-        <Stack gap={0}>
-          {ranges.slice(0, 20).map(({ begin, last, consumer }) => (
-            <span key={`${begin} ${consumer}`}>
-              {numbers.sequence(begin)}–{numbers.sequence(last)} · {consumer}
-            </span>
-          ))}
-        </Stack>
-      }
+    <span
+      // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- who holds them is shown on focus
+      tabIndex={0}
+      className="nowrap"
+      data-hint={ranges
+        .slice(0, 20)
+        .map(({ begin, last, consumer }) => `${numbers.sequence(begin)}–${numbers.sequence(last)} · ${consumer}`)
+        .join("\n")}
     >
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- who holds them is shown on focus */}
-      <span tabIndex={0} className="nowrap">
-        {shown
-          .map(({ begin, last }) =>
-            begin === last ? numbers.sequence(begin) : `${numbers.sequence(begin)}–${numbers.sequence(last)}`,
-          )
-          .join(", ")}
-        {more > 0 && ` ${t("places.more", { count: more })}`}
-      </span>
-    </Tooltip>
+      {shown
+        .map(({ begin, last }) =>
+          begin === last ? numbers.sequence(begin) : `${numbers.sequence(begin)}–${numbers.sequence(last)}`,
+        )
+        .join(", ")}
+      {more > 0 && ` ${t("places.more", { count: more })}`}
+    </span>
   );
 }

@@ -1,5 +1,11 @@
 import type { SubjectTab } from "@/ui/subjectTabs";
 
 export const subjectTabs: readonly SubjectTab[] = [
-  { id: "groups", label: "groups:title", order: 40, load: () => import("@/features/groups/GroupsTable") },
+  {
+    id: "groups",
+    label: "subjects:tab.groups",
+    order: 40,
+    texts: ["groups"],
+    load: () => import("@/features/groups/GroupsTable"),
+  },
 ];

@@ -8,9 +8,13 @@ import { placeOptions, useMayOn } from "@/api/owner";
 import { Browse } from "@/features/messages/Browse";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
 import { messagesKey, type Receipt } from "@/features/messages/queries";
-import { SearchView } from "@/features/messages/SearchView";
-import { SendDialog, Sent } from "@/features/messages/SendDialog";
 import { useUrlState } from "@/ui/urlState";
+import { whenDrawn, whenOpened } from "@/ui/whenOpened";
+
+const SearchView = whenDrawn(async () => (await import("@/features/messages/SearchView")).SearchView);
+const loadSend = () => import("@/features/messages/SendDialog");
+const SendDialog = whenOpened(async () => (await loadSend()).SendDialog);
+const Sent = whenDrawn(async () => (await loadSend()).Sent);
 
 /** The stored messages of a subject: browse, search, open one, send a test message. */
 export default function MessagesTab({ subject }: { subject: string }) {

@@ -1,11 +1,18 @@
 import type { SubjectTab } from "@/ui/subjectTabs";
 
 export const subjectTabs: readonly SubjectTab[] = [
-  { id: "messages", label: "messages:tab.messages", order: 20, load: () => import("@/features/messages/MessagesTab") },
+  {
+    id: "messages",
+    label: "subjects:tab.messages",
+    order: 20,
+    texts: ["messages", "message"],
+    load: () => import("@/features/messages/MessagesTab"),
+  },
   {
     id: "tail",
-    label: "messages:tab.tail",
+    label: "subjects:tab.tail",
     order: 30,
+    texts: ["messages", "message"],
     load: () => import("@/features/messages/TailTab"),
     right: "read_messages",
   },

@@ -120,7 +120,9 @@ function Flow() {
         {t("flow")}
       </Text>
       <LastHour of={SYSTEM} charts={FLOW} labelOf={labelOf}>
-        {(at, [series = []]) => <TimeChart label={t("flow")} at={at} series={series} height={240} />}
+        {(at, [series = []], isPending) => (
+          <TimeChart label={t("flow")} at={at} series={series} height={240} isPending={isPending} />
+        )}
       </LastHour>
     </Paper>
   );

@@ -4,8 +4,10 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { BULK_MAX, type BulkChange } from "@/features/subjects/bulk";
-import { BulkDialog } from "@/features/subjects/BulkDialog";
 import { subjectsKey } from "@/features/subjects/queries";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const BulkDialog = whenDrawn(async () => (await import("@/features/subjects/BulkDialog")).BulkDialog);
 
 const ACTIONS = [
   ["owner", IconUsers],

@@ -1,12 +1,11 @@
 import { useTranslation } from "react-i18next";
 import { worstLags } from "@/features/subjects/worstLag";
-import { groupKey, lagPath, measured, useLiveEntry, useLivePart } from "@/live/useLive";
+import { groupKey, lagPath, measured, useLiveEntry, useLiveNumber, useLivePart } from "@/live/useLive";
 import { Measured, type Format } from "@/ui/Measured";
 
 /** A live number of a subject, in a list of all of them. */
 export function LiveNumber({ subject, field, as }: { subject: string; field: string; as: Format }) {
-  const entry = useLiveEntry(lagPath(), "subjects", subject);
-  return <Measured {...measured(entry, field)} as={as} />;
+  return <Measured {...useLiveNumber(lagPath(), "subjects", subject, field)} as={as} />;
 }
 
 /** The lag of the subject's consumer group that is furthest behind, and which that is. */
@@ -25,8 +24,7 @@ interface OfGroup {
 
 /** A live number of a consumer group, in the page of its subject. */
 export function LiveGroupNumber({ subject, group, field, as }: OfGroup & { field: string; as?: Format }) {
-  const entry = useLiveEntry(lagPath({ subject }), "groups", groupKey(subject, group));
-  return <Measured {...measured(entry, field)} as={as} />;
+  return <Measured {...useLiveNumber(lagPath({ subject }), "groups", groupKey(subject, group), field)} as={as} />;
 }
 
 /** In how long the lag is gone; "never" at these rates is something else than not measured. */

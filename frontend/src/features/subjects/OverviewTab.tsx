@@ -70,7 +70,7 @@ export default function OverviewTab({ subject }: { subject: string }) {
 function SendRates({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
   const live = { path: lagPath({ subject }), section: "subjects", key: subject };
-  const { at, values } = useTimeline({ subject }, live, FIELDS);
+  const { at, values, isPending } = useTimeline({ subject }, live, FIELDS);
   const series = useMemo<Series[]>(
     () => [
       { label: t("chart.send_rate"), values: values.send_rate ?? [], as: "rate", style: "area" },
@@ -78,7 +78,7 @@ function SendRates({ subject }: { subject: string }) {
     ],
     [t, values],
   );
-  return <TimeChart label={t("chart.title")} at={at} series={series} />;
+  return <TimeChart label={t("chart.title")} at={at} series={series} isPending={isPending} />;
 }
 
 const SHOWN = 8;

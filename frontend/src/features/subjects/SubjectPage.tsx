@@ -7,6 +7,7 @@ import { useMay } from "@/api/me";
 import { SubjectState } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { subjectOptions, type Subject } from "@/features/subjects/queries";
+import { withTexts } from "@/i18n";
 import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
 import { ResourcePage } from "@/ui/ResourcePage";
@@ -14,7 +15,9 @@ import { subjectTabs } from "@/ui/subjectTabs";
 import { useUrlState, usePathParams } from "@/ui/urlState";
 import { WithheldNotice } from "@/ui/WithheldNotice";
 
-const panels = new Map<string, ComponentType<{ subject: string }>>(subjectTabs.map(({ id, load }) => [id, lazy(load)]));
+const panels = new Map<string, ComponentType<{ subject: string }>>(
+  subjectTabs.map(({ id, load, texts }) => [id, lazy(withTexts(load, texts))]),
+);
 
 /** One subject: what features know of it, a tab each. */
 export default function SubjectPage() {

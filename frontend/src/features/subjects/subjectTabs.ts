@@ -5,18 +5,21 @@ export const subjectTabs: readonly SubjectTab[] = [
     id: "overview",
     label: "subjects:tab.overview",
     order: 10,
+    texts: ["alerts"],
     load: () => import("@/features/subjects/OverviewTab"),
   },
   {
     id: "placement",
     label: "subjects:tab.placement",
     order: 50,
+    texts: [],
     load: () => import("@/features/subjects/PlacementTab"),
   },
   {
     id: "settings",
     label: "subjects:tab.settings",
     order: 60,
+    texts: [],
     load: () => import("@/features/subjects/SettingsTab"),
   },
 ];

@@ -35,57 +35,59 @@ export function Lanes({ groups, storedAt, nowMs }: Times & { groups: readonly St
   const height = lanes.length * LANE_PX + AXIS_PX;
   return (
     <div ref={ref} className="lanes">
-      {width > 0 && (
-        <svg width={width} height={height} role="img" aria-label={t("lanes.label")}>
-          {Array.from({ length: TICKS + 1 }, (_, tick) => {
-            const seconds = (span / 1000) * (tick / TICKS);
-            const at = x(begin + seconds * 1000);
-            return (
-              <g key={tick}>
-                <line x1={at} x2={at} y1={0} y2={height - AXIS_PX} className="lane-grid" />
-                <text
-                  x={at}
-                  y={height - 6}
-                  textAnchor={tick === 0 ? "start" : tick === TICKS ? "end" : "middle"}
-                  className="lane-axis"
-                >
-                  {tick === 0 ? t("step.stored") : `+${duration(seconds, language)}`}
-                </text>
-              </g>
-            );
-          })}
-          {lanes.map(({ group, stretches, marks }, at) => (
-            <g key={group} transform={`translate(0 ${at * LANE_PX})`}>
-              <text x={0} y={LANE_PX / 2 + 4} className="lane-name">
-                {group.length > left / 8 ? `${group.slice(0, Math.floor(left / 8) - 1)}…` : group}
-                <title>{group}</title>
-              </text>
-              {stretches.map(({ kind, from, to }) => (
-                <rect
-                  key={`${kind} ${from}`}
-                  x={x(from)}
-                  width={Math.max(STRETCH_PX_MIN, x(to) - x(from))}
-                  y={LANE_PX / 2 - 6}
-                  height={12}
-                  rx={2}
-                  className={`lane-${kind}`}
-                >
-                  <title>{`${t(`lanes.${kind}`)}: ${duration((to - from) / 1000, language)}`}</title>
-                </rect>
-              ))}
-              {marks.map(({ kind, at: when, label }) => (
-                <g key={`${kind} ${when} ${label ?? ""}`} transform={`translate(${x(when)} ${LANE_PX / 2})`}>
-                  <circle r={7} className={`lane-mark lane-mark-${kind}`} />
-                  <text y={3.5} textAnchor="middle" className="lane-mark-text">
-                    {kind === "acked" ? "✓" : kind === "dead" ? "✕" : (label ?? "")}
+      <div style={{ height }}>
+        {width > 0 && (
+          <svg width={width} height={height} role="img" aria-label={t("lanes.label")}>
+            {Array.from({ length: TICKS + 1 }, (_, tick) => {
+              const seconds = (span / 1000) * (tick / TICKS);
+              const at = x(begin + seconds * 1000);
+              return (
+                <g key={tick}>
+                  <line x1={at} x2={at} y1={0} y2={height - AXIS_PX} className="lane-grid" />
+                  <text
+                    x={at}
+                    y={height - 6}
+                    textAnchor={tick === 0 ? "start" : tick === TICKS ? "end" : "middle"}
+                    className="lane-axis"
+                  >
+                    {tick === 0 ? t("step.stored") : `+${duration(seconds, language)}`}
                   </text>
-                  <title>{t(`step.${kind}`, { attempt: label })}</title>
                 </g>
-              ))}
-            </g>
-          ))}
-        </svg>
-      )}
+              );
+            })}
+            {lanes.map(({ group, stretches, marks }, at) => (
+              <g key={group} transform={`translate(0 ${at * LANE_PX})`}>
+                <text x={0} y={LANE_PX / 2 + 4} className="lane-name">
+                  {group.length > left / 8 ? `${group.slice(0, Math.floor(left / 8) - 1)}…` : group}
+                  <title>{group}</title>
+                </text>
+                {stretches.map(({ kind, from, to }) => (
+                  <rect
+                    key={`${kind} ${from}`}
+                    x={x(from)}
+                    width={Math.max(STRETCH_PX_MIN, x(to) - x(from))}
+                    y={LANE_PX / 2 - 6}
+                    height={12}
+                    rx={2}
+                    className={`lane-${kind}`}
+                  >
+                    <title>{`${t(`lanes.${kind}`)}: ${duration((to - from) / 1000, language)}`}</title>
+                  </rect>
+                ))}
+                {marks.map(({ kind, at: when, label }) => (
+                  <g key={`${kind} ${when} ${label ?? ""}`} transform={`translate(${x(when)} ${LANE_PX / 2})`}>
+                    <circle r={7} className={`lane-mark lane-mark-${kind}`} />
+                    <text y={3.5} textAnchor="middle" className="lane-mark-text">
+                      {kind === "acked" ? "✓" : kind === "dead" ? "✕" : (label ?? "")}
+                    </text>
+                    <title>{t(`step.${kind}`, { attempt: label })}</title>
+                  </g>
+                ))}
+              </g>
+            ))}
+          </svg>
+        )}
+      </div>
       <div className="lane-legend" aria-hidden>
         {(["waiting", "in_flight", "retrying"] as const).map((kind) => (
           <span key={kind}>

@@ -1,5 +1,5 @@
 import "@/ui/chart/chart.css";
-import { ActionIcon, Center, Skeleton, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Center, Skeleton, Text } from "@mantine/core";
 import { IconChartLine, IconTable } from "@tabler/icons-react";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -37,11 +37,21 @@ export interface TimeChartProps {
   series: readonly Series[];
   bands?: readonly Band[];
   height?: number;
+  /** Whether what it shows is still being read. */
+  isPending?: boolean;
 }
 
 // The drawing library is a chunk of its own: no first load waits for it.
 const Drawn = lazy(() => import("@/ui/chart/Drawn"));
 const HEIGHT_PX = 220;
+/** The line below a chart that says what its lines are. */
+const LEGEND_PX = 23;
+
+/** Whether there is anything to draw. Pure. */
+function isMeasured({ at, series, bands = [] }: Pick<TimeChartProps, "at" | "series" | "bands">): boolean {
+  const lines = [...series.map(({ values }) => values), ...bands.map(({ low }) => low)];
+  return at.some((_, index) => lines.some((values) => typeof values[index] === "number"));
+}
 
 /** What a chart shows: it begins where something was measured first, as on a system that is younger than the time asked for. Pure. */
 export function begun<Chart extends Pick<TimeChartProps, "at" | "series" | "bands">>(chart: Chart): Chart {
@@ -59,7 +69,7 @@ export function begun<Chart extends Pick<TimeChartProps, "at" | "series" | "band
 
 /**
  * A chart over time: drag to zoom, double-click to see all again, both by keyboard too; times in the viewer's zone, UTC at the pointer. Its
- * numbers can be read as a table.
+ * numbers can be read as a table. Its frame has the same height before there are numbers.
  */
 export function TimeChart(given: TimeChartProps) {
   const { t } = useTranslation();
@@ -68,19 +78,27 @@ export function TimeChart(given: TimeChartProps) {
   const props = { ...given, ...shown };
   const [isTable, setTable] = useState(false);
   const height = props.height ?? HEIGHT_PX;
-  if (props.at.length === 0) {
+  // What is below does not move when the numbers come.
+  const room = { minHeight: height + LEGEND_PX };
+  if (!isMeasured(shown)) {
     return (
-      <Center h={height} data-chart="empty">
-        <Text c="dimmed" size="sm">
-          {t("chart.nothing_yet")}
-        </Text>
-      </Center>
+      <div className="chart-frame" style={room} data-chart={props.isPending ? "pending" : "empty"}>
+        {props.isPending ? (
+          <Skeleton height={height} />
+        ) : (
+          <Center h={height} className="chart-empty">
+            <Text c="dimmed" size="sm">
+              {t("chart.nothing_yet")}
+            </Text>
+          </Center>
+        )}
+      </div>
     );
   }
   const Icon = isTable ? IconChartLine : IconTable;
   const other = t(isTable ? "chart.as_chart" : "chart.as_table");
   return (
-    <div className="chart-frame" data-chart={isTable ? "table" : "drawn"}>
+    <div className="chart-frame" style={room} data-chart={isTable ? "table" : "drawn"}>
       {isTable ? (
         <NumbersTable {...props} height={height} />
       ) : (
@@ -88,18 +106,17 @@ export function TimeChart(given: TimeChartProps) {
           <Drawn {...props} height={height} />
         </Suspense>
       )}
-      <Tooltip label={other}>
-        <ActionIcon
-          className="chart-switch"
-          variant="subtle"
-          color="gray"
-          size={24}
-          aria-label={`${other}: ${props.label}`}
-          onClick={() => setTable(!isTable)}
-        >
-          <Icon size={16} aria-hidden />
-        </ActionIcon>
-      </Tooltip>
+      <ActionIcon
+        data-hint={other}
+        className="chart-switch"
+        variant="subtle"
+        color="gray"
+        size={24}
+        aria-label={`${other}: ${props.label}`}
+        onClick={() => setTable(!isTable)}
+      >
+        <Icon size={16} aria-hidden />
+      </ActionIcon>
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { DatePicker } from "@mantine/dates";
 import { useTranslation } from "react-i18next";
 
 /** A month to choose a day from. */
-export default function Calendar({ day, onPick }: { day: string | null; onPick: (day: string) => void }) {
+export function Calendar({ day, onPick }: { day: string | null; onPick: (day: string) => void }) {
   const { t, i18n } = useTranslation();
   return (
     <DatePicker

@@ -135,19 +135,22 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
           listKey={listKey}
         />
       )}
-      <Group justify="space-between" mt="xs" gap="xs">
-        <Text size="sm" c="dimmed" aria-live="polite" data-rows={rows.length}>
-          {t(hasMore ? "table.rows_so_far" : "table.rows", {
-            count: rows.length,
-            shown: numbers.count(rows.length, language),
-          })}
-          {isFull && ` · ${t("table.too_many", { max: numbers.count(ROWS_MAX, language) })}`}
-        </Text>
-        <Group gap="xs">
-          <PageSize size={list.size} onChange={list.setSize} />
-          {!isAll && <Pager cursor={list.cursor} previous={first?.previous} next={first?.next} onGo={list.goTo} />}
+      {/* Not before the rows are there: it would move with them. */}
+      {!found.isPending && (
+        <Group justify="space-between" mt="xs" gap="xs">
+          <Text size="sm" c="dimmed" aria-live="polite" data-rows={rows.length}>
+            {t(hasMore ? "table.rows_so_far" : "table.rows", {
+              count: rows.length,
+              shown: numbers.count(rows.length, language),
+            })}
+            {isFull && ` · ${t("table.too_many", { max: numbers.count(ROWS_MAX, language) })}`}
+          </Text>
+          <Group gap="xs">
+            <PageSize size={list.size} onChange={list.setSize} />
+            {!isAll && <Pager cursor={list.cursor} previous={first?.previous} next={first?.next} onGo={list.goTo} />}
+          </Group>
         </Group>
-      </Group>
+      )}
     </div>
   );
 }

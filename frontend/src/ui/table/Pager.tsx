@@ -1,4 +1,4 @@
-import { Button, Select } from "@mantine/core";
+import { Button, NativeSelect } from "@mantine/core";
 import { IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { ALL, PAGE_SIZES } from "@/ui/table/types";
@@ -7,13 +7,12 @@ import { ALL, PAGE_SIZES } from "@/ui/table/types";
 export function PageSize({ size, onChange }: { size: string; onChange: (size: string) => void }) {
   const { t } = useTranslation();
   return (
-    <Select
+    <NativeSelect
       size="xs"
       w={128}
       aria-label={t("table.page_size")}
-      allowDeselect={false}
       value={size}
-      onChange={(chosen) => onChange(chosen ?? PAGE_SIZES[0])}
+      onChange={(event) => onChange(event.currentTarget.value)}
       data={[
         ...PAGE_SIZES.map((one) => ({ value: one, label: t("table.per_page", { size: one }) })),
         { value: ALL, label: t("table.all") },

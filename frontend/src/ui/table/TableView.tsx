@@ -1,6 +1,5 @@
 import { Center, Table, Text } from "@mantine/core";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef } from "react";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { cardParts } from "@/ui/table/cards";
 import { Frame } from "@/ui/table/Frame";
@@ -8,11 +7,10 @@ import { Header, SelectAll } from "@/ui/table/Header";
 import { Line } from "@/ui/table/Line";
 import type { Column, Selection } from "@/ui/table/types";
 
-const ROW_PX = 40;
+// Few lists are long enough: these load it.
+const VirtualRows = lazy(() => import("@/ui/table/VirtualRows"));
 /** Fewer rows than this are simply drawn. */
 const VIRTUAL_FROM = 120;
-/** Rows behind the last drawn one that should be there already: a piece ahead, however fast somebody scrolls. */
-const ROWS_AHEAD = 500;
 
 export interface TableViewProps<Row> {
   label: string;
@@ -44,20 +42,7 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
   const parts = useMemo(() => cardParts(shown), [shown]);
   const scroller = useRef<HTMLDivElement>(null);
   const isVirtual = rows.length >= VIRTUAL_FROM;
-  // eslint-disable-next-line react-hooks/incompatible-library -- the virtualizer is used in this render only
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_PX,
-    overscan: 12,
-    enabled: isVirtual,
-    getItemKey: (index) => {
-      const row = rows[index];
-      return row ? rowKey(row) : index;
-    },
-  });
-  const items = isVirtual ? virtual.getVirtualItems() : [];
-  const isNearEnd = hasMore && (items.at(-1)?.index ?? 0) >= rows.length - ROWS_AHEAD;
+  const isNearEnd = hasMore && !isVirtual;
   useEffect(() => {
     if (isNearEnd) onNearEnd?.();
   }, [isNearEnd, onNearEnd, rows.length]);
@@ -66,10 +51,27 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
   }, [props.listKey]);
   const toggle = useToggle(selection);
 
-  const drawn = isVirtual ? items.map(({ index }) => index) : [...rows.keys()];
-  const above = items[0]?.start ?? 0;
-  const below = isVirtual ? virtual.getTotalSize() - (items.at(-1)?.end ?? 0) : 0;
   const width = shown.length + (selection ? 1 : 0);
+  const keys = useMemo(() => rows.map(rowKey), [rows, rowKey]);
+  const line = (index: number, measure?: (element: Element | null) => void) => {
+    const row = rows[index];
+    const key = keys[index];
+    if (row === undefined || key === undefined) return null;
+    return (
+      <Line
+        key={key}
+        row={row}
+        rowKey={key}
+        columns={shown}
+        parts={parts}
+        index={index}
+        measure={measure}
+        isSelected={selection?.selected.has(key) ?? false}
+        isDisabled={selection?.isDisabled?.(row) ?? false}
+        onToggle={selection && toggle}
+      />
+    );
+  };
   return (
     <Frame label={label} scroller={scroller} hasCards>
       <Table stickyHeader highlightOnHover aria-rowcount={hasMore ? -1 : rows.length + 1}>
@@ -88,27 +90,15 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {above > 0 && <Spacer px={above} columns={width} />}
-          {drawn.map((index) => {
-            const row = rows[index];
-            if (!row) return null;
-            const key = rowKey(row);
-            return (
-              <Line
-                key={key}
-                row={row}
-                rowKey={key}
-                columns={shown}
-                parts={parts}
-                index={index}
-                measure={isVirtual ? virtual.measureElement : undefined}
-                isSelected={selection?.selected.has(key) ?? false}
-                isDisabled={selection?.isDisabled?.(row) ?? false}
-                onToggle={selection && toggle}
-              />
-            );
-          })}
-          {below > 0 && <Spacer px={below} columns={width} />}
+          {isVirtual ? (
+            <Suspense fallback={rows.slice(0, VIRTUAL_FROM).map((_, index) => line(index))}>
+              <VirtualRows keys={keys} scroller={scroller} columns={width} hasMore={hasMore} onNearEnd={onNearEnd}>
+                {line}
+              </VirtualRows>
+            </Suspense>
+          ) : (
+            rows.map((_, index) => line(index))
+          )}
         </Table.Tbody>
       </Table>
       {rows.length === 0 && (
@@ -132,12 +122,4 @@ function useToggle<Row>(selection: Selection<Row> | undefined): (key: string, is
     else next.delete(key);
     latest.current?.onChange(next);
   }, []);
-}
-
-function Spacer({ px, columns }: { px: number; columns: number }) {
-  return (
-    <tr aria-hidden>
-      <td colSpan={columns} style={{ height: px, padding: 0, border: 0 }} />
-    </tr>
-  );
 }

@@ -1,17 +1,23 @@
-import { ActionIcon, Menu, Tooltip } from "@mantine/core";
+import { ActionIcon } from "@mantine/core";
 import { IconColumns, IconDownload, IconRefresh } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
+import { MenuButton } from "@/ui/MenuButton";
 import type { Column } from "@/ui/table/types";
 
 /** Ask the list anew. */
 export function Refresh({ isBusy, onClick }: { isBusy: boolean; onClick: () => void }) {
   const { t } = useTranslation();
   return (
-    <Tooltip label={t("table.refresh")}>
-      <ActionIcon variant="default" size="lg" aria-label={t("table.refresh")} loading={isBusy} onClick={onClick}>
-        <IconRefresh size={18} aria-hidden />
-      </ActionIcon>
-    </Tooltip>
+    <ActionIcon
+      data-hint={t("table.refresh")}
+      variant="default"
+      size="lg"
+      aria-label={t("table.refresh")}
+      loading={isBusy}
+      onClick={onClick}
+    >
+      <IconRefresh size={18} aria-hidden />
+    </ActionIcon>
   );
 }
 
@@ -27,31 +33,23 @@ export function Columns<Row>({
 }) {
   const { t } = useTranslation();
   return (
-    <Menu closeOnItemClick={false} position="bottom-end">
-      <Menu.Target>
-        <ActionIcon variant="default" size="lg" aria-label={t("table.columns")} title={t("table.columns")}>
-          <IconColumns size={18} aria-hidden />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {columns
-          .filter((column) => !column.isFixed)
-          .map((column) => (
-            <Menu.CheckboxItem
-              key={column.id}
-              checked={!hidden.has(column.id)}
-              onChange={() => {
-                const next = new Set(hidden);
-                if (!next.delete(column.id)) next.add(column.id);
-                next.delete("-");
-                onChange(next);
-              }}
-            >
-              {column.header}
-            </Menu.CheckboxItem>
-          ))}
-      </Menu.Dropdown>
-    </Menu>
+    <MenuButton
+      variant="default"
+      label={t("table.columns")}
+      icon={<IconColumns size={18} aria-hidden />}
+      entries={columns
+        .filter((column) => !column.isFixed)
+        .map(({ id, header }) => ({
+          label: header,
+          checked: !hidden.has(id),
+          onClick: () => {
+            const next = new Set(hidden);
+            if (!next.delete(id)) next.add(id);
+            next.delete("-");
+            onChange(next);
+          },
+        }))}
+    />
   );
 }
 
@@ -61,20 +59,14 @@ export function Download({ path, query }: { path: string; query: Readonly<Record
   const address = (format: string) =>
     `${path}${path.includes("?") ? "&" : "?"}${new URLSearchParams({ ...Object.fromEntries(Object.entries(query).filter(([, value]) => value)), format }).toString()}`;
   return (
-    <Menu position="bottom-end">
-      <Menu.Target>
-        <ActionIcon variant="default" size="lg" aria-label={t("table.download")} title={t("table.download")}>
-          <IconDownload size={18} aria-hidden />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item component="a" href={address("csv")} download>
-          {t("table.download_csv")}
-        </Menu.Item>
-        <Menu.Item component="a" href={address("json")} download>
-          {t("table.download_json")}
-        </Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    <MenuButton
+      variant="default"
+      label={t("table.download")}
+      icon={<IconDownload size={18} aria-hidden />}
+      entries={(["csv", "json"] as const).map((format) => ({
+        label: t(`table.download_${format}`),
+        href: address(format),
+      }))}
+    />
   );
 }
