@@ -1,5 +1,6 @@
-import { Badge, Group, List, Paper, ScrollArea, Text } from "@mantine/core";
+import { Badge, Group, List, ScrollArea, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { Card } from "@/features/overview/Card";
 import { lineOf } from "@/format/values";
 import { useLive } from "@/live/useLive";
 import { Instant } from "@/ui/Instant";
@@ -14,10 +15,7 @@ export function Events() {
     .sort(([a], [b]) => Number(b) - Number(a))
     .slice(0, SHOWN_MAX);
   return (
-    <Paper withBorder p="md">
-      <Text component="h2" fw={600} mb="xs">
-        {t("events")}
-      </Text>
+    <Card title={t("events")}>
       {events.length === 0 ? (
         <Text c="dimmed">{t("no_events")}</Text>
       ) : (
@@ -41,6 +39,6 @@ export function Events() {
           </List>
         </ScrollArea.Autosize>
       )}
-    </Paper>
+    </Card>
   );
 }
