@@ -1,4 +1,4 @@
-"""Addresses of users, teams, tokens, one's own account and the audit log."""
+"""URL patterns of users, teams, tokens, the caller's account and the audit log."""
 
 from django.urls import path
 

@@ -23,12 +23,12 @@ def action(
     body: type[Body] = Reason,
     is_versioned: bool = True,
 ) -> type[ApiView]:
-    """Make such a view.
+    """Return a view class for one such POST.
 
     Args:
-        change: gets the view and the names in the address, and does what is asked.
-        text: for the OpenAPI file.
-        is_versioned: whether it compares `If-Match` with the version of what it changes.
+        change: receives the view and the names in the URL, and makes the change.
+        text: description for the OpenAPI file.
+        is_versioned: whether it compares `If-Match` with the version of the changed object.
     """
 
     @extend_schema(operation_id=operation_id, request=body, responses=ChangeSerializer, description=text)

@@ -1,4 +1,4 @@
-"""Addresses of alerts."""
+"""URL patterns of alerts."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Addresses of analytics, live lag, recent history and the overview."""
+"""URL patterns of analytics, live lag, recent history and the overview."""
 
 from django.urls import path
 

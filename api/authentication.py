@@ -1,4 +1,4 @@
-"""Who sends a request: a session of the browser (with CSRF), or a machine's token."""
+"""Authentication of requests: a browser session (with CSRF check) or an API token."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def address_of(request: Any) -> str:
 
 
 def user_of(request: Request) -> User:
-    """The user a view was called for. Views have one: nobody passes the table of rights without."""
+    """The user of a request. The table of rights admits no request without one."""
     user = request.user
     assert isinstance(user, User)
     return user
@@ -48,7 +48,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
 
 
 class SessionAuthentication(authentication.SessionAuthentication):
-    """Django's session; changes need the CSRF token."""
+    """Authentication by Django's session; changes require the CSRF token."""
 
     def authenticate(self, request: Request) -> tuple[Any, Principal] | None:
         user = getattr(request._request, "user", None)
@@ -64,7 +64,7 @@ class SessionAuthentication(authentication.SessionAuthentication):
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """The token in the OpenAPI file."""
+    """Describes the token in the OpenAPI file."""
 
     target_class = TokenAuthentication
     name = "token"
@@ -74,7 +74,7 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """The session in the OpenAPI file."""
+    """Describes the session in the OpenAPI file."""
 
     target_class = SessionAuthentication
     name = "session"

@@ -1,4 +1,4 @@
-"""What every view stands on: rights, actors, versions (ETag, If-Match), dry runs, idempotency, bounded query values."""
+"""Base classes of all views: rights, actors, versions (ETag, If-Match), dry runs, idempotency, bounded query values."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -32,58 +32,58 @@ _ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
 
 
 def checked_reason(text: object) -> str:
-    """A reason as it may go to the audit log, without spaces at its ends. Raises Problem 400."""
+    """Return a valid reason for the audit log, without surrounding spaces. Raises Problem 400."""
     if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
         raise invalid("reason", f"must be text of at most {REASON_CHARS_MAX} characters")
     return text.strip()
 
 
 class ApiView(GenericAPIView):  # type: ignore[type-arg]
-    """A view that names the right each method takes."""
+    """Base of views that declare the right required for each method."""
 
     rights: ClassVar[Mapping[str, Right]] = {}
     proof_methods: ClassVar[frozenset[str]] = frozenset()
-    """Methods that need a password or a code given within the last minutes."""
+    """Methods that require a recently confirmed password or code."""
     versioned_methods: ClassVar[frozenset[str]] = frozenset({"PUT", "PATCH", "DELETE"})
-    """Methods that compare `If-Match` with the version of what they change."""
+    """Methods that compare `If-Match` with the version of the changed object."""
     pagination_class = CursorPages
     ordering_paths: ClassVar[Mapping[str, str]] = {}
-    """What the database calls fields that answers, and so `ordering_fields`, call something else."""
+    """Database names of fields that have another name in answers, and therefore in `ordering_fields`."""
     filter_backends: Any = []
     http_method_names: ClassVar[list[str]] = ["get", "head", "post", "put", "patch", "delete"]  # type: ignore[misc]
     download_rows_max: ClassVar[int] = downloads.ROWS_MAX
     download_page_rows: ClassVar[int] = PAGE_MAX
-    """Rows that a download asks this list for at a time."""
+    """Number of rows that a download reads at a time."""
     download: downloads.Download | None = None
-    """The download this request is for; None: it is for a page."""
+    """The download of this request; None: the request is for a page."""
     _idempotency: IdempotencyKey | None = None
     _subjects: set[str]
-    """Subjects whose owners must allow the caller to see this answer again."""
+    """Subjects whose rights are checked again before a stored answer is replayed."""
 
     # --- who asks ------------------------------------------------------------------------------------------------------
 
     @property
     def principal(self) -> Principal:
-        """Who asks."""
+        """The authenticated caller."""
         principal = self.request.auth
         assert isinstance(principal, Principal)
         return principal
 
     @property
     def actor(self) -> Actor:
-        """The caller, for the audit log and for checks of ownership in services."""
+        """The caller, for the audit log and for ownership checks in services."""
         principal = self.principal
         return Actor(
             principal.name, address_of(self.request), current_id.get(), client_id.get(), teams=principal.bound_to
         )
 
     def require(self, right: Right, owner: str | None = None) -> None:
-        """Raises 403 unless the caller may use this right on a subject of this owner (None: nobody's)."""
+        """Raise 403 unless the caller has this right on subjects of this owner (None: unowned)."""
         if not self.principal.may(right, owner):
             raise exceptions.PermissionDenied(missing(self.principal, right, owner), "access.denied")
 
     def authorize(self, subjects: Iterable[str]) -> None:
-        """Raises 403 unless the caller may use the method's right on each of these subjects; unknown ones are left to the view."""
+        """Raise 403 unless the caller has the method's right on each of these subjects. Unknown subjects are left to the view."""
         right = self.rights[str(self.request.method)]
         if right in OF_A_SUBJECT:
             for owner in queries.owners_of(subjects).values():
@@ -93,11 +93,11 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
 
     @property
     def dry_run(self) -> bool:
-        """`?dry_run=true`: say what would happen, do nothing."""
+        """Whether the request is a dry run (`?dry_run=true`)."""
         return self.flag("dry_run")
 
     def flag(self, name: str) -> bool:
-        """A truth value of the query, false when absent."""
+        """Return a boolean query parameter; False when it is absent."""
         text = self.request.query_params.get(name, "false")
         if text not in ("true", "false", "1", "0"):
             raise Problem(
@@ -108,7 +108,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     def whole(
         self, name: str, default: int | None = None, *, minimum: int = 0, maximum: int = (1 << 63) - 1
     ) -> int | None:
-        """A whole number of the query."""
+        """Return an integer query parameter."""
         text = self.request.query_params.get(name)
         if text is None or text == "":
             return default
@@ -117,7 +117,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         return int(text)
 
     def moment_ms(self, name: str, default: int | None = None) -> int | None:
-        """An RFC 3339 time of the query (with zone) as milliseconds since the epoch."""
+        """Return an RFC 3339 query parameter (with zone) in milliseconds since the epoch."""
         text = self.request.query_params.get(name)
         if text is None or text == "":
             return default
@@ -125,16 +125,13 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
 
     @property
     def reason(self) -> str:
-        """The `reason` of the body, for the audit log."""
+        """Return the `reason` of the body, for the audit log."""
         body = self.request.data
         return checked_reason(body.get("reason", "") if isinstance(body, dict) else "")
 
     @property
     def expected_version(self) -> int | None:
-        """The version of `If-Match`; None when the caller does not care.
-
-        Raises 400 for something that is none of our ETags.
-        """
+        """Return the version of `If-Match`; None when it is absent or `*`. Raises 400 for a malformed ETag."""
         given = self.request.headers.get("If-Match")
         if given is None or given.strip() == "*":
             return None
@@ -144,7 +141,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         return int(found.group(1))
 
     def body(self, shape: type[Body]) -> dict[str, Any]:
-        """The values of the body, without its `reason`. Raises 400."""
+        """Return the values of the body without its `reason`. Raises 400."""
         made = shape(data=self.request.data or {})
         made.is_valid(raise_exception=True)
         values = dict(made.validated_data)
@@ -153,41 +150,41 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
 
     @property
     def arguments(self) -> changes.Request:
-        """What services that change something are called with."""
+        """Return the arguments that services for changes take."""
         return {"actor": self.actor, "reason": self.reason, "dry_run": self.dry_run}
 
     @property
     def versioned_arguments(self) -> changes.VersionedRequest:
-        """As `arguments`, for changes of what has a version."""
+        """Return `arguments` plus the expected version, for versioned objects."""
         return {**self.arguments, "expected_version": self.expected_version}
 
     # --- what is answered ------------------------------------------------------------------------------------------------
 
     def shown(self, row: Any, shape: type[Row] | None = None, **context: Any) -> dict[str, Any]:
-        """An object as the view's shape, or another one, shows it."""
+        """Return an object serialized by the view's serializer, or by another one."""
         made = shape or self.serializer_class
         assert made is not None
         data: dict[str, Any] = made(row, context={"view": self, **context}).data
         return data
 
     def listed(self, rows: Any = None, **context: Any) -> Response:
-        """A page of the view's rows, or of these, filtered and ordered as the query says."""
+        """Return a page of the view's rows, or of these, filtered and ordered as the query requests."""
         assert self.serializer_class is not None
         found = self.filter_queryset(self.get_queryset()) if rows is None else rows
         shape = self.serializer_class(self.paginate_queryset(found), many=True, context={"view": self, **context})
         return self.get_paginated_response(shape.data)
 
     def one(self, row: Any, **context: Any) -> Response:
-        """An object with its version as ETag."""
+        """Return an answer with an object and its version as ETag."""
         return self.tagged(self.shown(row, **context), row.version)
 
     @staticmethod
     def tagged(body: Any, version: int, status: int = 200) -> Response:
-        """An answer with its version as ETag."""
+        """Return an answer with data and a version as ETag."""
         return Response(body, status=status, headers={"ETag": f'"v{version}"'})
 
     def changed(self, change: Change, status: int = 200) -> Response:
-        """The answer to a change, or to its dry run."""
+        """Return the answer to a change or to its dry run."""
         body = {
             "target": change.target,
             "dry_run": self.dry_run,
@@ -202,14 +199,14 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         return self.tagged(body, change.version, done) if change.version else Response(body, status=done)
 
     def get_throttles(self) -> list[Any]:
-        """Those of the view; a download is also counted by itself, as it reads up to a hundred pages."""
+        """Return the view's throttles; a download has one more, because it reads up to a hundred pages."""
         found: list[Any] = super().get_throttles()
         return [*found, DownloadThrottle()] if downloads.wanted(self.request) else found
 
     # --- downloads -------------------------------------------------------------------------------------------------------
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[Any, str]:
-        """Our problems are JSON whatever is asked for, and what is downloaded has no renderer."""
+        """Ignore `Accept` for problems, which are always JSON, and for downloads, which have no renderer."""
         if request.method in ("GET", "HEAD") and ("format" in request.query_params or downloads.wanted(request)):
             return JSONRenderer(), JSONRenderer.media_type
         return super().perform_content_negotiation(request, force)
@@ -247,17 +244,17 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             self._idempotency = idempotency.claim(request, self.authorize)
 
     def _named_subjects(self) -> list[str]:
-        """The subjects that the address and the body name."""
+        """Return the subjects named by the URL and the body."""
         body = self.request.data
         given = (self.kwargs.get("subject"), body.get("subject") if isinstance(body, dict) else None)
         return [name for name in given if isinstance(name, str) and name and not text_problem(name)]
 
     def note_subject(self, subject: str) -> None:
-        """Notes a subject that neither the address nor the body names: a replayed answer needs the right on it too."""
+        """Record a subject that neither the URL nor the body names: replaying the answer requires the right on it too."""
         self._subjects.add(subject)
 
     def check_permissions(self, request: Request) -> None:
-        """A method that nothing here answers to is said to be so, to whoever is known."""
+        """Answer an unsupported method with 405 only to authenticated callers."""
         method = str(request.method).lower()
         is_known = isinstance(request.auth, Principal)
         if is_known and (method not in self.http_method_names or not hasattr(self, method)):
@@ -298,7 +295,7 @@ def one_of(rows: "QuerySet[Any]", unknown: Exception) -> Any:
 
 
 def moment_ms(name: str, text: str) -> int:
-    """An RFC 3339 time with its zone as milliseconds since the epoch; raises 400."""
+    """Convert an RFC 3339 time with zone to milliseconds since the epoch; raises 400."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:

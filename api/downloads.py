@@ -1,7 +1,7 @@
-"""A whole list as one file: `?format=csv`, `?format=json`, or `Accept: text/csv`.
+"""Export of a whole list as one file: `?format=csv`, `?format=json`, or `Accept: text/csv`.
 
-The list's own view answers page after page, so that a download is filtered, ordered, masked and audited as reading is, and no
-more than a page of it is in memory. What is left out is said: by a header where it is known before, and always at the end.
+The list's own view produces the pages, so an export is filtered, ordered, masked and audited like a list, and at most one page is
+in memory. Missing rows are reported: in a header where they are known in advance, and always at the end of the file.
 """
 
 import csv
@@ -33,29 +33,29 @@ logger = logging.getLogger("qmq.api")
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 ROWS_MAX = 100_000
-"""Rows of one download; it says how to go on."""
+"""Maximum number of rows of one download; its end contains the cursor to continue from."""
 ROWS_OF_NODES_MAX = 10_000
-"""The same of lists that nodes are asked for."""
+"""The same for lists that are read from nodes."""
 SECONDS_MAX = 120.0
-"""After this long no further page is asked for."""
+"""Time after which no further page is requested."""
 CHUNK_ROWS = 500
 RUNNING_OF_USER_MAX = 3
 RUNNING_MAX = 16
-"""Downloads of one process at a time; further ones are refused with 429."""
+"""Maximum number of concurrent downloads of one process; further ones are rejected with 429."""
 RUNNING_SECONDS_MAX = 600.0
-"""After this long a download counts no more, whatever became of it: a client may take its time to read the rest."""
+"""Time after which a download no longer counts as running, since a slow client may still be reading it."""
 RETRY_SECONDS = 10
 CUT_HEADER, ROWS_HEADER = "X-Download-Cut", "X-Download-Rows-Max"
 BOM = "\ufeff"
-"""Without it spreadsheets take UTF-8 for something else."""
+"""Byte order mark; without it spreadsheets assume another encoding than UTF-8."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _CHANGED_NUMBER = re.compile(r"0[0-9]+|[0-9]{16,}|[0-9]+[eE][0-9]+")
-"""Ids that a spreadsheet would show as another number."""
+"""IDs that a spreadsheet would convert to another number."""
 _NAME_CHARS_MAX = 100
 
 
 class RunningDownloads:
-    """The downloads of this process, by user. May be used from several threads."""
+    """The running downloads of this process, by user. Thread-safe."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -83,7 +83,7 @@ class RunningDownloads:
             return number
 
     def end(self, number: int) -> None:
-        """Count a download no longer; one that ended before may be ended again."""
+        """Stop counting a download; repeated calls have no effect."""
         with self._lock:
             self._running.pop(number, None)
 
@@ -102,7 +102,7 @@ running = RunningDownloads()
 
 
 class DownloadResponse(StreamingHttpResponse):
-    """A file that is made while it is sent; `on_end` is called when it was sent, or its client went away."""
+    """A file generated while it is sent. `on_end` is called when it was sent or the client disconnected."""
 
     def __init__(self, chunks: Any, *, content_type: str, on_end: Callable[[], None]) -> None:
         super().__init__(chunks, content_type=content_type)
@@ -114,7 +114,7 @@ class DownloadResponse(StreamingHttpResponse):
 
 
 def wanted(request: Request) -> str | None:
-    """The format of the download that is asked for; None: a page is. Raises 400 for one we don't have."""
+    """Return the requested download format; None: a page is requested. Raises 400 for an unknown format."""
     if request.method not in ("GET", "HEAD"):
         return None
     given = request.query_params.get("format")
@@ -127,7 +127,7 @@ def wanted(request: Request) -> str | None:
 
 
 def cell(value: Any) -> str:
-    """A value as a spreadsheet may see it: nothing that it would calculate, or show as another number."""
+    """Return a value that a spreadsheet neither evaluates as a formula nor converts to another number."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -152,14 +152,14 @@ def _line(cells: list[str]) -> str:
 
 
 class Download:
-    """One download. The query's `cursor` says where it begins, `limit` how many rows it has at most."""
+    """One download. The query's `cursor` is its start, `limit` its maximum number of rows."""
 
     def __init__(self, view: "ApiView", request: Request, kind: str) -> None:
         self.kind = kind
         self.rows_max = view.whole("limit", view.download_rows_max, minimum=1) or view.download_rows_max
         self.rows_max = min(self.rows_max, view.download_rows_max)
         self.is_longer: bool | None = None
-        """Whether the list has more rows than `rows_max`; None: that shows at its end."""
+        """Whether the list has more rows than `rows_max`; None: known only at its end."""
         self._view = view
         self._request = request
         self._until = time.monotonic() + SECONDS_MAX
@@ -170,7 +170,7 @@ class Download:
         self._ask_for(request.query_params.get("cursor"))
 
     def response(self, first: Mapping[str, Any]) -> StreamingHttpResponse:
-        """The answer that begins with the list's first page."""
+        """Return the answer, which starts with the list's first page."""
         if first.get("next") is None:
             self.is_longer = False
         chunks = self._csv(first) if self.kind == "csv" else self._json(first)
@@ -184,11 +184,11 @@ class Download:
         return response
 
     def begin(self) -> None:
-        """Count it as running. Raises Problem 429 when too many are."""
+        """Count the download as running. Raises Problem 429 when too many are running."""
         self._number = running.begin(self._request.user.pk)
 
     def end(self) -> None:
-        """Count it no longer."""
+        """Stop counting the download as running."""
         if self._number is not None:
             running.end(self._number)
 
@@ -201,7 +201,7 @@ class Download:
     # --- pages ------------------------------------------------------------------------------------------------------------
 
     def _ask_for(self, cursor: str | None) -> None:
-        """Let the query mean the page that begins here."""
+        """Set the query to the page that starts at a cursor."""
         query: Any = self._request.query_params.copy()
         query["limit"] = str(min(self._view.download_page_rows, self.rows_max - self._rows))
         if cursor is not None:
@@ -209,7 +209,7 @@ class Download:
         self._request._request.GET = query
 
     def _pages(self, page: Mapping[str, Any]) -> Iterator[tuple[list[Any], dict[str, Any] | None]]:
-        """(rows, None) of each page; at last ([], what else there is to say)."""
+        """Yield (rows, None) for each page; finally ([], closing note)."""
         why = ""
         while True:
             self._unreachable |= page.get("unreachable") or {}
@@ -240,7 +240,7 @@ class Download:
         yield [], {**rest, "rows": self._rows, "is_complete": not notes, "notes": notes}
 
     def _next(self, page: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-        """The page that the query means now; when it can't be had the one before, with why."""
+        """Return the page of the query; if it can't be read, the previous one and the reason."""
         known, client = current_id.set(self._request_id), client_id.set(self._client_id)
         try:
             answer = self._view.get(self._request, *self._view.args, **self._view.kwargs)  # type: ignore[attr-defined]
@@ -277,7 +277,7 @@ class Download:
 
 
 def _columns(view: "ApiView") -> list[str]:
-    """The fields of a list's rows; none when the view does not name them."""
+    """Return the field names of a list's rows; none when the view does not declare them."""
     shape: Any = view.serializer_class() if view.serializer_class is not None else None
     results: Any = shape.fields.get("results") if hasattr(shape, "fields") else None
     fields: Any = results.child.fields if hasattr(results, "child") else getattr(shape, "fields", ())
@@ -285,6 +285,6 @@ def _columns(view: "ApiView") -> list[str]:
 
 
 async def _threaded(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The same from an event loop: each chunk is made in the thread of its request."""
+    """The same for an event loop: each chunk is generated in the request's thread."""
     while (chunk := await sync_to_async(lambda: next(chunks, None))()) is not None:
         yield chunk

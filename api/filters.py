@@ -1,7 +1,4 @@
-"""Filters that mean the same on every database, and refuse what they don't understand.
-
-A list that quietly left a filter out would answer something else than was asked.
-"""
+"""Filters that work alike on every database and reject invalid values, because an ignored filter would return a wrong list."""
 
 import json
 from typing import Any, cast
@@ -21,27 +18,26 @@ from metaserver.services.changes import text_problem
 
 
 class Ordering(OrderingFilter):
-    """`?ordering=`: one or more of the view's `ordering_fields`, which are names of its answers. Pages order, by what the view's
-    `ordering_paths` calls them in the database (api/pagination.py); here it is only described."""
+    """`?ordering=`: one or more of the view's `ordering_fields`, which are names of its answers. Pages apply it, by the database
+    names in the view's `ordering_paths` (api/pagination.py); this class only describes it.
+    """
 
     def filter_queryset(self, request: Any, queryset: "QuerySet[Any]", view: Any) -> "QuerySet[Any]":
         return queryset
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        """For the OpenAPI file."""
-        text = (
-            f"One or more of {', '.join(view.ordering_fields)}, with '-' for descending. Null counts as the greatest."
-        )
+        """Describe the parameter in the OpenAPI file."""
+        text = f"One or more of {', '.join(view.ordering_fields)}, with '-' for descending. Null sorts as the greatest value."
         return [
             {"name": "ordering", "required": False, "in": "query", "schema": {"type": "string"}, "description": text}
         ]
 
 
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
-    """Part of a text, or of one of several, whatever the case.
+    """Case-insensitive substring of a text, or of one of several.
 
-    `icontains` leaves case to the collation, and MariaDB's has to tell orders from Orders (metaserver.database): there it
-    would find upper case only where upper case was asked for.
+    `icontains` depends on the collation, and MariaDB's is case-sensitive (metaserver.database), so it would not ignore case
+    there.
     """
 
     def __init__(self, *fields: str, **options: Any) -> None:
@@ -53,7 +49,7 @@ class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
 
 
 class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
-    """The beginning of a text, as it is written: SQLite's LIKE, which `startswith` becomes, does not look at case."""
+    """Prefix of a text, case-sensitive. SQLite's LIKE, to which `startswith` compiles, ignores case."""
 
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
         if not value:
@@ -64,10 +60,10 @@ class PrefixFilter(django_filters.CharFilter):  # type: ignore[misc]
 
 
 class MemberFilter(django_filters.CharFilter):  # type: ignore[misc]
-    """A text that a JSON list of texts has in it, exactly.
+    """A text that a JSON list contains as an exact member.
 
     SQLite can't ask JSON for that, so its text is searched: quotes inside members are escaped there, a quoted one is found whole.
-    Letters past ASCII are escaped by some databases and not by others.
+    Characters outside ASCII are escaped by some databases and not by others.
     """
 
     def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
@@ -88,7 +84,7 @@ class MemberFilter(django_filters.CharFilter):  # type: ignore[misc]
 
 
 def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet[Any]":
-    """Rows one of whose fields contains a text, whatever the case."""
+    """Return the rows of which one field contains a text, ignoring case."""
     # Both sides are lowered by the database: Python's idea of lower case is not SQLite's.
     wanted = Q()
     for field in fields:
@@ -102,7 +98,7 @@ SEARCH_CHARS_MAX = 200
 
 
 def searched(request: Request, queryset: "QuerySet[Any]", *fields: str) -> "QuerySet[Any]":
-    """`?search=` for lists without a filter set; raises 400 for a text that can't be searched for."""
+    """`?search=` for lists without a filter set; raises 400 for an invalid text."""
     text = request.query_params.get("search", "")
     problem = text_problem(text) or (len(text) > SEARCH_CHARS_MAX and f"at most {SEARCH_CHARS_MAX} characters")
     if problem:
@@ -111,7 +107,7 @@ def searched(request: Request, queryset: "QuerySet[Any]", *fields: str) -> "Quer
 
 
 class _TruthField(forms.NullBooleanField):
-    """true or false; anything else is a mistake."""
+    """true or false; any other value is invalid."""
 
     def to_python(self, value: Any) -> bool | None:  # type: ignore[override]
         if value in (None, ""):
@@ -123,7 +119,7 @@ class _TruthField(forms.NullBooleanField):
 
 
 class TruthFilter(django_filters.BooleanFilter):  # type: ignore[misc]
-    """A truth value of the query."""
+    """A boolean query parameter."""
 
     field_class = _TruthField
 

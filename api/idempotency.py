@@ -34,15 +34,15 @@ KEY_PATTERN = f"[!-~]{{1,{KEY_CHARS_MAX}}}"
 KEPT_HEADERS = ("ETag",)
 KEEP = timedelta(hours=24)
 RUNNING_MAX = timedelta(minutes=2)
-"""A first request without an answer for this long is assumed dead: its process ended."""
+"""A first request without an answer for this long is considered dead: its process has ended."""
 TRIES = 3
-"""How often a key is claimed anew when its row goes at the same moment."""
+"""Maximum number of attempts to claim a key whose row is deleted concurrently."""
 
 logger = logging.getLogger("qmq.api")
 
 
 class Replayed(Exception):
-    """The request was answered before; this is the answer."""
+    """The request has been answered before; contains the stored answer."""
 
     def __init__(self, response: Response) -> None:
         self.response = response
@@ -81,7 +81,7 @@ def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> Idemp
             continue
         now = timezone.now()
         if found.created_at < now - KEEP or (found.status is None and found.created_at < now - RUNNING_MAX):
-            # This row and no newer one: whoever else finds it old may have put his own in its place.
+            # Only this row: another process that found it old may have replaced it.
             IdempotencyKey.objects.filter(pk=found.pk).delete()
             continue
         if found.request_digest != wanted:

@@ -1,4 +1,4 @@
-"""Pages of rows that are in memory: live numbers, ordered by any of them. What is unknown comes last, in both directions.
+"""Pages of rows in memory: live numbers, ordered by any field. Unknown values come last in both directions.
 
 Numbers change from page to page: a cursor is a place in the order, not a row.
 """
@@ -24,12 +24,12 @@ Value = Callable[[Row, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class LivePages:
-    """How the rows of a list are ordered.
+    """The ordering of a list.
 
     Args:
-        names: the fields that tell rows apart; they order what is alike otherwise.
-        orderings: the fields that `?ordering=` may name, '-' for descending; the first is taken unless told.
-        value: what orders, of a row and a field; None: unknown.
+        names: the fields that identify a row; they break ties.
+        orderings: allowed values of `?ordering=`, '-' for descending; the first is the default.
+        value: returns the sort value of a row and a field; None: unknown.
     """
 
     names: tuple[str, ...]
@@ -38,7 +38,7 @@ class LivePages:
 
     @property
     def parameters(self) -> list[OpenApiParameter]:
-        """For the OpenAPI file."""
+        """Describe the parameters in the OpenAPI file."""
         orders = [sign + name.removeprefix("-") for name in self.orderings for sign in ("", "-")]
         text = f"Default: {self.orderings[0]}. Unknown values come last."
         return [
@@ -48,7 +48,7 @@ class LivePages:
         ]
 
     def page(self, view: ApiView, rows: Sequence[Row]) -> tuple[list[Row], str | None]:
-        """The rows of the page that a request asks for, and the cursor of the next one.
+        """Return the rows of the requested page and the cursor of the next one.
 
         Raises:
             Problem: 400 for an illegal ordering or limit.

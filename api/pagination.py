@@ -67,7 +67,7 @@ class CursorPages(BasePagination):
     default_ordering = "name"
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        """The rows of the page that was asked for.
+        """Return the rows of the requested page.
 
         Raises:
             Problem: 400 for an illegal ordering or limit.
@@ -118,7 +118,7 @@ class CursorPages(BasePagination):
             },
             {
                 "name": "limit", "required": False, "in": "query", "schema": limit,
-                "description": f"Rows per page, at most {PAGE_MAX}; larger numbers count as that. For exports, the number of rows.",
+                "description": f"Rows per page, at most {PAGE_MAX}; larger values mean {PAGE_MAX}. For exports: number of rows.",
             },
         ]  # fmt: skip
 

@@ -27,7 +27,7 @@ class BoundedJsonParser(JSONParser):
 
 
 def read_bounded(stream: Any, most: int, parser_context: Any) -> bytes:
-    """A body of at most so many bytes.
+    """Return a body of at most this number of bytes.
 
     Raises:
         Problem: 413 for a larger one; one that says its length is not read.

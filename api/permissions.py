@@ -1,4 +1,4 @@
-"""Asks the table of rights. Every view names the right of each of its methods; one that names none answers nobody."""
+"""Checks the table of rights. Every view declares the right of each of its methods; a method without one rejects every caller."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class HasRight(permissions.BasePermission):
-    """The caller has the right of this method at all; whose subject it is, is asked once the subject is known."""
+    """Whether the caller has the right of this method at all; the owner is checked once the subject is known."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         principal = request.auth
@@ -28,7 +28,7 @@ class HasRight(permissions.BasePermission):
 
 
 def missing(principal: Principal, right: Right, owner: str | None = None) -> str:
-    """What to say to whoever lacks a right."""
+    """Return the text for a caller who lacks a right."""
     if principal.lacks_second_factor:
         return "Two-factor authentication is required. Set up an authenticator app first."
     if principal.has(right) and owner is not None:

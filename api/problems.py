@@ -128,7 +128,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, RequestDataTooBig):
         return _respond(413, "request.too_large", str(error))
     if isinstance(error, DataError | IntegrityError):
-        # Nobody's wish should get here: what can't be stored is refused before.
+        # No request should get here: values that can't be stored are rejected earlier.
         logger.exception("the database refused a value")
         return _respond(
             409,

@@ -1,4 +1,4 @@
-"""What takes more than an open session: whoever sits at a browser somebody left open may not make keys or administrators."""
+"""Re-authentication: an open session alone, such as one in an unattended browser, can't create tokens or administrators."""
 
 from rest_framework.request import Request
 
@@ -9,8 +9,7 @@ CODE = "access.reauthenticate"
 
 
 def require_recent_proof(request: Request) -> None:
-    """Raises 403 unless whoever asks gave a password or a code within the last minutes, by signing in or at
-    /_allauth/browser/v1/auth/reauthenticate."""
+    """Raise 403 unless the caller entered a password or a code within the last minutes, by signing in or confirming it."""
     if not proved_recently(request._request):
         minutes = REAUTHENTICATION_SECONDS // 60
         raise Problem(

@@ -65,7 +65,7 @@ ERRORS = {
     403: ErrorResponse(
         "Forbidden",
         "The caller lacks the right, the subject belongs to another team, the CSRF token is missing (`access.csrf`), or the"
-        " password has to be given again (`access.reauthenticate`).",
+        " password must be entered again (`access.reauthenticate`).",
     ),
     404: ErrorResponse("NotFound", "An object named in the path or the body does not exist."),
     406: ErrorResponse("NotAcceptable", "`Accept` matches no media type of this operation."),
@@ -110,20 +110,20 @@ ERRORS = {
     ),
 }
 _IDEMPOTENCY = (
-    f"1 to {idempotency.KEY_CHARS_MAX} visible ASCII characters. A repetition of the request with the same key gets the first"
-    " outcome again, once authorization is checked: a 2xx, or a 409 whose code ends in `.exists`, which are kept for"
-    f" {idempotency.KEEP.total_seconds() / 3600:g} h. Any other outcome frees the key."
+    f"1 to {idempotency.KEY_CHARS_MAX} visible ASCII characters. A repeated request with the same key returns the stored"
+    " response of the first one, after authorization is checked. 2xx responses and 409 responses whose code ends in `.exists` are"
+    f" stored for {idempotency.KEEP.total_seconds() / 3600:g} h. Any other response releases the key."
 )
 _DOWNLOAD = (
-    "The whole list as a file, from `cursor` on: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this answer with `rows`,"
-    f" `is_complete`, `notes`). {downloads.ROWS_MAX} rows at most, or `limit`; {downloads.ROWS_OF_NODES_MAX} of lists that nodes"
-    f" are asked for. Header `{downloads.CUT_HEADER}` (true, false, unknown) and the end of the file say when something is missing."
+    "Export the whole list, from `cursor` on, as a file: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this response"
+    f" with `rows`, `is_complete`, `notes`). At most `limit` or {downloads.ROWS_MAX} rows; {downloads.ROWS_OF_NODES_MAX} for lists"
+    f" that are read from nodes. Header `{downloads.CUT_HEADER}` (true, false, unknown) and the end of the file report gaps."
 )
 COMMON_STATUSES = (401, 406, 408, 413, 429, 431, 500, 503)
-"""What any operation can answer with, because of sign-in, limits, or the layers before its view: the response `default`."""
+"""Statuses that any operation can return because of sign-in, limits, or the layers before its view: the response `default`."""
 _COMMON = ErrorResponse(
     "Error",
-    "An error that any operation can answer with. "
+    "An error that any operation can return. "
     + " ".join(f"{status}: {ERRORS[status].description}" for status in COMMON_STATUSES)
     + f" {' and '.join(str(status) for status in COMMON_STATUSES if not ERRORS[status].has_body)} have no body.",
     may_have_retry_after=True,
@@ -176,7 +176,7 @@ class Schema(AutoSchema):
         return self.method in ("POST", "PUT", "PATCH", "DELETE")
 
     def _is_download(self) -> bool:
-        """Whether this answers with a list, which can be had as a file."""
+        """Whether this answers with a list, which can be exported as a file."""
         if self.method != "GET" or not getattr(self.view, "rights", None):
             return False
         shape = self.get_response_serializers()

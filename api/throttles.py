@@ -1,4 +1,4 @@
-"""Rate limits, counted in Redis by who asks. With Redis away nobody is refused: limits protect, they don't decide."""
+"""Rate limits, counted in Redis per caller. While Redis is unreachable, requests are admitted: limits don't authorize."""
 
 import logging
 import time
@@ -13,15 +13,15 @@ from console.accounts.roles import Principal
 
 logger = logging.getLogger("qmq.api")
 REST_SECONDS = 5.0
-"""After Redis did not answer it is left alone for so long: one that hangs would hold up every request."""
+"""Redis is not queried for this long after a failure, because a hanging server would delay every request."""
 
 
 class PrincipalThrottle(SimpleRateThrottle):
-    """So many requests a minute of one user, token, or (not signed in) address."""
+    """Limit per minute of a user, a token, or (without sign-in) an address."""
 
     scope = "principal"
     rests_until: ClassVar[float] = 0.0
-    """Monotonic; one for all scopes, as there is one Redis."""
+    """Monotonic time; shared by all scopes, because there is one Redis."""
 
     def get_cache_key(self, request: Request, view: Any) -> str:
         principal = request.auth
@@ -46,6 +46,6 @@ class BrowseThrottle(PrincipalThrottle):
 
 
 class DownloadThrottle(PrincipalThrottle):
-    """Downloads that are started."""
+    """Starts of downloads."""
 
     scope = "download"

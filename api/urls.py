@@ -1,4 +1,4 @@
-"""/api/v1/: one list of addresses."""
+"""URL patterns of /api/v1/."""
 
 from django.urls import include, path
 

@@ -15,7 +15,7 @@ def main(argv: list[str] | None = None) -> int:
         argv,
         prog="broker_node",
         process="broker",
-        description="A broker node: stores real-time messages and hands them to consumers.",
+        description="A broker node: stores messages and delivers them to consumers.",
     )
 
 

@@ -167,9 +167,7 @@ class BrokerAdmin:
         limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
         scan_limit = number(request, "scan_limit", SCAN_MESSAGES, minimum=1) or SCAN_MESSAGES
         if scan_limit > SCAN_MESSAGES_MAX:
-            raise BadRequest(
-                400, "parameter.wrong", f"scan_limit is {scan_limit}: at most {SCAN_MESSAGES_MAX} is possible"
-            )
+            raise BadRequest(400, "parameter.wrong", f"scan_limit is {scan_limit}; must be at most {SCAN_MESSAGES_MAX}")
         begin = number(request, "sequence", 0) or 0
         end = subject.visible_end
         until = number(request, "until_sequence")
@@ -200,7 +198,7 @@ class BrokerAdmin:
                 f"subject {subject.name} ends at sequence {subject.visible_end}: {sequence} is not stored",
             )
         if group is not None and group not in subject.groups:
-            raise BadRequest(404, "group.unknown", f"this node knows no group {group!r} of subject {subject.name!r}")
+            raise BadRequest(404, "group.unknown", f"this node has no group {group!r} of subject {subject.name!r}")
         with self._scan_slot():
             return await trace(
                 self._broker.store, subject, sequence, only_group=group, after=request.query.get("after", "")

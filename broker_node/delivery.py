@@ -1,6 +1,6 @@
 """What a pull gets: what this consumer holds unacked first, then new messages. And what an ack does.
 
-The rules are QMQ's (docs/reference/wire.md, 5.4, 5.5, 6.3); the promises are ours: only synced messages are handed out, and
+The rules are QMQ's (docs/reference/wire.md, sections 5 and 6); the promises are ours: only synced messages are handed out, and
 the assignment (which messages the pull sequences stand for) is in the log before the answer leaves.
 
 A pull redelivers when it arrives, never when it is woken: a pull that waits gets new messages only. Messages that another
@@ -412,7 +412,7 @@ class Delivery:
     def ack(self, request: AckRequest, peer: Peer | None = None) -> int:
         """Confirm a closed range of pull sequences; the log offset the answer has to wait for (-1: nothing).
 
-        docs/reference/wire.md, 6.3: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so
+        docs/reference/wire.md, section 6: a repeated ack succeeds; pull sequences that an ack jumps over were never handled, so
         their messages go to the group's retry subject before the ack counts for them. An ack counts for what was delivered
         on its session: inside its range, messages of a dead session were never handled either, and those of another live
         session are left to it.

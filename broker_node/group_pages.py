@@ -15,6 +15,7 @@ from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, num
 from qmq.errors import IllegalName, LogError
 from qmq.lag import lag_of
 from qmq.protocol.names import check_group, retry_subject
+from qmq.words import counted
 
 if TYPE_CHECKING:
     from broker_node.broker import Broker
@@ -62,7 +63,7 @@ class GroupPages:
         name = request.match_info["group"]
         group = subject.groups.get(name)
         if group is None:
-            raise BadRequest(404, "group.unknown", f"this node knows no group {name!r} of subject {subject.name!r}")
+            raise BadRequest(404, "group.unknown", f"this node has no group {name!r} of subject {subject.name!r}")
         return group
 
     async def _show(self, request: web.Request) -> dict[str, Any]:
@@ -88,11 +89,11 @@ class GroupPages:
         reasons: dict[str, str] = {}
         address = broker.handlers.addresses.find(consumer.consumer_id)
         if address is None:
-            reasons["address"] = "it has no open connection that it pulled on"
+            reasons["address"] = "it has no open connection from which it pulled"
         seen: float | None = None
         silent = broker.clock.monotonic() - consumer.seen_at
         if consumer.seen_at <= self._built_at:
-            reasons["last_seen_seconds"] = "not heard of since this node started"
+            reasons["last_seen_seconds"] = "not seen since this node started"
         else:
             seen = round(silent, 3)
         runs = sorted(log.runs(), key=lambda run: run.begin)
@@ -104,7 +105,7 @@ class GroupPages:
         else:
             stored_at_ms = subject.consume_log.stored_at_ms(oldest)
             if stored_at_ms is None:
-                reasons["oldest_unacked_ms"] = "the oldest message in flight is withheld: its commit was damaged"
+                reasons["oldest_unacked_ms"] = "the oldest message in flight is withheld: its commit is corrupted"
             else:
                 oldest_ms = max(0, broker.clock.wall_ms() - stored_at_ms)
         return {
@@ -128,14 +129,14 @@ class GroupPages:
     def _place(params: Params) -> tuple[str, int]:
         start = params.text("to")
         if start not in STARTS:
-            raise BadRequest(400, "parameter.wrong", f"to is {start!r}: one of {', '.join(STARTS)} is needed")
+            raise BadRequest(400, "parameter.wrong", f"to is {start!r}; must be one of {', '.join(STARTS)}")
         value, most = 0, 0
         if start == "time":
             value, most = params.moment_ms("value"), TIME_MAX_MS
         elif start == "sequence":
             value, most = params.whole("value", -1), SEQUENCE_MAX
         if not 0 <= value <= most:
-            raise BadRequest(400, "parameter.wrong", f"value is {params.text('value')!r}: from 0 to {most} is possible")
+            raise BadRequest(400, "parameter.wrong", f"value is {params.text('value')!r}; must be 0 to {most}")
         return start, value
 
     def _plan(self, request: web.Request, params: Params) -> tuple[Subject, str, int, ResetPlan]:
@@ -182,12 +183,12 @@ class GroupPages:
             raise BadRequest(
                 400,
                 "group.retry_position",
-                f"{subject.name} is a retry subject: a group that begins there anew would get all of it again",
+                f"{subject.name} is a retry subject: a new group would receive all its messages again",
             )
         reason = self._why_kept(subject, group)
         if reason and not forced:
             raise BadRequest(
-                409, "group.in_use", f"group {name} of {subject.name} {reason}; force removes it all the same"
+                409, "group.in_use", f"group {name} of {subject.name} {reason}; use force to remove it anyway"
             )
         next_sequence = group.progress.next_sequence
         await wait_until_durable(broker, broker.store.forget_group(subject, group))
@@ -205,7 +206,7 @@ class GroupPages:
         now, lease = broker.clock.monotonic(), broker.options.consumer_lease_seconds
         members = sum(now - consumer.seen_at < lease for consumer in progress.consumers.values())
         if members:
-            return f"has {members} members that were heard of in the last {lease:g} s"
+            return f"has {counted(members, 'consumer')} seen in the last {lease:g} s"
         lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
         if lag.total:
             return f"has a lag of {lag.total} messages"
@@ -229,7 +230,7 @@ async def wait_until_durable(broker: "Broker", offset: int) -> None:
         raise BadRequest(
             503,
             "change.unknown",
-            f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: it may be done, look again",
+            f"the disk did not confirm it in {DURABLE_SECONDS_MAX:g} s: the change may have been made; check the state",
         ) from error
     except LogError as error:
-        raise BadRequest(503, "change.unknown", f"{error}: it may be done, look again") from error
+        raise BadRequest(503, "change.unknown", f"{error}: the change may have been made; check the state") from error

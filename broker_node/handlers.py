@@ -196,7 +196,7 @@ class Handlers:
         self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
 
     def _refuse(self, connection: Connection, frame: Frame, pull_code: ResponseCode = ResponseCode.NO_MESSAGE) -> None:
-        """Answer a request that can't be served: a pull with `pull_code`, and late, because its sender asks again at once."""
+        """Answer a request that can't be answered: a pull with `pull_code`, and late, because its sender asks again at once."""
         code = pull_code if frame.code == Command.PULL_MESSAGE else ResponseCode.BROKER_ERROR
         if frame.code == Command.PULL_MESSAGE and not self._is_stopping:
             self._supervisor.later(ERROR_HOLD_SECONDS, "held_refusal", lambda: connection.reply(frame, code))

@@ -34,48 +34,50 @@ class BrokerMetrics(NodeMetrics):
         broker, counter, gauge, by_reason = self._broker, self.counter, self.gauge, self.by
         store, delivery, handlers = broker.store, broker.delivery, broker.handlers
         yield from super().collect()
-        yield counter("sent_messages", "Messages taken from producers (receivedMessagesCount)", handlers.counters.sends)
+        yield counter(
+            "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
+        )
         yield counter("stored_message_bytes", "Bytes of messages made visible", store.counters.message_bytes)
         yield by_reason(
             "refused_messages",
-            "Messages refused (storeMessageErrorCount, brokerReadOnlyMessageCount)",
+            "Rejected messages (storeMessageErrorCount, brokerReadOnlyMessageCount)",
             "result",
             dict(handlers.counters.send_failures),
         )
         yield counter("pull_requests", "Pulls (pullRequestCount)", handlers.counters.pulls)
         yield counter(
-            "pulled_messages", "Messages handed out for the first time (pulledMessagesCount)", delivery.counters.pulled
+            "pulled_messages", "Messages delivered for the first time (pulledMessagesCount)", delivery.counters.pulled
         )
-        yield counter("redelivered_messages", "Messages handed out again", delivery.counters.redelivered)
+        yield counter("redelivered_messages", "Messages redelivered", delivery.counters.redelivered)
         yield counter("ack_requests", "Acks (ackRequestCount)", handlers.counters.acks)
-        yield counter("acked_messages", "Messages acked (consumerAckCount)", delivery.counters.acked)
-        yield counter("settled_messages", "Messages of consumers that left, retried", delivery.counters.settled)
+        yield counter("acked_messages", "Acknowledged messages (consumerAckCount)", delivery.counters.acked)
+        yield counter("settled_messages", "Messages retried because their consumer left", delivery.counters.settled)
         yield counter(
-            "duplicate_acks", "Acks of what was acked (consumerDuplicateAckCount)", delivery.counters.duplicate_acks
+            "duplicate_acks",
+            "Acks of messages that were already acknowledged (consumerDuplicateAckCount)",
+            delivery.counters.duplicate_acks,
         )
-        yield counter("lost_acks", "Acks of nothing known (consumerLostAckCount)", delivery.counters.lost_acks)
+        yield counter("lost_acks", "Acks of unknown messages (consumerLostAckCount)", delivery.counters.lost_acks)
         yield counter(
-            "behind_retention_messages", "Messages removed before a group read them", delivery.counters.fell_behind
+            "behind_retention_messages", "Messages deleted before a group pulled them", delivery.counters.fell_behind
         )
         yield counter("withheld_messages", "Stored messages that fail their checks", store.counters.withheld_messages)
         unreadable = store.message_log.unreadable
         index_pages = store.handles.unreadable
         yield counter(
             "read_errors",
-            "Reads of stored messages and index pages that the disk refused",
+            "Failed reads of stored messages and index pages",
             unreadable.read_errors + index_pages.read_errors,
         )
         yield gauge("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable))
         yield gauge("unreadable_index_pages", "Pages of index files that the disk can't read", len(index_pages))
-        yield counter(
-            "repaired_index_entries", "Index entries made again from the log", store.counters.repaired_entries
-        )
-        yield counter("flush_errors", "Index writes that failed and are tried again", store.counters.flush_errors)
+        yield counter("repaired_index_entries", "Index entries rebuilt from the log", store.counters.repaired_entries)
+        yield counter("flush_errors", "Failed index writes, which are retried", store.counters.flush_errors)
         yield counter("cold_pulls", "Pulls that waited for the disk", handlers.counters.cold_pulls)
-        yield by_reason("bad_requests", "Requests refused, by reason", "reason", dict(handlers.counters.bad_requests))
+        yield by_reason("bad_requests", "Rejected requests, by reason", "reason", dict(handlers.counters.bad_requests))
         yield by_reason(
             "policy_refused_messages",
-            "Messages refused by a policy, by reason",
+            "Messages rejected by a policy, by reason",
             "reason",
             dict(handlers.counters.policy_refused_messages),
         )
@@ -91,28 +93,30 @@ class BrokerMetrics(NodeMetrics):
             "Consumers whose unacked messages wait for space to be retried",
             len(delivery.deferred),
         )
-        yield counter("paused_pulls", "Pulls held because a policy pauses them", handlers.counters.paused_pulls)
+        yield counter("paused_pulls", "Pulls paused by a policy", handlers.counters.paused_pulls)
         yield counter(
-            "expired_messages", "Messages dropped by their subject's own retention", broker.subject_retention.dropped
+            "expired_messages", "Messages deleted by the retention of their subject", broker.subject_retention.dropped
         )
         yield counter(
-            "expired_history_entries", "Entries of groups' histories that were old", broker.history_retention.dropped
+            "expired_history_entries",
+            "Expired history entries of consumer groups that were deleted",
+            broker.history_retention.dropped,
         )
         yield gauge(
             "retention_gap_seconds",
-            "Wall time that does not count towards the age of messages: steps of the clock, and time the broker was away",
+            "Wall time that does not count towards the age of messages: clock steps and downtime of the broker",
             sum(gap.ms for gap in broker.retention_clock.gaps()) / 1000,
         )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
         yield gauge(
             "duplicate_consumer_ids",
-            "Consumer ids that two live connections use at the same time",
+            "Consumer IDs used by two connections at the same time",
             delivery.duplicates.count(broker.clock.monotonic()),
         )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
-        yield counter("removed_subjects", "Empty subjects removed", store.counters.removed_subjects)
+        yield counter("removed_subjects", "Removed empty subjects", store.counters.removed_subjects)
         yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
-        yield gauge("subjects_max", "Most real subjects this node holds", store.limits.subjects_max)
+        yield gauge("subjects_max", "Maximum number of real subjects of this node", store.limits.subjects_max)
 
     async def families(self) -> list[Metric]:
         return [*await super().families(), *await self._per_subject(self.labels)]
@@ -120,10 +124,12 @@ class BrokerMetrics(NodeMetrics):
     async def _per_subject(self, labels: dict[str, str]) -> list[Metric]:
         subjects = list(self._broker.store.subjects.values())
         busiest = await asyncio.get_running_loop().run_in_executor(None, _busiest, subjects)
-        sent = CounterMetricFamily("qmq_broker_subject_messages", "Messages stored", labels=[*labels, "subject"])
+        sent = CounterMetricFamily("qmq_broker_subject_messages", "Stored messages", labels=[*labels, "subject"])
         names = [*labels, "subject", "group"]
         backlog = GaugeMetricFamily("qmq_broker_backlog_messages", "Backlog (messageSequenceLag)", labels=names)
-        in_flight = GaugeMetricFamily("qmq_broker_in_flight_messages", "Pulled and not acked", labels=names)
+        in_flight = GaugeMetricFamily(
+            "qmq_broker_in_flight_messages", "Messages pulled and not acknowledged", labels=names
+        )
         dead = GaugeMetricFamily(
             "qmq_broker_dead_letter_messages",
             "Messages in a dead-letter subject (deadLetterQueueCount)",
@@ -131,7 +137,7 @@ class BrokerMetrics(NodeMetrics):
         )
         withheld = GaugeMetricFamily(
             "qmq_broker_subject_withheld_messages",
-            "Stored messages that are lost to damage and can't be consumed",
+            "Stored messages that are lost to corruption and can't be consumed",
             labels=[*labels, "subject"],
         )
         for i, subject in enumerate(busiest):

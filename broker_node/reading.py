@@ -189,7 +189,7 @@ class BrokerReading:
 
     def _subject(self, request: ReadRequest) -> Subject:
         if not 0 <= request.begin <= request.end:
-            raise ReadRefused(f"[{request.begin}, {request.end}) is no range", code=WRONG_RANGE)
+            raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=WRONG_RANGE)
         subject = self._store.subjects.get(request.subject)
         if subject is None:
             raise ReadRefused(f"subject {request.subject[:120]!r} is not on this node", code=UNKNOWN_SUBJECT)
@@ -220,7 +220,7 @@ class BrokerReading:
         last = max(request.begin, min(request.end, end))
         first, data = await self._entries(history, request.begin, last, count)
         if self._group(subject, request.group) is not group:
-            raise ReadRefused("the group was forgotten meanwhile and is another one now", code=UNKNOWN_GROUP)
+            raise ReadRefused("the group was deleted in the meantime and has been created again", code=UNKNOWN_GROUP)
         return _page(history.begin, end, first, data)
 
     async def _consume_entries(self, subject: Subject, begin: int, end: int, count: int) -> tuple[int, bytes]:

@@ -61,9 +61,7 @@ class ScanSlots:
             TooManyScans: all slots are occupied.
         """
         if self.taken >= SCANS_MAX:
-            raise TooManyScans(
-                f"{SCANS_MAX} searches or traces are under way on this node, the most at a time: ask again"
-            )
+            raise TooManyScans(f"{SCANS_MAX} searches or traces are running on this node, the maximum; try again")
         self.taken += 1
         try:
             yield

@@ -99,7 +99,7 @@ def group_numbers(
     has_age = lag.total > 0 and oldest < subject.visible_end
     stored_at_ms = subject.consume_log.stored_at_ms(oldest) if has_age else None
     if lag.total and stored_at_ms is None:
-        stats["reason"] = "the oldest unacked message is withheld: its commit was damaged"
+        stats["reason"] = "the oldest unacknowledged message is withheld: its commit is corrupted"
     else:
         stats["time_lag_seconds"] = time_lag_seconds(store.clock.wall_ms(), stored_at_ms)
     if steady_acked is not None and steady_sent is not None:

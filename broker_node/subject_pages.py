@@ -70,9 +70,9 @@ class SubjectPages:
         """Why the subject must stay; "" when nothing is lost with it."""
         broker = self._broker
         if broker.store.log.damaged:
-            return "can't be deleted while the log is damaged: what seems to be missing may be hidden"
+            return "can't be deleted while the log is corrupted: messages that seem to be missing may be withheld"
         if not broker.policy.subjects.get(subject.name, NO_RULES).closed:
-            return "still takes messages here; archive it, and wait until the node applies that"
+            return "still accepts messages on this node; archive it and wait until the node has received the change"
         for one in (subject, *others):
             stored = one.next_sequence - one.begin
             if stored:

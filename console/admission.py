@@ -51,7 +51,7 @@ class Limits:
     bodies_of_address_bytes_max: int = 64 << 20
     """The same of one address."""
     requests_max: int = 64
-    """Requests that Django works on at a time: each takes a thread and perhaps a database connection."""
+    """Maximum number of requests that Django processes concurrently: each uses a thread and often a database connection."""
     waiting_max: int = 1_000
     """Requests that wait for one of these places."""
     wait_seconds: float = 5.0

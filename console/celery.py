@@ -28,7 +28,7 @@ def _restrict_files(**_: object) -> None:
 
 @worker_shutting_down.connect
 def _stop_jobs(**_: object) -> None:
-    """A worker waits for its loops when it is told to end, but not half an hour for jobs that lose nothing by being cut off."""
+    """A stopping worker waits for its loops, but not half an hour for jobs that lose nothing when they are interrupted."""
     from console.analytics import process
 
     process.stop()

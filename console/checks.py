@@ -1,7 +1,7 @@
-"""What is wrong with a deployment, told before it serves: `manage.py check --deploy`.
+"""Checks of a deployment: `manage.py check --deploy`.
 
-Ids are stable: console.E001 and on. Those that only matter to a served system run with --deploy; the collation is looked
-at with --database.
+IDs are stable: console.E001 and on. Checks that only matter to a served system run with --deploy; the collation is checked with
+--database.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ ROLE_WORDS = ("viewer", "operator", "admin")
 
 
 def register() -> None:
-    """Tell Django of them."""
+    """Register the checks."""
     checks.register(cookies, checks.Tags.security, deploy=True)
     checks.register(secret, checks.Tags.security, deploy=True)
     checks.register(hosts, checks.Tags.security, deploy=True)
@@ -48,7 +48,7 @@ def cookies(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     return [
         checks.Error(
             f"QMQ_HTTPS is on but {' and '.join(loose)} is not",
-            hint="Browsers would send the cookie over plain HTTP too.",
+            hint="Browsers would also send the cookie over plain HTTP.",
             id="console.E001",
         )
     ]
@@ -69,7 +69,7 @@ def secret(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
 
 
 def hosts(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
-    """E003: any host name is taken for ours."""
+    """E003: any host name is accepted."""
     wild = [host for host in settings.ALLOWED_HOSTS if host in ("*", ".") or host.startswith("*")]
     if not wild:
         return []
@@ -87,7 +87,9 @@ def node_secret_set(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     try:
         if node_secret() is not None:
             return []
-        problem = "there is no node secret: every machine that reaches metaservers and nodes can register nodes and change groups"
+        problem = (
+            "no node secret is set: any machine that reaches metaservers and nodes can register nodes and change groups"
+        )
     except SettingError as error:
         problem = str(error)
     hint = (
@@ -105,8 +107,8 @@ def proxies(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     return [
         checks.Error(
             f"QMQ_BEHIND_PROXY has {', '.join(map(repr, wrong))}",
-            hint="List the addresses or networks of your proxies, like 10.0.0.7,10.1.0.0/16. Any client could forge its "
-            "address if all were trusted.",
+            hint="List the addresses or networks of your proxies, such as 10.0.0.7,10.1.0.0/16. If all addresses were "
+            "trusted, any client could forge its address.",
             id="console.E021",
         )
     ]
@@ -131,7 +133,7 @@ def collation(app_configs: Any, databases: Sequence[str] | None = None, **_: Any
             found.append(
                 checks.Error(
                     f"the collation {name} of the database is case-insensitive",
-                    hint="ALTER DATABASE ... COLLATE utf8mb4_bin, before the tables are made.",
+                    hint="ALTER DATABASE ... COLLATE utf8mb4_bin, before the tables are created.",
                     id="console.E004",
                 )
             )
@@ -155,7 +157,7 @@ def redis_access(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
     return [
         checks.Error(
             f"QMQ_REDIS_URL names {place['host']} without a password: its clients can lift rate limits and forge live numbers",
-            hint="Set requirepass or an ACL user in Redis, and name it in the URL: rediss://USER:PASSWORD@HOST:PORT/0.",
+            hint="Set requirepass or an ACL user in Redis, and add it to the URL: rediss://USER:PASSWORD@HOST:PORT/0.",
             id="console.E009",
         )
     ]
@@ -202,14 +204,14 @@ def analytics(app_configs: Any, **_: Any) -> list[checks.CheckMessage]:
         found.append(checks.Error(f"QMQ_ANALYTICS_..._ROWS_DAYS are invalid: {names}", hint=hint, id="console.E007"))
     every = settings.ANALYTICS_EVERY_SECONDS
     if every and every < ANALYTICS_EVERY_SECONDS_MIN:
-        hint = f"Use 0 to disable the jobs, or at least {ANALYTICS_EVERY_SECONDS_MIN}: starting Spark alone takes ten seconds."
+        hint = f"Use 0 to disable the jobs, or at least {ANALYTICS_EVERY_SECONDS_MIN}, because starting Spark takes ten seconds."
         found.append(checks.Error(f"QMQ_ANALYTICS_EVERY_SECONDS is {every}", hint=hint, id="console.E008"))
     if settings.ANALYTICS_WATERMARK_SECONDS < 0:
         text = f"QMQ_ANALYTICS_WATERMARK_SECONDS is {settings.ANALYTICS_WATERMARK_SECONDS}"
         found.append(checks.Error(text, hint="Use 0 or more: rows can be late, never early.", id="console.E008"))
     short = [name for name, kept in settings.ANALYTICS_LAKE_DAYS.items() if kept < ANALYTICS_LAKE_DAYS_MIN]
     if short:
-        hint = f"Each has to be {ANALYTICS_LAKE_DAYS_MIN} or more: a day is computed when it is over."
+        hint = f"Each must be {ANALYTICS_LAKE_DAYS_MIN} or more, because a day is computed after it has ended."
         text = f"the lake's days are too few for {', '.join(short)} (QMQ_ANALYTICS_LAKE_..._DAYS)"
         found.append(checks.Error(text, hint=hint, id="console.E008"))
     return found

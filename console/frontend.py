@@ -1,4 +1,4 @@
-"""The front end as it was built: its page and its files, looked at anew when another build takes their place.
+"""The built front end: its page and its files, loaded again when another build replaces them.
 
 `make frontend` puts a build into `settings.FRONTEND_DIR` (tools/frontend.py); a wheel brings one along.
 """
@@ -17,7 +17,7 @@ NONCE_PLACEHOLDER = "{{ csp_nonce }}"
 """Stands in index.html where each answer has a nonce of its own."""
 PAGE = "index.html"
 HASHED_FOLDER = "assets/"
-"""Names in it have a hash of the content in them: browsers keep such a file for ever and never ask again."""
+"""File names in it contain a hash of the content, so browsers cache these files indefinitely."""
 NAMED_FILES_SECONDS = 3600
 """How long browsers keep files whose names stay the same, like the icon."""
 HOW_TO_BUILD = "The console's pages are not built: run `make frontend` in the project's folder."
@@ -38,7 +38,7 @@ class Build:
 
 
 class Frontend:
-    """The build in a folder, whichever it is just now. May be asked from any thread."""
+    """The build in a folder, whichever it is just now. Thread-safe."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ class Frontend:
         self._build: Build | None = None
 
     def current(self) -> Build:
-        """What is there now; one look at the page's time when nothing changed.
+        """Return the current build; costs one `stat` of the page when nothing has changed.
 
         Raises:
             NotBuilt: nothing is.

@@ -1,8 +1,10 @@
-"""Where a text leads: whatever is called like it, in the order of how well it fits; for Ctrl-K.
+"""Search by name for Ctrl-K, best match first. One query per kind, each with a limit.
 
-One query a kind, each with a limit. A message's id names neither its subject nor its broker group, so by the id alone only those
-messages are found that somebody keeps by id: delayed ones, and dead letters that were decided about. With the subject before
-it (`orders 260131.120000...`) its broker groups are asked.
+A message's ID contains neither its subject nor its broker group. By ID alone, only messages with a record by ID are found:
+delayed
+ones, and dead letters that were replayed or deleted. With the subject before it (`orders 260131.120000...`), its broker groups
+are
+queried.
 """
 
 import re
@@ -44,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found, the best first, and what could not be asked."""
+    """What was found, the best first, and what could not be reached."""
 
     places: list[Place]
     unreachable: dict[str, str]

@@ -1,6 +1,6 @@
-"""Consumer groups with their live lag, in any order, without making a row of each.
+"""Consumer groups with their live lag, in any order, without creating a row for each.
 
-A process keeps one table: that of the newest snapshot, with the orders that were asked for. What a request costs above that is its
+A process keeps one table: that of the newest snapshot, with the orders that were requested. What a request costs above that is its
 page. The names of the groups in the database are kept too; a request loads those that are new.
 """
 

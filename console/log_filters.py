@@ -19,7 +19,7 @@ SUSPICION_LOGGERS = "django.security."
 class ClientFaults(logging.Filter):
     """Admits the first line about bad requests of a network and later ones with a back-off, as a warning without a traceback.
 
-    For handlers as well as for loggers. Lines about faults of ours pass as they are.
+    For handlers as well as for loggers. Lines about internal errors pass unchanged.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:

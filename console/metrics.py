@@ -38,7 +38,7 @@ _SUBJECT = {
     "send_rate": ("qmq_system_subject_sends_per_second", "Messages sent per second"),
     "send_bytes_rate": ("qmq_system_subject_send_bytes_per_second", "Bytes sent per second"),
 }
-_SUBJECT_TOTALS = {"sent_messages": ("qmq_system_subject_messages", "Messages sent in total")}
+_SUBJECT_TOTALS = {"sent_messages": ("qmq_system_subject_messages", "Total messages sent")}
 _GROUP = {
     "backlog": ("qmq_system_backlog_messages", "Messages stored and not pulled yet"),
     "in_flight": ("qmq_system_in_flight_messages", "Messages pulled and not acknowledged yet"),
@@ -66,7 +66,7 @@ _NODE = {
 
 
 class SystemMetrics(Collector):
-    """One look at the system.
+    """One measurement of the system.
 
     Args:
         snapshot: as stored; None: there is none.
@@ -175,12 +175,12 @@ class SystemMetrics(Collector):
             return
         yield GaugeMetricFamily(
             "qmq_collector_beat_timestamp_seconds",
-            "Duration of the collector's last cycle",
+            "Time of the collector's last cycle",
             value=health["last_beat_ms"] / 1000,
         )
         if health["duration_seconds"] is not None:
             yield GaugeMetricFamily(
-                "qmq_collector_beat_seconds", "Time of the collector's last cycle", value=health["duration_seconds"]
+                "qmq_collector_beat_seconds", "Duration of the collector's last cycle", value=health["duration_seconds"]
             )
         yield GaugeMetricFamily(
             "qmq_collector_published_bytes", "Bytes published by the last cycle", value=health["published_bytes"]

@@ -4,10 +4,10 @@ from django.db import models
 
 
 class IdempotencyKey(models.Model):
-    """The answer a POST was given, for whoever sends it again with the same key."""
+    """The stored answer of a POST, returned when it is repeated with the same key."""
 
     key = models.CharField(max_length=64, unique=True)
-    """A digest of who asked and the key that was sent."""
+    """Digest of the caller and the key."""
     request_digest = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)
     """Null while the first request runs."""
@@ -29,6 +29,8 @@ class ControlLoop(models.Model):
     finished_at = models.DateTimeField(null=True)
     succeeded_at = models.DateTimeField(null=True)
     result = models.CharField(max_length=500, blank=True)
+    result_parts = models.JSONField(null=True)
+    """Parts of the result, for other languages than English; null: stored by an older version."""
     error = models.CharField(max_length=500, blank=True)
     runs = models.BigIntegerField(default=0)
     failures = models.BigIntegerField(default=0)
@@ -43,15 +45,15 @@ class ControlLoop(models.Model):
 
 
 class DeadLetterDecision(models.Model):
-    """What was decided about one dead letter. The log that holds letters is append-only: this is what hides or marks them."""
+    """What was decided about one dead letter. The log that holds dead letters is append-only: this is what hides or marks them."""
 
     class State(models.TextChoices):
         """How far a decision is."""
 
         REPLAYING = "replaying"
-        """A request is at it, or ended without saying what came of it."""
+        """A request is processing it, or ended without a recorded result."""
         UNKNOWN = "unknown"
-        """It was sent and nobody knows whether it was stored; sending it again uses the same message id."""
+        """It was sent, and it is unknown whether it was stored; sending it again uses the same message ID."""
         REPLAYED = "replayed"
         DELETED = "deleted"
 
@@ -60,7 +62,9 @@ class DeadLetterDecision(models.Model):
     broker_group = models.CharField(max_length=100)
     sequence = models.BigIntegerField()
     message_id = models.CharField(max_length=100)
-    """The letter's: a node that lost its log numbers anew, and a decision must not stick to another letter."""
+    """The dead letter's: a node that lost its log numbers messages again from 0, and a decision must not apply to another dead
+    letter.
+    """
     state = models.CharField(max_length=10, choices=State.choices)
     replays = models.PositiveIntegerField(default=0)
     """How often it was replayed for sure."""

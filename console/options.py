@@ -29,7 +29,7 @@ class ConsoleOptions:
     node_token: str = option("", help=NODE_TOKEN_HELP, variable=node_secret.VARIABLE, is_secret=True)
     node_token_file: str = option("", help=NODE_TOKEN_FILE_HELP, variable=node_secret.FILE_VARIABLE)
     read_token: str = option(
-        "", help="the nodes' `read_token`, for analytics", variable="QMQ_READ_TOKEN", is_secret=True
+        "", help="`read_token` of the nodes, for analytics", variable="QMQ_READ_TOKEN", is_secret=True
     )
     secret_key: str = option(
         "",
@@ -47,7 +47,7 @@ class ConsoleOptions:
     )
     https: bool = option(False, help="browsers use HTTPS: secure cookies, HSTS, redirects", variable="QMQ_HTTPS")
     trusted_origins: str = option(
-        "", help="further origins that may send changes and open websockets", variable="QMQ_TRUSTED_ORIGINS"
+        "", help="additional origins that can send changes and open websockets", variable="QMQ_TRUSTED_ORIGINS"
     )
     behind_proxy: str = option(
         "",
@@ -61,7 +61,7 @@ class ConsoleOptions:
     )
 
     mfa_required: str = option(
-        "off", help="who must use two-factor authentication: off, admins or all", variable="QMQ_MFA_REQUIRED"
+        "off", help="which users must use two-factor authentication: off, admins or all", variable="QMQ_MFA_REQUIRED"
     )
     oidc_issuer: str = option(
         "", help="address of the identity provider for single sign-on", variable="QMQ_OIDC_ISSUER"
@@ -90,7 +90,9 @@ class ConsoleOptions:
         600, help="interval of the analytics jobs; 0 disables them", unit="s", variable="QMQ_ANALYTICS_EVERY_SECONDS"
     )
     analytics_master: str = option("local[2]", help="Spark master", variable="QMQ_ANALYTICS_MASTER")
-    analytics_memory: str = option("1g", help="heap of the jobs, as Java writes it", variable="QMQ_ANALYTICS_MEMORY")
+    analytics_memory: str = option(
+        "1g", help="heap of the jobs in Java's notation, such as 1g", variable="QMQ_ANALYTICS_MEMORY"
+    )
     analytics_lake: str = option(
         "",
         help="location of the lake, a folder or Hadoop URI; default: `lake` in the data folder",
@@ -103,15 +105,13 @@ class ConsoleOptions:
         variable="QMQ_ANALYTICS_WATERMARK_SECONDS",
     )
     analytics_minute_rows_days: int = option(
-        7, help="retention of summaries by the minute", unit="days", variable="QMQ_ANALYTICS_MINUTE_ROWS_DAYS"
+        7, help="retention of summaries per minute", unit="days", variable="QMQ_ANALYTICS_MINUTE_ROWS_DAYS"
     )
     analytics_ten_minute_rows_days: int = option(
-        30, help="by ten minutes", unit="days", variable="QMQ_ANALYTICS_TEN_MINUTE_ROWS_DAYS"
+        30, help="per ten minutes", unit="days", variable="QMQ_ANALYTICS_TEN_MINUTE_ROWS_DAYS"
     )
-    analytics_hour_rows_days: int = option(
-        400, help="by the hour", unit="days", variable="QMQ_ANALYTICS_HOUR_ROWS_DAYS"
-    )
-    analytics_day_rows_days: int = option(1000, help="by the day", unit="days", variable="QMQ_ANALYTICS_DAY_ROWS_DAYS")
+    analytics_hour_rows_days: int = option(400, help="per hour", unit="days", variable="QMQ_ANALYTICS_HOUR_ROWS_DAYS")
+    analytics_day_rows_days: int = option(1000, help="per day", unit="days", variable="QMQ_ANALYTICS_DAY_ROWS_DAYS")
     analytics_lake_index_days: int = option(
         15, help="retention of the lake's table `index`", unit="days", variable="QMQ_ANALYTICS_LAKE_INDEX_DAYS"
     )

@@ -129,7 +129,7 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Totals:
-    """The summary of the newest snapshot, so that requests between two beats make it once."""
+    """The summary of the latest snapshot, shared by requests between two cycles."""
 
     def __init__(self) -> None:
         self._newest: tuple[Mapping[str, Any], dict[str, Any]] | None = None

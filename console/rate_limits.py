@@ -17,7 +17,7 @@ logger = logging.getLogger("qmq.api")
 WINDOW_SECONDS = 60
 """Limits are per window; all processes share its boundaries, as far as their clocks agree."""
 KEYS_MAX = 10_000
-"""Keys counted in one process and window; beyond it the one that was quiet for longest is dropped."""
+"""Maximum number of keys in one process and window; above it the one unused for longest is dropped."""
 REDIS_SECONDS = 0.5
 """How long Redis may take to count one request."""
 REDIS_CONNECTIONS_MAX = 8

@@ -42,7 +42,7 @@ def redis_executable(names: Iterable[str] = NAMES) -> str:
         found = "; ".join(passed_over) or "neither is on PATH"
         raise SettingError(
             f"no Redis server found: valkey-server or redis-server {'.'.join(map(str, VERSION_MIN))} or newer is required"
-            f" ({found}). Install one, or set QMQ_REDIS_URL to a server that runs."
+            f" ({found}). Install one, or set QMQ_REDIS_URL to a running server."
         ) from error
     return str(get_redis_server())
 

@@ -1,4 +1,4 @@
-"""Each request gets an id of ours: in its answer, in every log line it causes, in its audit entries.
+"""Each request gets an ID from the console: in its answer, in its log lines and in its audit entries.
 
 A caller's own `X-Request-Id` stands beside it there. It never replaces ours: entries could be made to look like another request's.
 """
@@ -55,8 +55,7 @@ class RequestIdFilter(logging.Filter):
 
 
 class OneLineFormatter(logging.Formatter):
-    """A line end in what somebody sent may not look like another log line: messages are one line, tracebacks stay as
-    they are."""
+    """Escape line ends in values of clients, so that they can't imitate log lines; tracebacks keep theirs."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return _LINE_END.sub(lambda found: repr(found.group())[1:-1], super().formatMessage(record))

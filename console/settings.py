@@ -315,7 +315,7 @@ CELERY_TASK_DEFAULT_QUEUE = "qmq"
 ANALYTICS_QUEUE = "analytics"
 """Of the loop that may take half an hour: a worker of its own keeps it from the others' places."""
 CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {CELERY_TASK_DEFAULT_QUEUE: {}, ANALYTICS_QUEUE: {}}
-"""What a worker takes words from that is not told otherwise (`-Q`): so none is left out by who knows of one queue only."""
+"""Default queues of a worker without `-Q`, so that no queue is left without a worker by an operator who knows of one only."""
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
 """In memory: what ran when is in the database, and there is no file to break."""

@@ -15,7 +15,7 @@ def main(argv: list[str] | None = None) -> int:
         argv,
         prog="delay_node",
         process="delay",
-        description="A delay node: keeps messages until they are due, then hands them to the brokers.",
+        description="A delay node: stores delayed messages and delivers them to brokers when they are due.",
     )
 
 

@@ -210,7 +210,7 @@ class Handlers:
         if wrong.any():
             days = self._delay_max_ms / 86_400_000
             for i in np.flatnonzero(wrong).tolist():
-                reasons[i] = f"delay.too_far: due time {dues[i]} ms is no time within the next {days:g} days"
+                reasons[i] = f"delay.too_far: due time {dues[i]} ms is not within the next {days:g} days"
         return np.maximum(dues, now_ms), reasons
 
     # --- questions and changes -------------------------------------------------------------------------------------
@@ -219,7 +219,9 @@ class Handlers:
         """Answer with what `work` gives; it may read files, and runs beside everything else."""
         if len(self._queries) >= QUERIES_MAX:
             work.close()
-            body = encode_fields(code="delay.busy", message=f"{QUERIES_MAX} questions are under way; ask again")
+            body = encode_fields(
+                code="delay.busy", message=f"{QUERIES_MAX} lookups are running, the maximum; try again"
+            )
             connection.reply(frame, ResponseCode.PARAM_ERROR, body)
             return
         self.counters.queries[Command(frame.code).name.lower()] += 1

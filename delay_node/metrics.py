@@ -25,7 +25,7 @@ class DelayMetrics(NodeMetrics):
         self._delay = node
         self.lateness_seconds = Histogram(
             "qmq_delay_lateness_seconds",
-            "From a message's due time to the broker's answer that it is stored (delayTime)",
+            "Time from a message's due time until a broker has stored it (delayTime)",
             buckets=LATENESS_BUCKETS,
             registry=self.registry,
         )
@@ -42,39 +42,41 @@ class DelayMetrics(NodeMetrics):
         node, counter, gauge = self._delay, self.counter, self.gauge
         store, delivery, handlers = node.store, node.delivery, node.handlers
         counters, trouble = store.counters, delivery.counters
-        yield counter("sent_messages", "Messages taken from producers (receivedMessagesCount)", handlers.counters.sends)
-        yield self.by("refused_sends", "Messages refused", "result", dict(handlers.counters.send_failures))
+        yield counter(
+            "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
+        )
+        yield self.by("refused_sends", "Rejected messages", "result", dict(handlers.counters.send_failures))
         yield self.by(
             "policy_refused_messages",
-            "Messages refused by a policy, by reason",
+            "Messages rejected by a policy, by reason",
             "reason",
             dict(handlers.counters.policy_refused_messages),
         )
-        yield self.by("bad_requests", "Requests refused, by reason", "reason", dict(handlers.counters.bad_requests))
-        yield self.by("queries", "Questions and changes", "command", dict(handlers.counters.queries))
-        yield counter("scheduled_messages", "Messages put into the schedule", counters.scheduled)
+        yield self.by("bad_requests", "Rejected requests, by reason", "reason", dict(handlers.counters.bad_requests))
+        yield self.by("queries", "Lookups and changes", "command", dict(handlers.counters.queries))
+        yield counter("scheduled_messages", "Messages scheduled", counters.scheduled)
         yield counter("delivered_messages", "Messages that a broker stored (scheduleDispatch)", counters.delivered)
-        yield counter("cancelled_messages", "Messages cancelled", counters.cancelled)
-        yield counter("moved_messages", "Messages given another due time", counters.moved)
-        yield counter("put_aside_messages", "Messages that all brokers refuse, put aside", counters.refused)
-        yield counter("lost_messages", "Schedule entries that fail their check", counters.lost)
-        yield counter("unreadable_messages", "Messages whose bytes fail their checks", counters.unreadable)
+        yield counter("cancelled_messages", "Cancelled messages", counters.cancelled)
+        yield counter("moved_messages", "Rescheduled messages", counters.moved)
+        yield counter("put_aside_messages", "Messages held because all brokers rejected them", counters.refused)
+        yield counter("lost_messages", "Corrupted schedule entries", counters.lost)
+        yield counter("unreadable_messages", "Corrupted messages", counters.unreadable)
         yield counter(
-            "unknown_deliveries", "Messages sent again because nobody knows whether they arrived", trouble.unknown
+            "unknown_deliveries", "Messages sent again because their first delivery is uncertain", trouble.unknown
         )
         yield counter("batches", "Batches sent to brokers", trouble.batches)
-        yield counter("failed_batches", "Batches that no broker stored", trouble.failed_batches)
-        yield counter("clock_steps_refused", "Forward steps of the wall clock not believed", node.clock_steps)
-        yield gauge("pending_messages", "Messages waiting for their due time", store.pending)
+        yield counter("failed_batches", "Failed batches", trouble.failed_batches)
+        yield counter("clock_steps_refused", "Forward steps of the wall clock that were not accepted", node.clock_steps)
+        yield gauge("pending_messages", "Pending messages", store.pending)
         yield gauge("due_soon_messages", "Messages due within the next minute", node.due_soon)
         yield gauge("overdue_messages", "Due messages not delivered yet", delivery.overdue)
-        yield gauge("put_aside", "Messages put aside and waiting for an operator", store.refused)
+        yield gauge("put_aside", "Held messages, which wait for an operator", store.refused)
         yield gauge("wheel_messages", "Messages in the timer wheel", store.wheel.count)
         yield gauge("wheel_memory_bytes", "Memory of the timer wheel", store.wheel.memory_bytes)
-        yield gauge("hours_memory_bytes", "Memory of the open hours' states and ids", node.hours_memory_bytes)
-        yield gauge("unwritten_bytes", "Schedule and dispatch logs in memory only", store.unwritten_bytes)
+        yield gauge("hours_memory_bytes", "Memory of states and IDs of loaded hours", node.hours_memory_bytes)
+        yield gauge("unwritten_bytes", "Schedule and dispatch logs not written to disk yet", store.unwritten_bytes)
         yield gauge(
-            "clock_held", "1 while the wall clock is ahead by a step nobody confirmed", node.clock_alarm is not None
+            "clock_held", "1 while the wall clock is ahead by an unconfirmed step", node.clock_alarm is not None
         )
         per_subject = GaugeMetricFamily(
             "qmq_delay_undeliverable_messages", "Due messages by subject that can't be delivered now",

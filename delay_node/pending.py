@@ -160,7 +160,7 @@ class PendingMessages:
                 entry = next(entries)
                 if entry.is_unread:
                     raise BadQuery(
-                        f"the messages asked for have more than {FOUND_BYTES_MAX} bytes together; ask for fewer at a time",
+                        f"the requested messages have more than {FOUND_BYTES_MAX} bytes in total; request fewer at a time",
                         code="delay.too_much",
                     )
                 if entry.data is None or message_id_of(entry.data) != target.message_id:
@@ -303,7 +303,7 @@ class PendingMessages:
         if ahead_ms > self._delay_max_ms:
             raise BadQuery(
                 f"due time {due_ms} is {ahead_ms / 86_400_000:.1f} days ahead, at most {self._delay_max_ms / 86_400_000:g}"
-                " are kept (delay_max_days)",
+                " are accepted (delay_max_days)",
                 code="delay.too_far",
             )
 
@@ -348,7 +348,7 @@ class PendingMessages:
         """
         query = request.query
         if not query.subject:
-            raise BadQuery("a bulk cancel needs a subject", code="delay.subject_missing")
+            raise BadQuery("a bulk cancel requires a subject", code="delay.subject_missing")
         page, cursor = await self.page(query)
         matched = [found for found in page if found.state is not State.CLAIMED]
         if request.dry_run:
@@ -434,13 +434,13 @@ def _states(words: Sequence[str]) -> frozenset[State]:
     by_word = {str(word): state for state, word in WORDS.items()}
     unknown = [word for word in words if word not in by_word]
     if unknown:
-        raise BadQuery(f"state {unknown[0]!r} is not known; known are {', '.join(by_word)}")
+        raise BadQuery(f"state {unknown[0]!r} is not valid; must be one of {', '.join(by_word)}")
     return frozenset(by_word[word] for word in words)
 
 
 def _check_time(moment_ms: int, name: str, least: int = 0) -> None:
     if not least <= moment_ms <= TIME_MAX_MS:
-        raise BadQuery(f"{name} is {moment_ms}: milliseconds since 1970, up to {TIME_MAX_MS}, are needed")
+        raise BadQuery(f"{name} is {moment_ms}; must be milliseconds since 1970, at most {TIME_MAX_MS}")
 
 
 def _check_range(from_ms: int, to_ms: int) -> int:
@@ -458,7 +458,7 @@ def _cursor(text: str) -> tuple[int, int] | None:
     try:
         place = int(due), int(number)
     except ValueError as error:
-        raise BadQuery(f"cursor {text[:40]!r} is none that a page gave") from error
+        raise BadQuery(f"cursor {text[:40]!r} is not a cursor of this list") from error
     _check_time(place[0], "cursor")
     return place
 

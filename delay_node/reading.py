@@ -84,7 +84,7 @@ class DelayReading:
 
     async def _schedule(self, request: ReadScheduleRequest, version: int) -> list[bytes]:
         if not 0 <= request.begin <= request.end:
-            raise ReadRefused(f"[{request.begin}, {request.end}) is no range", code=WRONG_RANGE)
+            raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=WRONG_RANGE)
         bytes_max = self._gate.piece_bytes(request.bytes_max)
         each = ENTRY_BYTES + (MESSAGE_BYTES_GUESSED if request.with_data else 0)
         async with self._store.held(request.hour) as hour:
@@ -103,7 +103,7 @@ class DelayReading:
         if request.with_data:
             self._record_damage(request.hour, first, states, sizes)
         if self._store.hours.get(request.hour) is not hour:
-            raise ReadRefused(f"hour {request.hour} was finished meanwhile", code=UNKNOWN_HOUR)
+            raise ReadRefused(f"hour {request.hour} was completed in the meantime", code=UNKNOWN_HOUR)
         page = SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws)
         return [page.encode(version)]
 

@@ -24,7 +24,7 @@ def read_options(argv: list[str]) -> MetaOptions:
             os.environ,
             prog=PROG,
             process="meta",
-            description="The metaserver: routes subjects to broker groups, takes registrations and heartbeats.",
+            description="The metaserver: routes subjects to broker groups and receives registrations and heartbeats.",
         )
     except SettingError as error:
         exit_wrong(PROG, error)
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def end(code: int) -> None:
-    """End the process, also while a call to a database that stands still holds a thread, which Python would wait for."""
+    """End the process, also while a call to a hanging database holds a thread, which Python would wait for."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -25,7 +25,7 @@ class OperatorState(StrEnum):
     """What an operator decided about a broker group; it restricts what the group does, never extends it."""
 
     UNAPPROVED = "unapproved"
-    """Registered for the first time and waits for approval: it serves nobody, and no process connects to its nodes."""
+    """Registered for the first time and pending approval: not in service, and no process connects to its nodes."""
     NORMAL = "normal"
     READ_ONLY = "read_only"
     DRAINING = "draining"
@@ -40,7 +40,7 @@ def effective_state(reported: str, operator_state: str) -> GroupState:
 
 
 class Phase(StrEnum):
-    """Where a broker group stands that comes to, or leaves, a subject. Without a phase it is read and written."""
+    """Phase of a broker group that is added to or removed from a subject. Without a phase it is readable and writable."""
 
     JOINING = "joining"
     """Read already, not written yet: its consumer groups are made ready first, so that none misses a message."""

@@ -1,7 +1,7 @@
 """What a metaserver answers and pushes to clients: the groups that serve their subjects.
 
 Traps of the official client that decide what is answered (docs/reference/wire.md, 12): an answer without a usable group
-blocks producers for ever and a lost first answer blocks consumers (T1, T3), so a registration without a usable group is
+blocks producers indefinitely and a lost first answer blocks consumers (T1, T3), so a registration without a usable group is
 held and answered when one appears. Timestamps never fall (T7). Subject and group are echoed (T19).
 """
 
@@ -147,7 +147,11 @@ class ClientHandlers:
             if not groups and self.registrations.hold(registration, frame):
                 self.counters.held += 1
                 what = "delay group" if registration.is_delay else "usable broker group"
-                self._warning(connection, "held", f"no {what} for subject {subject} yet; the answer waits for one")
+                self._warning(
+                    connection,
+                    "held",
+                    f"no {what} for subject {subject} yet; the response is delayed until there is one",
+                )
                 return
             registration.last_sent = _sent_route(groups)
         if is_pushed(request.client_type) and (registration is None or not groups):

@@ -11,8 +11,9 @@ logger = logging.getLogger("qmq.meta")
 SQLITE_TIMEOUT_SECONDS = 10
 CONNECT_SECONDS = 3
 ANSWER_SECONDS = 6
-"""How long a database server may take to answer one statement. Requests and loops then fail, and the next ones try again:
-who waits for a server that stands still holds a thread, and whoever asked. Migrations are waited for however long they take."""
+"""Time limit for one statement of the database server. Requests and loops then fail, and the next ones retry, because waiting for
+a hanging server would block a thread and its client. Migrations have no limit.
+"""
 
 
 def database_settings(url: str, data_dir: str) -> dict[str, Any]:
@@ -29,8 +30,8 @@ def database_settings(url: str, data_dir: str) -> dict[str, Any]:
         found: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
     except (ValueError, KeyError) as error:
         raise SettingError(
-            f"database URL {url.split('@')[-1]!r} can't be understood; sqlite:///PATH, postgres://USER:PASSWORD@HOST/NAME"
-            " and mysql://USER:PASSWORD@HOST/NAME are known"
+            f"database URL {url.split('@')[-1]!r} is not valid; sqlite:///PATH, postgres://USER:PASSWORD@HOST/NAME"
+            " and mysql://USER:PASSWORD@HOST/NAME are supported"
         ) from error
     engine = str(found["ENGINE"])
     options = dict(found.get("OPTIONS", {}))
@@ -86,12 +87,12 @@ def check_collation() -> None:
     if not collation.endswith(("_bin", "_as_cs", "_cs")):
         raise SettingError(
             f"database {name} has collation {collation}, for which orders and Orders are one subject; before the tables"
-            f" are made, run: ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+            f" are created, run: ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
         )
 
 
 def migrate() -> None:
-    """Bring the tables up to date; with the database away, say so and go on: answers come from memory.
+    """Bring the tables up to date; if the database is unavailable, log it and continue with answers from memory.
 
     Raises:
         SettingError: its collation ignores case.

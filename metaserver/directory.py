@@ -243,7 +243,7 @@ class Directory(RouteTable):
         return Metadata(rows, tuple(self.nodes.values()), tuple(self.routes.values()), self.rules, self.paused)
 
     def set_policies(self, policies: Mapping[str, NodePolicy]) -> None:
-        """What the nodes of each broker group shall enforce from now on; groups left out: nothing.
+        """Set the policies that the nodes of each broker group must enforce; groups that are left out: none.
 
         Raises:
             ProtocolError: a policy is too long for nodes; nothing is changed.
@@ -335,8 +335,8 @@ class Directory(RouteTable):
             waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
             if waiting >= UNAPPROVED_GROUPS_MAX:
                 return "broker_group.too_many_unapproved", (
-                    f"{waiting} broker groups wait for approval, the most at a time; remove those that are not yours, or"
-                    f" announce group {request.broker_group} before its node starts"
+                    f"{waiting} broker groups are pending approval, the maximum; remove those that are not yours, or"
+                    f" create group {request.broker_group} before its node starts"
                 )
         return log_end_refusal(request.log_end, known, self._clock.wall_ms())
 

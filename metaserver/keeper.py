@@ -1,6 +1,6 @@
 """Keeps what the directory learned: one background thread writes it to the repository, in order, as the store allows.
 
-Answers never wait for the database. While it is away, work stays queued (the newest state of a thing replaces an older
+Answers never wait for the database. While it is unavailable, work stays queued (the newest state of a thing replaces an older
 one, so the queue is bounded by how many things there are and by WORK_MAX) and is tried again with a growing pause.
 """
 
@@ -25,7 +25,7 @@ SIGHTINGS_MAX = 300_000
 """Clients remembered as noted within CLIENT_SECONDS; further ones are dropped (counted) until the oldest expire."""
 CLIENTS_PER_WRITE = 500
 LAST_WRITE_SECONDS = 3.0
-"""What a stop waits for the database; a call that stands still holds its thread, not the stop."""
+"""What a stop waits for the database; a hanging call blocks its thread, not the shutdown."""
 CLIENT_SECONDS = 300.0
 """A client that is seen again and again is noted this often."""
 BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -49,20 +49,20 @@ class Keeper:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._loaded: MetadataVersion | None = None
         self.problem = ""
-        """Why the store is away; "" while it answers."""
+        """Why the store is unavailable; "" while it answers."""
         self.dropped_clients = 0
         self.unstorable = 0
-        """Things the database refuses for good."""
+        """Items that the database rejects permanently."""
         self.failures = 0
 
     async def load_all(self) -> Metadata | None:
-        """Everything stored, for the start; None when the store is away."""
+        """Everything stored, for the start; None when the store is unavailable."""
         loaded = await self.load()
         assert not isinstance(loaded, MetadataChanges), "nothing was loaded before"
         return loaded
 
     async def load(self) -> Metadata | MetadataChanges | None:
-        """Everything stored, or what changed since the last call; None when nothing did, or the store is away."""
+        """Everything stored, or what changed since the last call; None when nothing did, or the store is unavailable."""
         try:
             version = await self._in_thread(self._repository.version)
             loaded = self._loaded
@@ -83,7 +83,7 @@ class Keeper:
         return metadata
 
     async def leases(self) -> Leases | None:
-        """What metaservers stored of nodes and of themselves; None when the store is away."""
+        """What metaservers stored of nodes and of themselves; None when the store is unavailable."""
         try:
             return await self._in_thread(self._repository.leases)
         except Exception as error:  # noqa: BLE001 - as in `load`
@@ -216,7 +216,9 @@ class Keeper:
             self._on_route(stored)
 
     async def _store(self, call: Callable[[], T], what: str) -> T | None:
-        """Write one thing; None for what can't ever be stored: it is dropped, said and counted, and holds up nobody."""
+        """Write one item; None for an item that can never be stored: it is dropped, logged and counted, so that it does not block
+        others.
+        """
         try:
             return await self._in_thread(call)
         except Unstorable as error:

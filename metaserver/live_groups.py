@@ -1,4 +1,4 @@
-"""A broker group with its master's heartbeats, and what registrations, reloads and other metaservers lead to."""
+"""A broker group with its master's heartbeats, and the effects of registrations, reloads and other metaservers."""
 
 from dataclasses import dataclass
 

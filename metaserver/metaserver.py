@@ -40,10 +40,10 @@ logger = logging.getLogger("qmq.meta")
 EXPIRE_SECONDS = 0.5
 """How often leases are checked."""
 RELOAD_SECONDS = 1.0
-"""How often the database is asked whether other metaservers or operators changed anything; read again if so."""
+"""Interval at which the database is checked for changes by other metaservers or operators."""
 ROUTE_FILE_SECONDS = 5.0
 ROUTE_FILE_ALONE_SECONDS = 1.0
-"""How often the route file is saved, if it changed, while something is stored nowhere else: the database is away, or behind."""
+"""How often the route file is saved, if it changed, while it is the only copy: the database is unavailable, or behind."""
 SUBJECTS_PER_PAGE = 1_000
 FRAME_BYTES_MAX = 1 << 20
 CLIENT_REQUESTS_PER_SECOND = 200.0
@@ -205,7 +205,9 @@ class Metaserver:
         self.keeper.heartbeat(self.tcp_address, now - self._steady_since)
 
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
-        """Whoever wrote the file had no time to store it; nobody else will, because to us it is nothing new."""
+        """The process that wrote the file had no time to store the routes, and no other process will, because this one does not
+        regard them as new.
+        """
         groups = {group.name for group in stored.broker_groups}
         for name, live in self.directory.groups.items():
             if name not in groups:
@@ -321,11 +323,11 @@ class _MetaMetrics:
     def collect(self) -> "list[Metric]":
         meta = self._metaserver
         counters = meta.handlers.counters
-        bad = CounterMetricFamily("qmq_meta_bad_requests", "Requests refused", labels=["reason"])
+        bad = CounterMetricFamily("qmq_meta_bad_requests", "Rejected requests", labels=["reason"])
         for reason, value in {**counters.bad_requests, **meta.tcp.metrics.bad_frames}.items():
             bad.add_metric([reason], value)
         refused = CounterMetricFamily(
-            "qmq_meta_refused_registrations", "Registrations of nodes that were refused", labels=["code"]
+            "qmq_meta_refused_registrations", "Rejected registrations of nodes", labels=["code"]
         )
         for code, value in counters.refused_nodes.items():
             refused.add_metric([code], value)
@@ -341,17 +343,19 @@ class _MetaMetrics:
             CounterMetricFamily(
                 "qmq_meta_node_registers", "Registrations of nodes (brokerRegisterCount)", counters.node_registers
             ),
-            CounterMetricFamily("qmq_meta_pushes", "Routes sent unasked", counters.pushes),
-            CounterMetricFamily("qmq_meta_illegal_names", "Registrations with illegal names", counters.illegal),
-            CounterMetricFamily("qmq_meta_database_failures", "Writes and reads that failed", meta.keeper.failures),
+            CounterMetricFamily("qmq_meta_pushes", "Routes pushed to clients", counters.pushes),
+            CounterMetricFamily("qmq_meta_illegal_names", "Registrations with invalid names", counters.illegal),
+            CounterMetricFamily("qmq_meta_database_failures", "Failed writes and reads", meta.keeper.failures),
             CounterMetricFamily(
-                "qmq_meta_clients_dropped", "Clients not noted, the queue was full", meta.keeper.dropped_clients
+                "qmq_meta_clients_dropped",
+                "Clients not recorded because the queue was full",
+                meta.keeper.dropped_clients,
             ),
-            GaugeMetricFamily("qmq_meta_database_up", "1 when the database answers", 0 if meta.keeper.problem else 1),
+            GaugeMetricFamily("qmq_meta_database_up", "1 when the database responds", 0 if meta.keeper.problem else 1),
             GaugeMetricFamily("qmq_meta_unstored_things", "Changes not stored yet", meta.keeper.waiting),
             CounterMetricFamily(
                 "qmq_meta_route_file_failures",
-                "Loads and saves of the route file that failed",
+                "Failed loads and saves of the route file",
                 meta.route_file.failures,
             ),
             GaugeMetricFamily(
@@ -360,7 +364,7 @@ class _MetaMetrics:
                 0 if meta.route_file.save_problem else 1,
             ),
             GaugeMetricFamily(
-                "qmq_meta_registrations", "Registrations that get pushed routes", len(meta.handlers.registrations)
+                "qmq_meta_registrations", "Registrations that receive pushed routes", len(meta.handlers.registrations)
             ),
             GaugeMetricFamily(
                 "qmq_meta_held_registrations",
@@ -368,7 +372,7 @@ class _MetaMetrics:
                 meta.handlers.registrations.pending_count,
             ),
             CounterMetricFamily(
-                "qmq_meta_registrations_over_limit", "Registrations that get no pushed routes", counters.over_limit
+                "qmq_meta_registrations_over_limit", "Registrations that receive no pushed routes", counters.over_limit
             ),
             CounterMetricFamily(
                 "qmq_meta_route_checks", "Registrations compared with a changed route", counters.route_checks

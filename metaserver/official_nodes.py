@@ -68,4 +68,4 @@ class OfficialNodes:
             return ""
         if peer.rpartition(":")[0].strip("[]") == str(host):
             return ""
-        return f"node {address} of broker group {broker_group} has to register from its own host"
+        return f"node {address} of broker group {broker_group} must register from its own host"

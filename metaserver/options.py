@@ -14,7 +14,8 @@ class MetaOptions:
     http_port: int = option(8080, help="port of the address page and JSON pages", minimum=0, maximum=65535)
     tcp_port: int = option(20880, help="port for clients and nodes", minimum=0, maximum=65535)
     admin_names: str = option(
-        "", help="further host names, separated by commas, by which pages other than the address page are requested"
+        "",
+        help="additional host names, separated by commas, under which pages other than the address page are requested",
     )
     node_token: str = option("", help=NODE_TOKEN_HELP, variable="QMQ_NODE_TOKEN", is_secret=True)
     node_token_file: str = option("", help=NODE_TOKEN_FILE_HELP, variable="QMQ_NODE_TOKEN_FILE")
@@ -26,14 +27,14 @@ class MetaOptions:
     )
     data_dir: str = option("var/meta", help="folder for the route snapshot and the default database")
     database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
-    subject_groups_min: int = option(2, help="broker groups of a new subject", minimum=1, maximum=100)
+    subject_groups_min: int = option(2, help="number of broker groups of a new subject", minimum=1, maximum=100)
     new_groups: str = option(
         "approval",
-        help="whether a broker group that registers for the first time waits for an operator's approval, or serves at once",
+        help="whether a new broker group requires an operator's approval or goes into service immediately",
         choices=("approval", "allow"),
     )
-    read_token: str = option("", help="what must be carried to list all nodes (Spark); empty: everybody may")
-    connections_max: int = option(15_000, help="most connections of clients and nodes", minimum=1)
-    stop_seconds: float = option(3.0, help="how long a stop waits for requests under way", unit="s", minimum=0)
-    log_level: str = option("info", help="what is logged", choices=("debug", "info", "warning", "error"))
-    log_format: str = option("plain", help="how it is logged", choices=("plain", "json"))
+    read_token: str = option("", help="token required to list all nodes (used by Spark); empty: no token is required")
+    connections_max: int = option(15_000, help="maximum number of connections of clients and nodes", minimum=1)
+    stop_seconds: float = option(3.0, help="how long a shutdown waits for running requests", unit="s", minimum=0)
+    log_level: str = option("info", help="log level", choices=("debug", "info", "warning", "error"))
+    log_format: str = option("plain", help="log format", choices=("plain", "json"))

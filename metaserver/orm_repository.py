@@ -68,7 +68,7 @@ class OrmRepository:
         return Leases(tuple(found), peers)
 
     def save_route(self, route: Route) -> Route:
-        reason = "first registration" if route.version == 1 else "topped up"
+        reason = "first registration" if route.version == 1 else "broker groups added"
         return self._run(lambda: routes.save_route(route, actor=METASERVER, reason=reason))
 
     def save_group(self, group: BrokerGroup, reason: str) -> None:

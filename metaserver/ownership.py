@@ -1,4 +1,4 @@
-"""The one rule of ownership: whose things may be changed by whom. Pure, so that every layer can apply it."""
+"""The rule of ownership: which teams can change which objects. Pure, so that every layer can apply it."""
 
 from collections.abc import Set
 

@@ -1,7 +1,7 @@
-"""Which policy each broker group's nodes shall apply. Pure: where the content comes from is the caller's.
+"""Policies of the broker groups' nodes. Pure: the caller provides the content.
 
-Until somebody says what the policies are, none is known, which is not the same as an empty one: a metaserver that has just
-started, or whose database is away, must not lift what nodes enforce.
+Until policies are set, they are unknown, which differs from empty: a metaserver that has just started, or whose database is
+unavailable, must not lift what nodes enforce.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ def policies_of(
         moving: the subjects whose route has phases; None: all routes are searched for them.
 
     Raises:
-        ProtocolError: more is asked for than a policy holds.
+        ProtocolError: more is requested than a policy holds.
     """
     subjects: dict[str, dict[str, SubjectPolicy]] = {group.name: {} for group in metadata.broker_groups}
     delay_groups = [group.name for group in metadata.broker_groups if group.kind is GroupKind.DELAY]
@@ -92,11 +92,11 @@ class Policies:
         return self._documents.get(policy.version) or encode_policy(policy)
 
     def of(self, broker_group: str) -> NodePolicy | None:
-        """The group's policy; None when nobody has said yet what the policies are."""
+        """The group's policy; None when policies are not known yet."""
         return None if self._policies is None else self._policies.get(broker_group, EMPTY_POLICY)
 
     def version(self, broker_group: str) -> str:
-        """The version that the group's nodes shall apply; "" when none is known."""
+        """The version that the group's nodes must apply; "" when none is known."""
         policy = self.of(broker_group)
         return "" if policy is None else policy.version
 

@@ -259,7 +259,7 @@ def metaservers(since: datetime) -> "QuerySet[MetaserverBeat]":
 
 
 def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
-    """Since when some metaserver has heard nodes and stored it without a pause; None: none does at the moment."""
+    """Return since when some metaserver has received and stored heartbeats without a pause; None: none does at the moment."""
     margin = timedelta(seconds=fresh_seconds)
     # One from the future was written by a clock that ran ahead: it would look fresh long after its metaserver died.
     fresh = MetaserverBeat.objects.filter(seen_at__gt=now - margin, seen_at__lt=now + margin)
@@ -267,7 +267,9 @@ def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
 
 
 def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
-    """(broker group, when its master's lease was last stored) of those that are not offline and were not heard for long."""
+    """Return (broker group, time of its master's last stored lease) of groups that are not offline and have sent no heartbeats
+    for long.
+    """
     limit = now - timedelta(seconds=silent_seconds)
     groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).prefetch_related("nodes")
     found = []
@@ -339,12 +341,22 @@ def routes() -> QuerySet[SubjectRoute]:
     return SubjectRoute.objects.select_related("subject")
 
 
-def broker_admin_addresses() -> dict[str, str]:
-    """The admin addresses of the masters of approved broker groups (delay groups left out); "" for one that has none."""
+@dataclass(frozen=True, slots=True)
+class MasterAddress:
+    """Where the master of a broker group answers questions of the console."""
+
+    admin_address: str
+    """"": it has registered none."""
+    is_offline: bool
+    """Whether the lease of the group's master has expired."""
+
+
+def broker_masters() -> dict[str, MasterAddress]:
+    """The masters of approved broker groups, by group; delay groups are left out."""
     groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
     masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
-    addresses = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address")
-    return {name: address or "" for name, address in addresses}
+    rows = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address", "state")
+    return {name: MasterAddress(address or "", state == GroupState.OFFLINE) for name, address, state in rows}
 
 
 def broker_groups_of(subject: str) -> list[str] | None:

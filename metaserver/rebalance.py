@@ -1,10 +1,12 @@
-"""Where subjects should be: the plan of a rebalance, and the steps of a move. Pure: routes, groups, loads in; routes out.
+"""Plans rebalances and the steps of moves. Pure: routes, groups and loads in; routes out.
 
-Rules: a subject is served by at least `minimum` groups that take messages, where as many live; groups that were added
-take a share, until no group has more than its part of the subjects plus a tolerance; a group that drains keeps none.
+Rules: a subject is served by at least `minimum` groups that accept messages, if that many are online; new groups take a share,
+until
+no group has more than its share of the subjects plus a tolerance; a draining group keeps none.
 
-A subject moves in steps (`Phase`): the new group is read by consumers before producers hear of it, the old one drains
-only when the new one is written, and it goes when it is empty. While a subject moves it is left alone.
+A subject moves in steps (`Phase`): consumers connect to the new group before producers do, the old one drains only when the new
+one
+is writable, and it leaves when it is empty. Moving subjects are not planned again.
 """
 
 from collections.abc import Collection, Mapping
@@ -131,6 +133,8 @@ def plan(
         if found is None:
             return moves
         route, name = found
-        why = f"{heaviest} serves {load[heaviest]:.0f} of load where {target:.0f} is its part; {name} serves {load[name]:.0f}"
+        why = (
+            f"{heaviest} serves {load[heaviest]:.0f} of load, its share is {target:.0f}; {name} serves {load[name]:.0f}"
+        )
         settle(route, [name], [heaviest], why)
     return moves

@@ -36,8 +36,8 @@ def lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, s
         return None
     if node.address != request.address:
         return "node.address_bound", (
-            f"node {master} of group {name} is registered at {node.address}, and its lease runs; stop that process,"
-            f" or wait until its lease has expired ({EXPIRY_SECONDS:g} s without a heartbeat)"
+            f"node {master} of group {name} is registered at {node.address} with a valid lease; stop that process,"
+            f" or wait until the lease has expired ({EXPIRY_SECONDS:g} s without a heartbeat)"
         )
     is_same_process = live.started_at_ms == request.started_at_ms
     if live.started_at_ms is None:
@@ -45,7 +45,7 @@ def lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, s
     if is_same_process and node.admin_address != request.admin_address:
         return "node.address_bound", f"node {master} has admin address {node.admin_address} until it restarts"
     if not is_same_process and request.request_type == BrokerRequestType.OFFLINE:
-        return "node.restarted", f"node {master} was restarted: the goodbye of an earlier process is ignored"
+        return "node.restarted", f"node {master} was restarted: the offline request of an earlier process is ignored"
     return None
 
 
@@ -60,7 +60,7 @@ def log_end_refusal(log_end: int, known: Node | None, now_ms: int) -> tuple[str,
     if log_end <= limit:
         return None
     return "node.log_end_jump", (
-        f"log end {log_end} is implausible: it was {known.log_end} {seconds:.0f} s ago, and a log grows by at most"
+        f"log end {log_end} is implausible: it was {known.log_end} {seconds:.0f} s ago, and a log grows at most"
         f" {LOG_GROWTH_BYTES_PER_SECOND} bytes a second"
     )
 
@@ -81,7 +81,7 @@ def check_values(request: NodeRegisterRequest) -> None:
     if request.kind not in set(GroupKind):
         raise ProtocolError(f"kind {request.kind[:40]!r}: must be broker or delay")
     if request.role not in set(Role):
-        raise ProtocolError(f"role {request.role} is not one of QMQ's")
+        raise ProtocolError(f"role {request.role} does not exist in QMQ")
     if not 0 <= request.epoch <= EPOCH_MAX:
         raise ProtocolError(f"epoch {request.epoch} is not between 0 and {EPOCH_MAX}")
     if len(request.version) > VERSION_CHARS_MAX:

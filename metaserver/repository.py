@@ -20,7 +20,7 @@ class Unstorable(Exception):
 
 
 class Repository(Protocol):
-    """Called from one background thread only; every call may raise when the store is away, and is tried again."""
+    """Called from one background thread only; every call may raise when the store is unavailable, and is retried."""
 
     def load(self) -> Metadata:
         """Everything."""

@@ -105,7 +105,7 @@ class RouteTable:
         They are for a producer that no group can serve: a send to one of them fails with the node's reason, while a producer
         without any group can only wait. Their state is given as read_write, because clients do not send to any other. None are
         returned while one of the subject's groups is offline: it may take messages when it returns. A group with an official
-        node counts as offline, because official clients avoid a group for good after such a node's refusal (T2). Groups that
+        node counts as offline, because official clients avoid a group permanently after such a node's refusal (T2). Groups that
         an operator made read only, or has not approved, do not count.
         """
         if client_type not in (ClientType.PRODUCER, ClientType.DELAY_PRODUCER):

@@ -69,7 +69,7 @@ class MetaHandlers(ClientHandlers):
     def handle(self, connection: Connection, frame: Frame) -> None:
         """One request."""
         if frame.version not in VERSIONS_SERVED:
-            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not served")
+            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not supported")
             return
         try:
             match frame.code:

@@ -60,7 +60,7 @@ class Route:
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The groups that producers are told."""
+        """The groups of which producers are informed."""
         return tuple(name for name in self.broker_groups if self.phases.get(name) in (None, Phase.LEAVING))
 
     @property

@@ -50,6 +50,16 @@ class ConnectionLost(QmqError):
     retriable = True
 
 
+class Unreachable(ConnectionLost):
+    """No connection could be opened, or no response arrived in time. `reason` says why, without the address."""
+
+    code = "net.unreachable"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address} can't be reached: {reason}")
+        self.reason = reason
+
+
 class CallTimeout(QmqError):
     """No response in time. It is unknown whether the request took effect."""
 
@@ -67,7 +77,7 @@ class AuthenticationFailed(QmqError):
 
 
 class CriticalTaskFailed(QmqError):
-    """A task that the process can't do without failed or ended. `__cause__` is its exception, if it raised one."""
+    """A task that the process requires failed or ended. `__cause__` is its exception, if it raised one."""
 
     code = "process.critical_task_failed"
 
@@ -82,7 +92,7 @@ class CommitNotApplied(QmqError):
 
 
 class LogError(QmqError):
-    """The storage engine can't go on, or can't do what it was asked."""
+    """The storage engine has failed, or can't execute the operation."""
 
     code = "log.error"
 
@@ -125,7 +135,7 @@ class ConsumeFailed(QmqError):
 
 
 class RouteUnknown(QmqError):
-    """The metaserver can't be reached, or knows no usable broker group for the subject."""
+    """The metaserver can't be reached, or has no usable broker group for the subject."""
 
     code = "client.route_unknown"
     retriable = True

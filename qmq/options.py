@@ -91,13 +91,13 @@ def convert(item: "dataclasses.Field[Any]", value: object, source: str) -> Any:
         else:
             converted = str(value)
     except ValueError as error:
-        raise SettingError(f"{source} is {value!r}: {_legal(info, kind)} is needed") from error
+        raise SettingError(f"{source} is {value!r}; must be {_legal(info, kind)}") from error
     if info.choices and converted not in info.choices:
-        raise SettingError(f"{source} is {value!r}: {_legal(info, kind)} is needed")
+        raise SettingError(f"{source} is {value!r}; must be {_legal(info, kind)}")
     low = info.minimum is not None and converted < info.minimum
     high = info.maximum is not None and converted > info.maximum
     if low or high:
-        raise SettingError(f"{source} is {value!r}: {_legal(info, kind)} is needed")
+        raise SettingError(f"{source} is {value!r}; must be {_legal(info, kind)}")
     return converted
 
 
@@ -114,7 +114,7 @@ def _legal(info: OptionInfo, kind: object) -> str:
     if info.choices:
         return "one of " + ", ".join(info.choices)
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
-    text = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "a text")
+    text = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "text")
     if info.minimum is not None and info.maximum is not None:
         return f"{text} from {info.minimum:g} to {info.maximum:g}"
     if info.minimum is not None:

@@ -33,7 +33,7 @@ def java_home(folder: Path | None = None) -> Path | None:
     `folder` is where the shim for the wheel's Java is written; by default one in the temporary directory, per user and version.
 
     Raises:
-        JavaMissing: there is none, with what was looked at.
+        JavaMissing: there is none; lists the candidates.
     """
     tried: list[str] = []
     home = os.environ.get("JAVA_HOME", "")
@@ -78,7 +78,7 @@ def _usable(executable: str, name: str, tried: list[str]) -> bool:
     version = java_version(executable)
     if version is not None and version >= VERSION_MIN:
         return True
-    tried.append(f"{name} is " + ("no Java that runs" if version is None else f"version {version}"))
+    tried.append(f"{name} is " + ("no working Java" if version is None else f"version {version}"))
     return False
 
 
@@ -96,7 +96,7 @@ def _shim(java: Path, folder: Path | None) -> Path:
         folder = Path(tempfile.gettempdir(), f"pyqmq-java-{os.getuid()}")
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise JavaMissing(f"{folder} belongs to somebody else; set JAVA_HOME, or TMPDIR to a folder of your own")
+            raise JavaMissing(f"{folder} belongs to another user; set JAVA_HOME, or TMPDIR to a folder of your own")
     script = (
         "#!/bin/bash\n"
         f'a=(); for x in "$@"; do [ "$x" = "{LEFT_OUT}" ] || a+=("$x"); done\n'

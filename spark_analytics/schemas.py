@@ -57,7 +57,7 @@ PROGRESS = _columns(
 `PROGRESS_KINDS`. [begin, end) are pull sequences; those of a `pull` stand for consume sequences
 [next_sequence - (end - begin), next_sequence). A consumer id is null when the node no longer knows whose key it is.
 
-A stream outlives histories: positions go on where one follows another, and a `forget` stands between those of a group that was
+A stream outlives histories: positions continue where one follows another, and a `forget` stands between those of a group that was
 forgotten and one of that name made later. Its `next_sequence` is -1. Where the node removed the history before it was read to
 its end, the time of the `forget` is when that was noticed."""
 
@@ -121,7 +121,7 @@ NODES = _columns(
     ("measured_at", _TIME),
 )
 """A row for each node that the metaserver knows of, as it is when it is read. The disk's bytes are the node's own word, null when
-it can't be asked; `seen_at` is null for one not heard since the metaserver started."""
+it can't be reached; `seen_at` is null for one without a heartbeat since the metaserver started."""
 
 HOLES = _columns(
     ("table", _TEXT),
@@ -136,7 +136,7 @@ HOLES = _columns(
 """A row for each stretch [begin, end) that a read with `on_gap` = `record` could not have: consume sequences, positions of a
 group's history, or numbers of an hour (`subject` is the hour then, YYYYMMDDHH). `group` is empty where there is none. `reason`
 is `retention`, `damage`, or, with begin = end, where a stream left a history: `forgotten` (with its group) or `rebuilt` (the node
-made its files anew)."""
+rebuilt its files)."""
 
 SCHEMAS = {
     "index": INDEX,

@@ -1,4 +1,4 @@
-"""The shape of alerts, rules, silences and channels."""
+"""Serializers of alerts, rules, silences and channels."""
 
 from typing import Any
 
@@ -26,13 +26,13 @@ EVENTS = [event.value for event in Event]
 
 
 class AlertRuleChange(Reason):
-    """A change of a rule; what is left out stays."""
+    """A change of a rule; omitted fields keep their value."""
 
     rules = ALERT_RULE.fields
 
 
 class NewAlertRule(Reason):
-    """A rule to make."""
+    """A new rule."""
 
     rules = {**ALERT_RULE.fields, "kind": RULE_KIND}
     needed = ("name", "kind", "threshold", "severity")
@@ -61,7 +61,7 @@ class AlertRuleRow(Row):
     updated_at = serializers.DateTimeField()
 
     def get_is_builtin(self, rule: Any) -> bool:
-        """Whether it comes with the product."""
+        """Whether it is a built-in rule."""
         return rule.builtin is not None
 
 
@@ -97,7 +97,7 @@ class AlertRow(Row):
 
     @extend_schema_field(serializers.ChoiceField(RESOLUTIONS, allow_null=True))
     def get_resolution(self, alert: Any) -> str | None:
-        """Why it ended; None: it has not."""
+        """Why the alert resolved; None: it has not."""
         return alert.resolution or None
 
     def get_is_silenced(self, alert: Any) -> bool:
@@ -125,7 +125,7 @@ class NotificationRow(Row):
 
 
 def is_admin(shape: serializers.Serializer) -> bool:  # type: ignore[type-arg]
-    """Whether the caller may see where notifications go."""
+    """Whether the caller can see the destinations of notifications."""
     may: bool = shape.context["view"].principal.may(Right.CHANGE_CLUSTER)
     return may
 
@@ -137,7 +137,7 @@ class AlertDetail(AlertRow):
 
 
 class NewSilence(Body):
-    """A silence to make."""
+    """A new silence."""
 
     rules = FIELDS
     needed = ("reason",)
@@ -164,26 +164,26 @@ class SilenceRow(Row):
     version = serializers.CharField()
 
     def get_is_active(self, silence: Any) -> bool:
-        """Whether it holds now."""
+        """Whether it is active now."""
         active: bool = silence.starts_at <= timezone.now() < silence.ends_at
         return active
 
 
 class AlertChannelChange(Reason):
-    """A change of a channel; what is left out stays. URL, secret and headers' values can't be read again."""
+    """A change of a channel; omitted fields keep their value. URL, secret and header values can't be read again."""
 
     rules = ALERT_CHANNEL.fields
 
 
 class NewAlertChannel(Reason):
-    """A channel to make."""
+    """A new channel."""
 
     rules = {**ALERT_CHANNEL.fields, "kind": CHANNEL_KIND}
     needed = ("name", "kind")
 
 
 class AlertChannelRow(Row):
-    """A channel. What only administrators see is null for others."""
+    """A channel. Fields for administrators only are null for other users."""
 
     id = serializers.CharField()
     name = serializers.CharField()
@@ -212,7 +212,7 @@ class AlertChannelRow(Row):
 
 
 class ChannelTest(serializers.Serializer):  # type: ignore[type-arg]
-    """What a test of a channel did."""
+    """Result of a test notification."""
 
     target = serializers.CharField()
     dry_run = serializers.BooleanField()

@@ -1,4 +1,4 @@
-"""The shape of analytics runs, live numbers and the overview."""
+"""Serializers of analytics runs, live numbers and the overview."""
 
 from rest_framework import serializers
 
@@ -50,7 +50,7 @@ class DemoData(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class LagNumbers(serializers.Serializer):  # type: ignore[type-arg]
-    """Numbers of a consumer group that is not measured completely. Null: unknown."""
+    """Numbers of a consumer group whose measurement is incomplete. Null: unknown."""
 
     backlog = serializers.IntegerField(allow_null=True)
     in_flight = serializers.IntegerField(allow_null=True)
@@ -58,10 +58,13 @@ class LagNumbers(serializers.Serializer):  # type: ignore[type-arg]
     time_lag_seconds = serializers.FloatField(allow_null=True)
     pull_rate = serializers.FloatField(allow_null=True)
     ack_rate = serializers.FloatField(allow_null=True)
+    consumers_online = serializers.IntegerField(allow_null=True)
+    retry_lag = serializers.IntegerField(allow_null=True)
+    retried = serializers.IntegerField(allow_null=True)
 
 
 class LagRow(serializers.Serializer):  # type: ignore[type-arg]
-    """A consumer group's lag on a subject. Null: could not be measured; `reason` says why."""
+    """Lag of a consumer group on a subject. Null: not measured; `reason` says why."""
 
     subject = serializers.CharField()
     group = serializers.CharField()
@@ -78,8 +81,8 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     retry_lag = serializers.IntegerField(allow_null=True, help_text="messages waiting for another attempt")
     withheld = serializers.IntegerField(
         allow_null=True,
-        help_text="stored messages of the subject that are lost to damage: no group can consume them, and their share of the "
-        "lag ends when the group skips them",
+        help_text="stored messages of the subject that are lost to corruption: no group can consume them, and they "
+        "count towards the lag until the group skips them",
     )
     state = serializers.ChoiceField(choices=LAG_STATES)
     reason = serializers.CharField(allow_null=True)
@@ -92,7 +95,7 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class GroupLag(LagRow):
-    """A row of the list of all."""
+    """A row of the list of all consumer groups."""
 
     owner = serializers.CharField(allow_null=True, help_text="owning team of the subject")
 
@@ -107,7 +110,7 @@ class LagPage(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class KnownTotals(serializers.Serializer):  # type: ignore[type-arg]
-    """Totals without what can't be measured."""
+    """Totals of the values that could be measured."""
 
     send_rate = serializers.FloatField()
     ack_rate = serializers.FloatField()
@@ -116,7 +119,7 @@ class KnownTotals(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Overview(serializers.Serializer):  # type: ignore[type-arg]
-    """The whole system at a glance. Null: could not be measured."""
+    """Summary of the whole system. Null: not measured."""
 
     subjects = serializers.IntegerField()
     consumer_groups = serializers.IntegerField()

@@ -1,4 +1,4 @@
-"""The shape of audit entries."""
+"""Serializers of the audit log."""
 
 from rest_framework import serializers
 
@@ -7,7 +7,7 @@ from metaserver.services.audit import AuditVerdict
 
 
 class AuditRow(Row):
-    """A change somebody made."""
+    """A recorded change or message read."""
 
     id = serializers.CharField()
     at = serializers.DateTimeField()
@@ -24,7 +24,7 @@ class AuditRow(Row):
 
 
 class Verdict(Row):
-    """What following the chain found."""
+    """Result of a verification of the hash chain."""
 
     is_whole = serializers.SerializerMethodField(help_text="all entries of this range are unchanged")
     checked = serializers.IntegerField()
@@ -34,5 +34,5 @@ class Verdict(Row):
     problem = serializers.CharField(allow_blank=True)
 
     def get_is_whole(self, verdict: AuditVerdict) -> bool:
-        """Whether nothing was found wrong."""
+        """Whether the range is intact."""
         return verdict.problem == ""

@@ -1,7 +1,7 @@
-"""The bases of request bodies and of rows of answers.
+"""Base classes of request bodies and of rows of answers.
 
-Both take the fields that a resource defines from its definition (metaserver.services.fields): the type and the limits of a value
-are written once, and the OpenAPI file has them from there.
+Both take fields from the definition of a resource (metaserver.services.fields), so that type and limits of a value are
+defined once and appear in the OpenAPI file.
 """
 
 import re
@@ -29,7 +29,7 @@ SEQUENCE_MAX = (1 << 63) - 1
     }
 )
 class SequenceField(serializers.IntegerField):
-    """A sequence: a number, or a text of digits, as numbers past 2^53 are sent."""
+    """A sequence: a number, or a string of digits, because numbers past 2^53 lose precision in JSON parsers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(min_value=0, max_value=SEQUENCE_MAX, **options)
@@ -41,7 +41,7 @@ class SequenceField(serializers.IntegerField):
 
 
 class ValueField(serializers.Field):  # type: ignore[type-arg]
-    """A value as a resource defines it. What it means is checked by the service."""
+    """A value defined by a resource. The service validates its meaning."""
 
     def __init__(self, rule: Field, **options: Any) -> None:
         self.rule = rule
@@ -56,7 +56,7 @@ class ValueField(serializers.Field):  # type: ignore[type-arg]
         return value
 
     def _wrong_items(self, value: Any) -> dict[str, list[str]]:
-        """What is wrong with items, by index or name."""
+        """Errors of items, by index or name."""
         items: Collection[tuple[Any, Any]] = ()
         if isinstance(self.rule, Texts) and isinstance(value, list):
             items = tuple(enumerate(value))
@@ -72,7 +72,7 @@ class ValueField(serializers.Field):  # type: ignore[type-arg]
 
 
 class ValueFieldSchema(OpenApiSerializerFieldExtension):
-    """Takes the schema of a value from its definition."""
+    """Returns the schema of a value from its definition."""
 
     target_class = "api.serializers.bodies.ValueField"
 
@@ -89,19 +89,19 @@ _TYPES: tuple[tuple[type[Any], tuple[type, ...], str], ...] = (
     (serializers.IntegerField, (int,), "a whole number"),
     (serializers.FloatField, (int, float), "a number"),
     (serializers.BooleanField, (bool,), "true or false"),
-    (serializers.CharField, (str,), "a text"),
-    (serializers.ChoiceField, (str,), "a text"),
-    (serializers.DateTimeField, (str,), "a text"),
+    (serializers.CharField, (str,), "text"),
+    (serializers.ChoiceField, (str,), "text"),
+    (serializers.DateTimeField, (str,), "text"),
 )
-"""Fields, what their values are in JSON, and how errors call it. The first row that fits holds."""
+"""Fields, the JSON types of their values, and the name of the type in errors. The first match applies."""
 
 
 class OfResource(serializers.Serializer):  # type: ignore[type-arg]
-    """A shape that has the fields of a resource besides its own."""
+    """A serializer with the fields of a resource in addition to its own."""
 
     rules: ClassVar[Mapping[str, Field]] = {}
     needed: ClassVar[Collection[str]] = ()
-    """Those of `rules` that may not be left out."""
+    """Required fields among `rules`."""
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     def get_fields(self) -> dict[str, Any]:
@@ -113,11 +113,11 @@ class OfResource(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Row(OfResource):
-    """What is shown of an object. Fields are attributes of it; `source` says where another one comes from."""
+    """A row of an answer. Fields are attributes of an object; `source` names another attribute."""
 
 
 class NullText(serializers.CharField):
-    """A text of an answer that is stored as "" where the answer has null."""
+    """A text that is stored as "" and null in answers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_null=True, **options)
@@ -127,7 +127,7 @@ class NullText(serializers.CharField):
 
 
 class Moment(serializers.DateTimeField):
-    """A time that is known in milliseconds since the epoch. Null also for one that no calendar has."""
+    """A time stored in milliseconds since the epoch. Null also for times outside of the calendar."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_null=True, **options)
@@ -137,12 +137,12 @@ class Moment(serializers.DateTimeField):
 
 
 def iso(ms: int | None) -> str | None:
-    """Milliseconds since the epoch as an RFC 3339 time in UTC."""
+    """Convert milliseconds since the epoch to an RFC 3339 time in UTC."""
     return None if ms is None else rfc3339(ms)
 
 
 def moment(ms: int | None) -> str | None:
-    """As `iso`, of a time that a message says; None for one that no calendar has."""
+    """Convert a time from a message like `iso`; None for a time outside of the calendar."""
     try:
         return iso(ms)
     except (ValueError, OverflowError, OSError):
@@ -159,12 +159,11 @@ class Names(serializers.ListField):
 
 
 class MayChange(serializers.BooleanField):
-    """Whether the caller has a right on what is shown."""
+    """Whether the caller has a right on the shown object."""
 
     def __init__(self, right: Right, owner: str = "owner", **options: Any) -> None:
-        """
-        Args:
-            owner: the attribute with the owning team; dots lead through others.
+        """Args:
+        owner: the attribute with the owning team; dots follow relations.
         """
         self._right, self._owner = right, owner.split(".")
         super().__init__(source="*", required=True, **options)
@@ -177,7 +176,7 @@ class MayChange(serializers.BooleanField):
 
 
 class Body(OfResource):
-    """A request body. Values of another type are refused.
+    """A request body. Values of another type are rejected.
 
     REST framework converts them: 5 to the text "5", "off" to false, true to the number 1.0.
     """
@@ -197,7 +196,7 @@ def _errors_of_each(given: Mapping[Any, tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def _errors(field: Any, value: Any) -> Any:
-    """Returns what is wrong with the type of a value, as REST framework nests errors; null is left to the field."""
+    """Return the type errors of a value, nested as REST framework does; null is left to the field."""
     if isinstance(field, serializers.ListField) and isinstance(value, list):
         return _errors_of_each({index: (field.child, item) for index, item in enumerate(value)})
     if isinstance(field, serializers.DictField) and isinstance(value, dict):
@@ -215,6 +214,6 @@ REASON_CHARS_MAX = 500
 
 
 class Reason(Body):
-    """Why, for the audit log."""
+    """Reason for the audit log."""
 
     reason = serializers.CharField(required=False, allow_blank=True, max_length=REASON_CHARS_MAX)

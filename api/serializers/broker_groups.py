@@ -1,4 +1,4 @@
-"""The shape of broker groups and nodes."""
+"""Serializers of broker groups, nodes and background jobs."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _SLAVES = (2, 3)
 
 
 class NodeRow(Row):
-    """A node as it last registered."""
+    """A node, as of its last registration."""
 
     node_id = serializers.CharField()
     broker_group = serializers.CharField(source="broker_group.name")
@@ -28,16 +28,16 @@ class NodeRow(Row):
 
     @extend_schema_field(serializers.ChoiceField(choices=["master", "slave"]))
     def get_role(self, node: Any) -> str:
-        """What it registered as."""
+        """The role that the node registered."""
         return "slave" if node.role in _SLAVES else "master"
 
     def get_is_master(self, node: Any) -> bool:
-        """Whether it leads its group now."""
+        """Whether it is the master of its group now."""
         return bool(node.broker_group.master == node.node_id)
 
 
 class NodeNumbersRow(NodeRow):
-    """A node with what the collector measured of it last; null: not measured, or no number of such nodes."""
+    """A node with the latest numbers of the collector; null: not measured, or not applicable to this kind of node."""
 
     disk_used_bytes = serializers.IntegerField(allow_null=True, help_text="of the file system that holds the log")
     disk_free_bytes = serializers.IntegerField(allow_null=True)
@@ -53,7 +53,7 @@ class NodeNumbersRow(NodeRow):
 
 
 class NodeDetail(NodeRow):
-    """A node with its own numbers; null with a reason when it can't be asked."""
+    """A node with its own numbers; null with a reason if it is unreachable."""
 
     stats = serializers.DictField(allow_null=True, help_text="GET /stats of the node, without subjects")
     unknown_reason = serializers.CharField(allow_null=True)
@@ -89,15 +89,15 @@ class BrokerGroupRow(Row):
 
     @extend_schema_field(serializers.ChoiceField(choices=[s.value for s in GroupState]))
     def get_state(self, group: Any) -> str:
-        """What its master reports, less what an operator took away."""
+        """The state reported by its master, restricted by the operator's state."""
         return str(effective_state(group.state, group.operator_state))
 
     def get_subjects(self, group: Any) -> int:
-        """Those that it serves."""
+        """The number of subjects that it serves."""
         return self._served(group)[0]
 
     def get_subjects_moving(self, group: Any) -> int:
-        """Of these, those that come or go."""
+        """Of these, the number that is moving."""
         return self._served(group)[1]
 
     def _served(self, group: Any) -> tuple[int, int]:
@@ -106,24 +106,24 @@ class BrokerGroupRow(Row):
 
 
 class BrokerGroupDetail(BrokerGroupRow):
-    """A broker group, and what can be done with it."""
+    """A broker group and the operations that are possible on it."""
 
     may_be_removed = serializers.SerializerMethodField()
 
     def get_may_be_removed(self, group: Any) -> bool:
-        """Whether it serves nothing and its nodes are stopped."""
+        """Whether it serves no subjects and its nodes are stopped."""
         return self._served(group)[0] == 0 and group.state == GroupState.OFFLINE
 
 
 class BrokerGroupChange(Reason):
-    """A description."""
+    """A new description."""
 
     rules = BROKER_GROUP.fields
     needed = ("description",)
 
 
 class NewBrokerGroup(Reason):
-    """A broker group to make known before its first node registers."""
+    """A broker group to create before its first node registers."""
 
     rules = {"name": NAME, **BROKER_GROUP.fields}
     needed = ("name",)
@@ -131,7 +131,7 @@ class NewBrokerGroup(Reason):
 
 
 class LogLoss(Reason):
-    """Accepting that a node's log ends earlier than it did."""
+    """Acceptance of the data loss of a node whose log ends earlier than it had reported."""
 
     log_end = serializers.RegexField(
         r"^[0-9]{1,18}$", help_text="current end of its log; acknowledged data past it is lost"
@@ -139,8 +139,15 @@ class LogLoss(Reason):
     reason = serializers.CharField(max_length=500)
 
 
+class ResultPart(serializers.Serializer):  # type: ignore[type-arg]
+    """A part of the result of a background job."""
+
+    code = serializers.CharField(help_text="stable dotted code, such as alerts.fired")
+    values = serializers.DictField(help_text="values of its text; `count` is the number that selects the plural")
+
+
 class TaskRow(Row):
-    """A control loop."""
+    """A background job."""
 
     name = serializers.CharField(source="loop.name")
     text = serializers.CharField(source="loop.text", help_text="description of the job")
@@ -152,13 +159,18 @@ class TaskRow(Row):
         source="row.holder", allow_blank=True, help_text="the worker that runs it, or ran it last"
     )
     queue = serializers.CharField(
-        source="loop.queue", help_text="where the words to run it go: a loop is late when no worker serves its queue"
+        source="loop.queue", help_text="Celery queue of the job; the job becomes overdue when no worker serves it"
     )
     started_at = serializers.DateTimeField(source="row.started_at", allow_null=True)
     finished_at = serializers.DateTimeField(source="row.finished_at", allow_null=True)
     succeeded_at = serializers.DateTimeField(source="row.succeeded_at", allow_null=True)
     next_run_at = serializers.DateTimeField(allow_null=True)
-    result = serializers.CharField(source="row.result", allow_blank=True)
+    result = serializers.CharField(
+        source="row.result", allow_blank=True, help_text="what the last successful run did, in English"
+    )
+    result_parts = ResultPart(
+        many=True, help_text="the same as codes and values, for other languages; empty: only `result` is known"
+    )
     error = serializers.CharField(
         source="row.error", allow_blank=True, help_text="error of the last run; empty if it succeeded"
     )
@@ -167,6 +179,6 @@ class TaskRow(Row):
 
 
 class Tasks(serializers.Serializer):  # type: ignore[type-arg]
-    """All control loops."""
+    """All background jobs."""
 
     results = TaskRow(many=True)

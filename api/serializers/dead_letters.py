@@ -1,4 +1,4 @@
-"""The shape of dead letters and of what is decided about them."""
+"""Serializers of dead letters and of replays and deletions."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class LetterCount(Row):
 
 
 class LetterCounts(serializers.Serializer):  # type: ignore[type-arg]
-    """Counts by subject and group."""
+    """Counts of dead letters by subject and consumer group."""
 
     results = LetterCount(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
@@ -36,7 +36,7 @@ class LetterCounts(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Decision(Row):
-    """What was decided about a letter."""
+    """The replay or deletion of a dead letter."""
 
     state = serializers.CharField(help_text="replaying, unknown (sent, result unknown), replayed, deleted")
     by = serializers.CharField()
@@ -47,7 +47,7 @@ class Decision(Row):
 
 
 class LetterRow(MessageRow):
-    """A dead letter; `stored_at` is when it was given up."""
+    """A dead letter; `stored_at` is the time when it became one."""
 
     attempts = serializers.IntegerField(allow_null=True, help_text="number of attempts")
     attempts_max = serializers.IntegerField(allow_null=True)
@@ -59,7 +59,7 @@ class LetterRow(MessageRow):
 
 
 class PropertyChange(serializers.Serializer):  # type: ignore[type-arg]
-    """A property that differs from the attempt before; null: it was not there."""
+    """A property that differs from the previous attempt; null: absent."""
 
     name = serializers.CharField()
     before = serializers.CharField(allow_null=True)
@@ -67,7 +67,7 @@ class PropertyChange(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class AttemptRow(MessageRow):
-    """A delivery of the message to the group; `stored_at` is since when it waited for it."""
+    """An attempt to deliver the message to the group; `stored_at` is the time since when it waited for delivery."""
 
     attempt = serializers.IntegerField()
     subject = serializers.CharField(help_text="the subject, or the retry subject of the group")
@@ -81,7 +81,7 @@ class AttemptRow(MessageRow):
 
 
 class LetterStory(LetterRow):
-    """A dead letter with the attempts that ended in it, in their order."""
+    """A dead letter with the attempts that preceded it, in order."""
 
     changes = PropertyChange(many=True, allow_null=True, help_text="changes since the last attempt; null: masked")
     story = AttemptRow(many=True)
@@ -91,7 +91,7 @@ class LetterStory(LetterRow):
 
 
 class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
-    """Letters by the time they were given up. A page may be empty and go on."""
+    """Dead letters by the time when they became ones. An empty page can have a `next` page."""
 
     results = LetterRow(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
@@ -99,7 +99,7 @@ class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class SequencesField(serializers.DictField):
-    """Sequences by broker group; numbers or texts of digits."""
+    """Sequences by broker group: numbers or strings of digits."""
 
     child = serializers.ListField(child=SequenceField())
 
@@ -111,7 +111,7 @@ class SequencesField(serializers.DictField):
 
 
 class Selection(Reason):
-    """Which letters: those named, or all."""
+    """Selection of dead letters: by sequence, or all."""
 
     sequences = SequencesField(required=False, help_text="by broker group")
     all = serializers.BooleanField(required=False)
@@ -135,7 +135,7 @@ class Selection(Reason):
 
 
 class Replay(Selection):
-    """Letters to replay, and where to."""
+    """Dead letters to replay, and the destination of the copies."""
 
     to = serializers.ChoiceField(
         choices=["group", "subject"], required=False, default="group",
@@ -147,7 +147,7 @@ class Replay(Selection):
 
 
 class Failure(Row):
-    """A letter that could not be decided about."""
+    """A dead letter that could not be replayed or deleted."""
 
     broker_group = serializers.CharField()
     sequence = serializers.CharField()
@@ -155,7 +155,7 @@ class Failure(Row):
 
 
 class Progress(Row):
-    """What a request came to. The same request again does the rest: what is decided is left alone."""
+    """Result of a replay or deletion. Repeating the request processes the rest and skips dead letters that are done."""
 
     dry_run = serializers.BooleanField()
     looked_at = serializers.IntegerField()

@@ -1,4 +1,4 @@
-"""The shape of delayed messages."""
+"""Serializers of delayed messages."""
 
 from rest_framework import serializers
 
@@ -10,7 +10,7 @@ SECONDS_MAX = 10 * 366 * 86_400
 
 
 class DelayedRow(serializers.Serializer):  # type: ignore[type-arg]
-    """A delayed message as a delay group knows it."""
+    """A copy of a delayed message in a delay group."""
 
     message_id = serializers.CharField()
     subject = serializers.CharField()
@@ -26,7 +26,7 @@ class DelayedRow(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class DelayedPage(serializers.Serializer):  # type: ignore[type-arg]
-    """Delayed messages in the order of their due times."""
+    """Delayed messages by due time."""
 
     results = DelayedRow(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
@@ -34,21 +34,21 @@ class DelayedPage(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class DelayedFound(serializers.Serializer):  # type: ignore[type-arg]
-    """All copies of a message id."""
+    """All copies of a message with this ID."""
 
     results = DelayedRow(many=True)
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
 class DelayedTarget(Reason):
-    """What else is known of a message: it is found faster, and told from others with its id."""
+    """Additional properties of a message, which make the lookup faster and identify it among messages with the same ID."""
 
     subject = serializers.CharField(required=False, max_length=200)
     was_due_at = serializers.DateTimeField(required=False, help_text="its current due time")
 
 
 class Reschedule(DelayedTarget):
-    """Another due time."""
+    """A new due time."""
 
     due_at = serializers.DateTimeField(required=False, allow_null=True)
     delay_seconds = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=SECONDS_MAX)
@@ -60,7 +60,7 @@ class Reschedule(DelayedTarget):
 
 
 class DelayedChanged(serializers.Serializer):  # type: ignore[type-arg]
-    """What a change came to, or in a dry run would as things stand."""
+    """Result of a change; in a dry run, the expected result at this moment."""
 
     dry_run = serializers.BooleanField()
     message_id = serializers.CharField()
@@ -72,7 +72,7 @@ class DelayedChanged(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class BulkCancel(Reason):
-    """Which messages to cancel: all that are pending and match."""
+    """Filter of the pending messages to cancel."""
 
     subject = serializers.CharField(max_length=200)
     properties = serializers.DictField(
@@ -83,7 +83,7 @@ class BulkCancel(Reason):
 
 
 class BulkCancelled(serializers.Serializer):  # type: ignore[type-arg]
-    """What a bulk cancel came to; a dry run cancels none."""
+    """Result of a bulk cancel; a dry run only counts the matching messages."""
 
     dry_run = serializers.BooleanField()
     subject = serializers.CharField()
@@ -101,7 +101,7 @@ class Hour(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Calendar(serializers.Serializer):  # type: ignore[type-arg]
-    """Pending messages by hour of due time; hours without any are left out."""
+    """Pending messages by hour of due time, without empty hours."""
 
     subject = serializers.CharField(allow_null=True)
     hours = Hour(many=True)

@@ -1,4 +1,4 @@
-"""The shape of consumer groups."""
+"""Serializers of consumer groups."""
 
 from rest_framework import serializers
 
@@ -8,20 +8,20 @@ from metaserver.services.groups import GROUP
 
 
 class GroupChange(Reason):
-    """A change; what is left out stays."""
+    """A change of a consumer group; omitted fields keep their value."""
 
     rules = GROUP.fields
 
 
 class NewGroup(GroupChange):
-    """A group to make known."""
+    """A new consumer group."""
 
     subject = serializers.CharField(max_length=100)
     name = serializers.CharField(max_length=200)
 
 
 class GroupRow(Row):
-    """A consumer group of a list."""
+    """A consumer group in a list."""
 
     rules = GROUP.fields
     subject = serializers.CharField(source="subject.name")
@@ -37,7 +37,7 @@ class GroupRow(Row):
 
 
 class Pause(Reason):
-    """What to pause or resume."""
+    """The consumer to pause or resume, or the whole group."""
 
     consumer_id = serializers.CharField(
         required=False, allow_blank=True, max_length=200, help_text="one consumer; absent: the whole group"
@@ -45,7 +45,7 @@ class Pause(Reason):
 
 
 class Reset(Reason):
-    """Where to set the progress."""
+    """The new position of a consumer group."""
 
     to = serializers.ChoiceField(choices=["earliest", "latest", "time", "sequence"])
     time = serializers.DateTimeField(required=False, help_text="for `time`: the first message stored at or after it")
@@ -56,7 +56,7 @@ class Reset(Reason):
 
 
 class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
-    """What a reset does on one broker group."""
+    """Effect of a reset on one broker group."""
 
     broker_group = serializers.CharField()
     position = serializers.CharField(allow_null=True)
@@ -69,7 +69,7 @@ class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
-    """What a reset did, or in a dry run would do."""
+    """Result of a reset; in a dry run, the expected result."""
 
     target = serializers.CharField()
     dry_run = serializers.BooleanField()
@@ -80,13 +80,13 @@ class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Forget(Reason):
-    """Removing a group's progress."""
+    """Deletion of a consumer group."""
 
     force = serializers.BooleanField(required=False, default=False)
 
 
 class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
-    """A consumer on one broker group. Null: could not be known, `reasons` says why."""
+    """A consumer on one broker group. Null: unknown, `reasons` says why."""
 
     broker_group = serializers.CharField()
     consumer_id = serializers.CharField()
@@ -111,7 +111,7 @@ class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class OnBrokerGroup(serializers.Serializer):  # type: ignore[type-arg]
-    """A group's progress on one broker group. Null with a `reason` when it could not be asked."""
+    """Progress of a consumer group on one broker group. Null with a `reason` if the broker group is unreachable."""
 
     broker_group = serializers.CharField()
     reason = serializers.CharField(allow_null=True)
@@ -127,7 +127,7 @@ class OnBrokerGroup(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class GroupDetail(GroupRow):
-    """A consumer group with its progress and members as the nodes say now."""
+    """A consumer group with its current progress and consumers, read from the nodes."""
 
     lag = serializers.IntegerField(allow_null=True, help_text="messages; null if a broker group could not be reached")
     time_lag_seconds = serializers.FloatField(allow_null=True)

@@ -1,10 +1,10 @@
-"""The shape of recent history."""
+"""Serializers of recent history."""
 
 from rest_framework import serializers
 
 
 class History(serializers.Serializer):  # type: ignore[type-arg]
-    """Columns: `at[i]` is the time of the i-th number of each field."""
+    """Columns: `at[i]` is the time of the i-th value of each field."""
 
     step_seconds = serializers.IntegerField()
     at = serializers.ListField(child=serializers.DateTimeField())

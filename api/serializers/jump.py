@@ -1,4 +1,4 @@
-"""The shape of what a text leads to."""
+"""Serializers of search results."""
 
 from rest_framework import serializers
 
@@ -10,7 +10,7 @@ KINDS = (
 
 
 class PlaceRow(serializers.Serializer):  # type: ignore[type-arg]
-    """Something that was found."""
+    """A search result."""
 
     kind = serializers.ChoiceField(choices=KINDS)
     name = serializers.CharField(help_text="for messages, the ID")
@@ -21,7 +21,7 @@ class PlaceRow(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Places(serializers.Serializer):  # type: ignore[type-arg]
-    """What was found, the best first."""
+    """Search results, best match first."""
 
     results = PlaceRow(many=True)
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)

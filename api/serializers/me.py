@@ -1,4 +1,4 @@
-"""The shape of one's own account, and of the table of rights."""
+"""Serializers of the caller's account and of the table of rights."""
 
 from datetime import datetime
 
@@ -12,13 +12,13 @@ from console.accounts.sessions import LIFE_MAX
 
 
 class Preferences(Body):
-    """How one wants to see the console."""
+    """Display preferences."""
 
     rules = PREFERENCES.fields
 
 
 class Limits(serializers.Serializer):  # type: ignore[type-arg]
-    """Limits that pages show before somebody runs into them."""
+    """Limits that the pages of the console show and apply."""
 
     body_bytes = serializers.IntegerField(help_text="per request")
     page_rows = serializers.IntegerField()
@@ -30,7 +30,7 @@ class Limits(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Console(serializers.Serializer):  # type: ignore[type-arg]
-    """What pages need to know of the console itself."""
+    """Settings of the console that its pages use."""
 
     version = serializers.CharField()
     metaserver = serializers.CharField(help_text="host:port of the metaserver, as the console reaches it")
@@ -41,7 +41,7 @@ class Console(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Me(serializers.Serializer):  # type: ignore[type-arg]
-    """Who asks, and what they may."""
+    """The caller and their rights."""
 
     id = serializers.CharField()
     username = serializers.CharField()
@@ -71,7 +71,7 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class MyChange(Reason):
-    """What one may change of oneself."""
+    """A change of the caller's profile; omitted fields keep their value."""
 
     rules = {name: USER.fields[name] for name in ("first_name", "last_name")}
     language = serializers.ChoiceField(
@@ -81,7 +81,7 @@ class MyChange(Reason):
 
 
 class SessionRow(Row):
-    """A browser that is signed in."""
+    """A session of a browser."""
 
     # The context's `this` is the id of the caller's session.
 
@@ -94,16 +94,16 @@ class SessionRow(Row):
     user_agent = serializers.CharField()
 
     def get_is_this(self, session: UserSession) -> bool:
-        """Whether the request comes from it."""
+        """Whether it is the session of this request."""
         return bool(session.pk == self.context["this"])
 
     def get_expires_at(self, session: UserSession) -> datetime:
-        """When it ends at the latest."""
+        """Time when it ends at the latest."""
         return session.started_at + LIFE_MAX
 
 
 class RoleRow(serializers.Serializer):  # type: ignore[type-arg]
-    """A role and what it may."""
+    """A role and its rights."""
 
     name = serializers.CharField()
     rights = serializers.ListField(child=serializers.CharField())

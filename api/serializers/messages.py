@@ -1,4 +1,4 @@
-"""The shape of stored messages."""
+"""Serializers of stored messages."""
 
 from rest_framework import serializers
 
@@ -23,7 +23,7 @@ class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class MessagePage(serializers.Serializer):  # type: ignore[type-arg]
-    """Messages of all broker groups by the time they were stored."""
+    """Messages of all broker groups by time of storage."""
 
     results = MessageRow(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
@@ -31,7 +31,7 @@ class MessagePage(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class MessageSlice(MessagePage):
-    """One step of a search. Go on with `next` until it is null; to cancel, don't."""
+    """One step of a search. Continue with `next` until it is null."""
 
     scanned = serializers.IntegerField(help_text="messages searched in this step")
     unreadable = serializers.IntegerField(help_text="of these, messages whose stored data is corrupted")
@@ -40,7 +40,7 @@ class MessageSlice(MessagePage):
 
 
 class NewMessage(Reason):
-    """A message to produce."""
+    """A message to send."""
 
     properties = serializers.DictField(
         child=serializers.CharField(allow_blank=True, trim_whitespace=False),
@@ -83,7 +83,7 @@ class Link(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Standing(serializers.Serializer):  # type: ignore[type-arg]
-    """What became of a message in a consumer group."""
+    """State of a message in a consumer group."""
 
     group = serializers.CharField()
     broadcast = serializers.BooleanField()
@@ -103,7 +103,7 @@ class Standing(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Original(serializers.Serializer):  # type: ignore[type-arg]
-    """Of a retry or dead letter: the message that it is an attempt of."""
+    """For a retry or dead letter: the original message."""
 
     subject = serializers.CharField()
     message_id = serializers.CharField()
@@ -111,7 +111,7 @@ class Original(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Trace(serializers.Serializer):  # type: ignore[type-arg]
-    """What became of a message."""
+    """Trace of a message."""
 
     subject = serializers.CharField()
     broker_group = serializers.CharField()

@@ -1,4 +1,4 @@
-"""The shape of subjects."""
+"""Serializers of subjects."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from metaserver.services.subjects import SUBJECT
 
 
 class SubjectChange(Reason):
-    """A change of a subject; what is left out stays. Null: no limit, or the node's default."""
+    """A change of a subject; omitted fields keep their value. Null: no limit, or the brokers' default."""
 
     rules = SUBJECT.fields
 
 
 class NewSubject(SubjectChange):
-    """A subject to make."""
+    """A new subject."""
 
     name = serializers.CharField(max_length=100, help_text="no slashes, whitespace or line breaks")
 
@@ -27,13 +27,13 @@ def Phases() -> serializers.DictField:
     """Broker group -> phase."""
     return serializers.DictField(
         child=serializers.ChoiceField(choices=[phase.value for phase in Phase]),
-        help_text="of broker groups that come or go: joining is read but not written yet, leaving is written until"
-        " all have joined, draining takes nothing new and is read until it is empty",
+        help_text="phases of broker groups that are added or removed. joining: readable, not writable yet; leaving: writable until"
+        " all joining groups are; draining: accepts no new messages, leaves when all its messages are acknowledged",
     )
 
 
 class Route(serializers.Serializer):  # type: ignore[type-arg]
-    """Which broker groups serve a subject."""
+    """The broker groups that serve a subject."""
 
     broker_groups = serializers.ListField(child=serializers.CharField())
     phases = Phases()
@@ -44,7 +44,7 @@ class Route(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class SubjectRow(Row):
-    """A subject of a list."""
+    """A subject in a list."""
 
     rules = SUBJECT.fields
     owner = serializers.CharField(source="owner.name", allow_null=True, required=False, help_text="name of a team")
@@ -64,18 +64,18 @@ class SubjectRow(Row):
         return subject.archived_at is not None
 
     def get_broker_groups(self, subject: Any) -> list[str]:
-        """Those that serve it; none before its first client comes."""
+        """The broker groups that serve it; empty before its first client connects."""
         route = getattr(subject, "route", None)
         return [] if route is None else route.broker_groups
 
     @extend_schema_field(Phases())
     def get_phases(self, subject: Any) -> dict[str, str]:
-        """As `Phases`."""
+        """Phases by broker group, see `Phases`."""
         route = getattr(subject, "route", None)
         return {} if route is None else route.phases
 
 
 class Placement(Reason):
-    """Where a subject shall be: the groups that take its messages. Those left out drain and then go."""
+    """The target broker groups of a subject. Groups that are not named drain and leave."""
 
     broker_groups = serializers.ListField(child=serializers.CharField(max_length=100), min_length=1, max_length=50)

@@ -1,4 +1,4 @@
-"""The shape of summary tables and their rows."""
+"""Serializers of summary tables and their rows."""
 
 from rest_framework import serializers
 
@@ -44,7 +44,7 @@ class Tables(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class RunOfRows(Row):
-    """A run that made rows. Those of job `demo` are made up."""
+    """A run that produced rows. Runs of job `demo` produce demo data."""
 
     id = serializers.CharField()
     job = serializers.CharField()
@@ -52,18 +52,18 @@ class RunOfRows(Row):
     finished_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
     missing = serializers.ListField(
-        child=serializers.CharField(), help_text="broker groups whose rows are missing in what it published"
+        child=serializers.CharField(), help_text="broker groups whose rows are missing from the published data"
     )
 
 
 class ScoreRow(Row):
-    """How forecasts or anomaly flags of the last days turned out."""
+    """Accuracy of the forecasts or anomaly flags of the last days."""
 
     scored = serializers.ChoiceField(
         choices=[kind.value for kind in Scored],
-        help_text="drain_forecasts, disk_forecasts: forecasts that came due, held where the truth lay in the interval; "
-        "anomalies: values compared, held where they were not flagged; "
-        "anomaly_flags: flags, held where the next hour was flagged as well",
+        help_text="drain_forecasts, disk_forecasts: a forecast that came due holds if the actual value was in the interval; "
+        "anomalies: a compared value holds if it was not flagged; "
+        "anomaly_flags: a flag holds if the next hour was flagged too",
     )
     days = serializers.IntegerField()
     cases_count = serializers.IntegerField()
@@ -73,12 +73,12 @@ class ScoreRow(Row):
 
 
 class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
-    """Rows of a summary table, what was asked for, and who made them."""
+    """Rows of a summary table, with the effective query and the runs that produced them."""
 
     table = serializers.CharField()
     state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: no job has filled the table")
     as_of = serializers.DateTimeField(
-        allow_null=True, help_text="everything before it is in the table; null: no run that filled it has succeeded yet"
+        allow_null=True, help_text="the table is complete up to this time; null: no run that fills it has succeeded yet"
     )
     step = serializers.ChoiceField(choices=[step.value for step in Step], help_text="meaning of a row")
     step_seconds = serializers.IntegerField()
@@ -90,15 +90,15 @@ class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
         child=serializers.CharField(), help_text="broker groups that could not be read by these runs"
     )
     holes = serializers.IntegerField(
-        help_text="stretches that nodes had deleted before they were read, found from from_at to to_at"
+        help_text="ranges that retention deleted before they were read, found between from_at and to_at"
     )
     late_rows = serializers.IntegerField(
-        help_text="rows that came after their steps were published, found from from_at to to_at; they are computed again"
+        help_text="rows that arrived after their step was published, found between from_at and to_at; the step is recomputed"
     )
     scores = ScoreRow(many=True, help_text="verified accuracy of forecasts or flags; empty: not applicable")
     results = serializers.ListField(
         child=serializers.DictField(),
-        help_text="`at` (the step's beginning), `run`, and the table's columns; null is what could not be measured",
+        help_text="`at` (start of the step), `run`, and the columns of the table; null: not measured",
     )
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
     previous = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")

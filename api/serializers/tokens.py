@@ -1,4 +1,4 @@
-"""The shape of tokens."""
+"""Serializers of API tokens."""
 
 from django.utils import timezone
 from rest_framework import serializers
@@ -11,7 +11,7 @@ from console.accounts.tokens import LIFETIME_MAX, NAME_CHARS_MAX
 
 
 class NewToken(Reason):
-    """A token to make."""
+    """A new API token."""
 
     name = serializers.CharField(max_length=NAME_CHARS_MAX)
     scopes = serializers.ListField(
@@ -21,7 +21,7 @@ class NewToken(Reason):
 
 
 class TokenRow(Row):
-    """A token; never the token itself."""
+    """An API token, without the secret itself."""
 
     id = serializers.CharField()
     name = serializers.CharField()
@@ -36,12 +36,12 @@ class TokenRow(Row):
     last_used_from = serializers.CharField()
 
     def get_is_live(self, token: ApiToken) -> bool:
-        """Whether it can be used now."""
+        """Whether it is valid now."""
         return token.revoked_at is None and token.expires_at > timezone.now()
 
 
 class MadeToken(ChangeSerializer):
-    """A token that was made."""
+    """The created API token."""
 
     id = serializers.CharField(allow_null=True, help_text="null in a dry run")
     token = serializers.CharField(allow_null=True, help_text="shown only once")

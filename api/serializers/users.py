@@ -1,4 +1,4 @@
-"""The shape of users and teams."""
+"""Serializers of users and teams."""
 
 from rest_framework import serializers
 
@@ -12,13 +12,13 @@ _RULES = {name: rule for name, rule in USER.fields.items() if name != "preferenc
 
 
 class UserChange(Reason):
-    """A change of a user; what is left out stays."""
+    """A change of a user; omitted fields keep their value."""
 
     rules = _RULES
 
 
 class NewUser(UserChange):
-    """A user to make."""
+    """A new user."""
 
     username = serializers.CharField(max_length=60)
     password = serializers.CharField(
@@ -30,7 +30,7 @@ class NewUser(UserChange):
 
 
 class UserRow(Row):
-    """A user of a list."""
+    """A user in a list."""
 
     rules = _RULES
     teams = Names(required=False)
@@ -47,7 +47,7 @@ class UserRow(Row):
 
 
 class MadeUser(ChangeSerializer):
-    """A user that was made."""
+    """The created user."""
 
     id = serializers.CharField(allow_null=True, help_text="null in a dry run")
     password = serializers.CharField(allow_null=True, help_text="shown only once; null if a password was provided")
@@ -72,20 +72,20 @@ class TeamChange(Reason):
 
 
 class NewTeam(Reason):
-    """A team to make."""
+    """A new team."""
 
     rules = {"name": NAME, **TEAM.fields}
     needed = ("name",)
 
 
 class Members(Reason):
-    """Exactly these users are in the team."""
+    """The complete list of the members of a team."""
 
     members = serializers.ListField(child=serializers.CharField(max_length=150), max_length=MEMBERS_MAX)
 
 
 class Member(Row):
-    """A user of a team."""
+    """A member of a team."""
 
     username = serializers.CharField()
     role = serializers.ChoiceField(choices=[role.value for role in Role])

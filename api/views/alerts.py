@@ -35,7 +35,7 @@ _SEVERITIES = [(severity.value, severity.value) for severity in Severity]
 
 
 class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of rules can be narrowed by."""
+    """Filters of the list of rules."""
 
     search = PartFilter("name", label="substring of the name")
     kind = django_filters.ChoiceFilter(choices=_KINDS)
@@ -58,7 +58,7 @@ class AlertRulesView(ListView, operation_id="alert_rules_list", text="List rules
 
     @extend_schema(operation_id="alert_rules_create", request=shapes.NewAlertRule, responses=MADE)
     def post(self, request: Request) -> Response:
-        """Make a rule."""
+        """Create a rule."""
         values = self.body(shapes.NewAlertRule)
         kind = values.pop("kind")
         return self.changed(rule_service.create_rule(kind, values, **self.arguments), 201)
@@ -72,7 +72,7 @@ class AlertRuleView(ApiView):
 
     @extend_schema(operation_id="alert_rules_get", responses=shapes.AlertRuleRow)
     def get(self, request: Request, rule: str) -> Response:
-        """One rule."""
+        """Return one rule."""
         found = one_of(
             queries.rules().filter(pk=row_id(rule_service.ALERT_RULE, rule)), rule_service.ALERT_RULE.unknown(rule)
         )
@@ -80,13 +80,13 @@ class AlertRuleView(ApiView):
 
     @extend_schema(operation_id="alert_rules_update", request=shapes.AlertRuleChange, responses=ChangeSerializer)
     def patch(self, request: Request, rule: str) -> Response:
-        """Change what the body names."""
+        """Update a rule; omitted fields keep their value."""
         values = self.body(shapes.AlertRuleChange)
         return self.changed(rule_service.update_rule(rule, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="alert_rules_delete", responses=ChangeSerializer)
     def delete(self, request: Request, rule: str) -> Response:
-        """Delete a rule; its open alerts end. Those that come with the product can only be disabled."""
+        """Delete a rule and resolve its open alerts. Built-in rules can only be disabled."""
         return self.changed(rule_service.delete_rule(rule, **self.versioned_arguments))
 
 
@@ -94,7 +94,7 @@ class AlertRuleView(ApiView):
 
 
 class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of alerts can be narrowed by."""
+    """Filters of the list of alerts."""
 
     state = django_filters.MultipleChoiceFilter(choices=AlertState.choices)
     is_open = TruthFilter("open_key", "isnull", exclude=True, label="pending or firing")
@@ -112,7 +112,7 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
 class AlertsView(
     ListView,
     operation_id="alerts_list",
-    text="List alerts: open ones first, then those that ended, the newest of each first.",
+    text="List alerts: open ones first, then resolved ones, newest first.",
 ):
     """Alerts."""
 
@@ -135,7 +135,7 @@ class AlertView(ApiView):
 
     @extend_schema(operation_id="alerts_get", responses=shapes.AlertDetail)
     def get(self, request: Request, alert: str) -> Response:
-        """One alert with its notifications."""
+        """Return one alert with its notifications."""
         found = one_of(
             queries.alerts().filter(pk=row_id(alert_service.ALERT, alert)), alert_service.ALERT.unknown(alert)
         )
@@ -157,7 +157,7 @@ AcknowledgeView = action(
 
 
 class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of silences can be narrowed by."""
+    """Filters of the list of silences."""
 
     rule = PartFilter("rule", label="substring of the rule pattern")
     target = django_filters.CharFilter("target", label="exact target pattern")
@@ -166,12 +166,12 @@ class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_active = TruthFilter(method="active", label="whether it is active now")
 
     def active(self, queryset: "QuerySet[Any]", name: str, value: bool) -> "QuerySet[Any]":
-        """Those that hold now, or the others."""
+        """Return the silences that are active now, or the others."""
         holds = queries.is_active(timezone.now())
         return queryset.filter(holds) if value else queryset.exclude(holds)
 
 
-class SilencesView(ListView, operation_id="silences_list", text="List silences, the newest first."):
+class SilencesView(ListView, operation_id="silences_list", text="List silences, newest first."):
     """Silences."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
@@ -183,7 +183,7 @@ class SilencesView(ListView, operation_id="silences_list", text="List silences, 
 
     @extend_schema(operation_id="silences_create", request=shapes.NewSilence, responses=MADE)
     def post(self, request: Request) -> Response:
-        """Tell nobody of certain alerts for a time; they are noticed and shown as ever."""
+        """Create a silence: it suppresses notifications of matching alerts for a time; the alerts still fire and are shown."""
         values = self.body(shapes.NewSilence)
         change = silence_service.create_silence(
             rule=values["rule"],
@@ -205,7 +205,7 @@ class SilenceView(ApiView):
 
     @extend_schema(operation_id="silences_get", responses=shapes.SilenceRow)
     def get(self, request: Request, silence: str) -> Response:
-        """One silence."""
+        """Return one silence."""
         found = one_of(
             queries.silences().filter(pk=row_id(silence_service.SILENCE, silence)),
             silence_service.SILENCE.unknown(silence),
@@ -214,7 +214,7 @@ class SilenceView(ApiView):
 
     @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
     def delete(self, request: Request, silence: str) -> Response:
-        """End a silence now. It stays in the list."""
+        """End a silence now. It remains in the list."""
         return self.changed(silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments))
 
 
@@ -222,14 +222,14 @@ class SilenceView(ApiView):
 
 
 class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of channels can be narrowed by."""
+    """Filters of the list of channels."""
 
     search = PartFilter("name", label="substring of the name")
     kind = django_filters.ChoiceFilter(choices=ChannelKind.choices)
     is_enabled = TruthFilter("is_enabled")
 
 
-class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List channels; rules name them."):
+class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List the channels that rules can use."):
     """Channels."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
@@ -241,7 +241,7 @@ class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List
 
     @extend_schema(operation_id="alert_channels_create", request=shapes.NewAlertChannel, responses=MADE)
     def post(self, request: Request) -> Response:
-        """Make a channel: a webhook by its `url`, or e-mail by its `addresses`."""
+        """Create a channel: a webhook with `url`, or email with `addresses`."""
         values = self.body(shapes.NewAlertChannel)
         kind = values.pop("kind")
         return self.changed(channel_service.create_channel(kind, values, **self.arguments), 201)
@@ -255,7 +255,7 @@ class AlertChannelView(ApiView):
 
     @extend_schema(operation_id="alert_channels_get", responses=shapes.AlertChannelRow)
     def get(self, request: Request, channel: str) -> Response:
-        """One channel."""
+        """Return one channel."""
         found = one_of(
             queries.channels().filter(pk=row_id(channel_service.ALERT_CHANNEL, channel)),
             channel_service.ALERT_CHANNEL.unknown(channel),
@@ -264,23 +264,25 @@ class AlertChannelView(ApiView):
 
     @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)
     def patch(self, request: Request, channel: str) -> Response:
-        """Change what the body names. A URL with another origin drops secret and headers that are not given with it."""
+        """Update a channel; omitted fields keep their value. A URL with another origin removes the secret and headers unless the
+        body contains them.
+        """
         values = self.body(shapes.AlertChannelChange)
         return self.changed(channel_service.update_channel(channel, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="alert_channels_delete", responses=ChangeSerializer)
     def delete(self, request: Request, channel: str) -> Response:
-        """Delete a channel that no rule uses."""
+        """Delete a channel. It must not be used by a rule."""
         return self.changed(channel_service.delete_channel(channel, **self.versioned_arguments))
 
 
 class TestChannelView(ApiView):
-    """Trying a channel."""
+    """Test of a channel."""
 
     rights = {"POST": Right.CHANGE_CLUSTER}
 
     @extend_schema(operation_id="alert_channels_test", request=Reason, responses=shapes.ChannelTest)
     def post(self, request: Request, channel: str) -> Response:
-        """Send a test notification and say what happened; a dry run only asks whether the host is allowed."""
+        """Send a test notification and return the result. A dry run only checks whether requests to the host are allowed."""
         outcome = channel_service.try_channel(channel, now=timezone.now(), **self.arguments)
         return Response(outcome)

@@ -37,13 +37,13 @@ _LAG_STATES = (
 
 
 class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of runs can be narrowed by."""
+    """Filters of the list of runs."""
 
     job = django_filters.CharFilter("job", label="name of the job")
     state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in RunState])
 
 
-class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, the newest first."):
+class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, newest first."):
     """Runs of analytics jobs."""
 
     serializer_class = shapes.RunRow
@@ -60,7 +60,7 @@ class RunView(ApiView):
 
     @extend_schema(operation_id="analytics_runs_get", responses=shapes.RunRow)
     def get(self, request: Request, run_id: int) -> Response:
-        """One run of a job."""
+        """Return one run of a job."""
         found = queries.runs().filter(pk=run_id).first() if run_id < 1 << 63 else None
         if found is None:
             raise NotFound(f"Run {run_id} not found.", code="analytics_run.unknown")
@@ -68,13 +68,13 @@ class RunView(ApiView):
 
 
 class OverviewView(ApiView):
-    """The start page."""
+    """Summary for the start page."""
 
     rights = {"GET": Right.READ}
 
     @extend_schema(operation_id="overview", responses=shapes.Overview)
     def get(self, request: Request) -> Response:
-        """The whole system at a glance."""
+        """Summary of the whole system."""
         return Response(overview.overview())
 
 
@@ -84,7 +84,7 @@ class LagView(ApiView):
     rights = {"GET": Right.READ}
     serializer_class = shapes.GroupLag
     download_page_rows = ROWS_MAX
-    """All at once: from one page to the next the numbers would be others."""
+    """Return all rows at once, because numbers change between pages."""
 
     @extend_schema(
         operation_id="lag_list",
@@ -99,9 +99,8 @@ class LagView(ApiView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """Consumer groups' lag as the collector measured it last, at most a second or two ago.
-
-        Groups that nobody measured are there too; retries count at their group.
+        """List the lag of consumer groups as of the collector's latest measurement, at most a second or two ago. Groups without a
+        measurement are included; retries count towards their group.
         """
         live = overview.numbers()
         query = self.request.query_params
@@ -117,7 +116,7 @@ class LagView(ApiView):
         return Response({"at": live.at, "reason": live.reason, "results": page, "next": following})
 
     def _filter(self) -> Callable[[LagTable, str], bool]:
-        """Whether the query's filters let a group through."""
+        """Whether a group matches the query's filters."""
         query = self.request.query_params
         state, group, search = query.get("state"), query.get("group"), query.get("search", "").lower()
         if state is not None and state not in list(LagState):

@@ -23,7 +23,7 @@ class DemoView(ApiView):
 
     @extend_schema(operation_id="analytics_demo_get", responses=shapes.DemoData)
     def get(self, request: Request) -> Response:
-        """The tables that contain demo data, and whether scheduled runs replace it."""
+        """Return the tables that contain demo data, and whether scheduled runs replace it."""
         states = queries.demo_states()
         return Response(
             {
@@ -36,13 +36,13 @@ class DemoView(ApiView):
 
 
 class ReplaceDemoView(ApiView):
-    """Replacing demo data."""
+    """Replacement of demo data."""
 
     rights = {"POST": Right.CHANGE_CLUSTER}
 
     @extend_schema(operation_id="analytics_demo_replace", request=Reason, responses=ChangeSerializer)
     def post(self, request: Request) -> Response:
-        """Replace demo data by real data: runs the job `analytics` now. A table shows its demo data until real data replaces it."""
+        """Replace demo data: runs the job `analytics` now. A table keeps its demo data until it has real data."""
         change = services.replace_demo(**self.arguments)
         try:
             loops.run_now("analytics", **self.arguments)

@@ -15,11 +15,11 @@ from metaserver import queries
 from metaserver.services import audit
 
 VERIFIED_MAX = 20_000
-"""Entries that one request follows the chain over."""
+"""Entries that one request verifies."""
 
 
 class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of audit entries can be narrowed by."""
+    """Filters of the audit log."""
 
     actor = django_filters.CharFilter("actor")
     action = django_filters.CharFilter("action", "startswith", label="action or its prefix, such as subject.")
@@ -29,7 +29,9 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     search = PartFilter("actor", "action", "target", "reason", label="substring of user, action, target or reason")
 
 
-class AuditView(ListView, operation_id="audit_list", text="Who changed what and why, newest first by default."):
+class AuditView(
+    ListView, operation_id="audit_list", text="List the entries of the audit log, newest first by default."
+):
     """The audit log."""
 
     rights = {"GET": Right.READ_AUDIT}
@@ -41,7 +43,7 @@ class AuditView(ListView, operation_id="audit_list", text="Who changed what and 
 
 
 class VerifyView(ApiView):
-    """The chain of the audit log."""
+    """The hash chain of the audit log."""
 
     rights = {"GET": Right.READ_AUDIT}
 
@@ -54,7 +56,7 @@ class VerifyView(ApiView):
         responses=shapes.Verdict,
     )
     def get(self, request: Request) -> Response:
-        """Follow the chain: whether entries were changed or taken away since they were written."""
+        """Verify the hash chain of the audit log: whether entries were modified or deleted."""
         after = self.whole("after", 0) or 0
         limit = self.whole("limit", 10_000, minimum=1, maximum=VERIFIED_MAX) or 10_000
         verdict = audit.verify(after, limit)

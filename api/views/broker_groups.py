@@ -30,7 +30,7 @@ _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
 
 class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of broker groups can be narrowed by."""
+    """Filters of the list of broker groups."""
 
     search = PartFilter("name", label="substring of the name")
     kind = django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind])
@@ -39,7 +39,7 @@ class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of nodes can be narrowed by."""
+    """Filters of the list of nodes."""
 
     search = PartFilter("node_id", label="substring of the node ID")
     broker_group = django_filters.CharFilter("broker_group__name", label="its group")
@@ -59,7 +59,7 @@ class BrokerGroupsView(ListView, operation_id="broker_groups_list", text="List b
 
     @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
     def post(self, request: Request) -> Response:
-        """Announce a broker group: it is known, and offline, until its first node registers."""
+        """Create a broker group. It is offline until its first node registers."""
         values = self.body(shapes.NewBrokerGroup)
         change = service.announce_group(
             values["name"], GroupKind(values["kind"]), values.get("description", ""), **self.arguments
@@ -78,13 +78,13 @@ class BrokerGroupView(ApiView):
 
     @extend_schema(operation_id="broker_groups_get", responses=shapes.BrokerGroupDetail)
     def get(self, request: Request, name: str) -> Response:
-        """One broker group."""
+        """Return one broker group."""
         found = one_of(queries.broker_groups().filter(name=name), service.BROKER_GROUP.unknown(name))
         return self.one(found, served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
     def patch(self, request: Request, name: str) -> Response:
-        """Describe a broker group."""
+        """Update the description of a broker group."""
         change = service.describe_group(
             name, self.body(shapes.BrokerGroupChange)["description"], **self.versioned_arguments
         )
@@ -92,7 +92,7 @@ class BrokerGroupView(ApiView):
 
     @extend_schema(operation_id="broker_groups_remove", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, name: str) -> Response:
-        """Forget a group that serves no subject and whose nodes are stopped."""
+        """Remove a broker group that serves no subjects and whose nodes are stopped."""
         return self.changed(service.remove_group(name, **self.versioned_arguments))
 
 
@@ -100,7 +100,7 @@ ApproveView = action(
     "broker_groups_approve",
     Right.CHANGE_CLUSTER,
     lambda view, name: service.approve_group(name, **view.versioned_arguments),
-    "Let a broker group serve that waits for approval since its first registration.",
+    "Approve a broker group that has registered for the first time, so that it goes into service.",
 )
 
 
@@ -112,19 +112,20 @@ ReadOnlyView = action(
     "broker_groups_read_only",
     Right.CHANGE_CLUSTER,
     partial(_set_state, state=OperatorState.READ_ONLY),
-    "Take no new messages; what is stored is read. Subjects stay.",
+    "Set a broker group to read-only: it accepts no new messages, stored messages are still delivered, and its subjects stay.",
 )
 DrainView = action(
     "broker_groups_drain",
     Right.CHANGE_CLUSTER,
     partial(_set_state, state=OperatorState.DRAINING),
-    "Take no new messages, move every subject to other groups, and keep what is stored until it is consumed.",
+    "Drain a broker group: it accepts no new messages, its subjects move to other groups, and stored messages are kept until"
+    " they are consumed.",
 )
 WritableView = action(
     "broker_groups_writable",
     Right.CHANGE_CLUSTER,
     partial(_set_state, state=OperatorState.NORMAL),
-    "Take back read-only or draining.",
+    "Return a read-only or draining broker group to service.",
 )
 
 
@@ -142,7 +143,7 @@ class NodesView(ListView):
 
     @extend_schema(operation_id="nodes_list", responses=shapes.NodeNumbersRow(many=True))
     def get(self, request: Request) -> Response:
-        """List nodes with their newest numbers. Ordered by one of these, what was not measured comes last."""
+        """List nodes with their latest numbers. When they are ordered by a number, nodes without a measurement come last."""
         numbers = overview.numbers()
         measured = overview.node_numbers(numbers)
         nothing = dict.fromkeys(overview.NODE_NUMBERS) | {
@@ -172,7 +173,7 @@ class NodeView(ApiView):
 
     @extend_schema(operation_id="nodes_get", responses=shapes.NodeDetail)
     def get(self, request: Request, node_id: str) -> Response:
-        """A node with its own numbers, asked now."""
+        """Return a node with its own current numbers."""
         found = _node(node_id)
         stats: dict[str, Any] | None = None
         reason: str | None = f"broker group {found.broker_group.name} is pending approval"
@@ -185,12 +186,14 @@ class NodeView(ApiView):
 
 
 class AcceptLogLossView(ApiView):
-    """After damage."""
+    """Acceptance of data loss."""
 
     rights = {"POST": Right.CHANGE_CLUSTER}
 
     @extend_schema(operation_id="nodes_accept_log_loss", request=shapes.LogLoss, responses=ChangeSerializer)
     def post(self, request: Request, node_id: str) -> Response:
-        """Let a node serve although its log ends earlier than it had reported: what was above is given up for lost."""
+        """Accept the data loss of a node whose log ends earlier than it had reported, so that it serves again. Acknowledged data
+        past the end is permanently lost.
+        """
         change = service.accept_log_loss(node_id, log_end=int(self.body(shapes.LogLoss)["log_end"]), **self.arguments)
         return self.changed(change)

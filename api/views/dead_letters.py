@@ -21,7 +21,7 @@ from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
 
 COUNTS_MAX = 100
-"""Counts of one page: each takes questions to every broker group that holds letters of it."""
+"""Counts of one page: each requires requests to every broker group that holds dead letters of the consumer group."""
 STATES = ("open", "replaying", "unknown", "replayed", "deleted")
 SHOWN = tuple(state for state in STATES if state != "deleted")
 _REPLAY_NOTE = "Each copy has its own message ID; property qmq_console_replay_of contains that of the dead letter."
@@ -29,7 +29,7 @@ _DELETE_NOTE = "Deleted dead letters are hidden. Retention deletes their data la
 
 
 class DeadLetterCountsView(ReadingView):
-    """How many dead letters there are."""
+    """Counts of dead letters."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.LetterCount
@@ -46,7 +46,7 @@ class DeadLetterCountsView(ReadingView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """Count dead letters by subject and consumer group, in the order of their names."""
+        """Count dead letters by subject and consumer group, ordered by name."""
         found = counts.count_dead_letters(
             subject=self.text("subject"),
             group=self.text("group"),
@@ -76,7 +76,7 @@ class DeadLettersView(ReadingView):
         ],
     )  # fmt: skip
     def get(self, request: Request, subject: str, group: str) -> Response:
-        """List dead letters by the time they were given up, with why and what was decided about each."""
+        """List dead letters by the time when they became ones, with cause and the last replay or deletion."""
         masked = not self.may_read(self.owner(subject))
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):
@@ -99,9 +99,8 @@ class DeadLetterView(ReadingView):
 
     @extend_schema(operation_id="dead_letters_get", responses=shapes.LetterStory)
     def get(self, request: Request, subject: str, group: str, broker_group: str, sequence: int) -> Response:
-        """A dead letter with the attempts that ended in it: when, which consumer, and what each changed in the properties (an
-        error text, if the consumer wrote one). What nodes don't know any more is null with a reason; `holes` says whether
-        attempts may be missing.
+        """Return a dead letter with the attempts that preceded it: time, consumer, and changed properties (an error text, if the
+        consumer set one). Null with a reason: no longer known by the nodes. `holes` says whether attempts may be missing.
         """
         masked = not self.may_read(self.owner(subject))
         story = attempts.story_of(subject, group, broker_group, within(sequence))
@@ -154,15 +153,14 @@ def _answer(progress: orders.Progress, *, dry_run: bool, note: str) -> Response:
 
 
 class ReplayView(ReadingView):
-    """Replaying."""
+    """Replay of dead letters."""
 
     rights = {"POST": Right.SEND}
 
     @extend_schema(operation_id="dead_letters_replay", request=shapes.Replay, responses=shapes.Progress)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Send copies of dead letters to the consumer group once more, or to every group of the subject.
-
-        What was replayed or deleted before is left alone without `force`. A request does a bounded part; go on with `next`.
+        """Replay dead letters: send copies to the consumer group or to all groups of the subject. Dead letters that were already
+        replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`.
         """
         self.require(Right.SEND, self.owner(subject))
         values = self.body(shapes.Replay)
@@ -179,13 +177,13 @@ class ReplayView(ReadingView):
 
 
 class DeleteView(ReadingView):
-    """Deleting."""
+    """Deletion of dead letters."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
 
     @extend_schema(operation_id="dead_letters_delete", request=shapes.Selection, responses=shapes.Progress)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Hide dead letters. The log is append-only: their bytes stay until retention removes them."""
+        """Delete dead letters: they are hidden. The log is append-only, so retention deletes their data later."""
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
         values = self.body(shapes.Selection)
         progress = decisions.delete(

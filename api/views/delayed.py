@@ -26,7 +26,7 @@ DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due befo
 
 
 def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str, Any]:
-    """A delayed message as the API shows it."""
+    """Return a delayed message in the form of the API."""
     inner = message.item.message
     return {
         "message_id": message.message_id,
@@ -44,10 +44,10 @@ def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str,
 
 
 class DelayedView(ReadingView):
-    """A view of delayed messages. Those of a subject that does not exist (yet) are masked and can't be changed."""
+    """Base of views of delayed messages. Messages of a subject that does not exist yet are masked and can't be changed."""
 
     def visible(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
-        """Return messages as the caller may see them, and write one audit entry that names the subjects of those shown."""
+        """Return messages as the caller can see them, and write one audit entry that names their subjects."""
         owners = queries.owners_of({message.subject for message in messages})
         rows = [
             row(
@@ -65,7 +65,7 @@ class DelayedView(ReadingView):
         return rows
 
     def time(self, name: str) -> datetime | None:
-        """A time of the query."""
+        """Return a time from the query."""
         ms = self.moment_ms(name)
         if ms is None:
             return None
@@ -73,7 +73,7 @@ class DelayedView(ReadingView):
 
 
 class DelayedMessagesView(DelayedView):
-    """Delayed messages of a subject, or of all."""
+    """Delayed messages of one subject or of all."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.DelayedRow
@@ -95,7 +95,7 @@ class DelayedMessagesView(DelayedView):
         ],
     )  # fmt: skip
     def get(self, request: Request) -> Response:
-        """List delayed messages in the order of their due times."""
+        """List delayed messages by due time."""
         subject = self.text("subject") or ""
         match = tuple(self.pairs().items())
         if match:
@@ -129,7 +129,7 @@ class DelayedMessageView(DelayedView):
         ],
     )
     def get(self, request: Request, message_id: str) -> Response:
-        """All copies of a message id, whatever became of them: a rescheduled one has two."""
+        """Return all copies of a message, in any state: a rescheduled message has two."""
         target = service.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
         found = service.found(target)
         return Response({"results": self.visible(found.messages), "unreachable": found.problems})
@@ -159,16 +159,16 @@ def _changing(
 CancelView = _changing(
     "delayed_messages_cancel",
     Operation.CANCEL,
-    "Cancel a message: once this is answered 200 it is never delivered. 409: it is on its way, or was delivered.",
+    "Cancel a message: after status 200 it is never delivered. 409: it is being delivered or was delivered.",
 )
 RescheduleView = _changing(
-    "delayed_messages_reschedule", Operation.RESCHEDULE, "Give a message another due time.", shapes.Reschedule
+    "delayed_messages_reschedule", Operation.RESCHEDULE, "Change the due time of a message.", shapes.Reschedule
 )
-DeliverView = _changing("delayed_messages_deliver", Operation.DELIVER, "Let a message fall due now.")
+DeliverView = _changing("delayed_messages_deliver", Operation.DELIVER, "Make a message due now.")
 
 
 class BulkCancelView(DelayedView):
-    """Cancelling many."""
+    """Cancellation of many messages."""
 
     rights = {"POST": Right.CHANGE_DELAYED}
 
@@ -198,7 +198,7 @@ class BulkCancelView(DelayedView):
 
 
 class CalendarView(DelayedView):
-    """The calendar."""
+    """Calendar of pending messages."""
 
     rights = {"GET": Right.READ}
 
@@ -212,7 +212,7 @@ class CalendarView(DelayedView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """Pending messages by hour of due time."""
+        """Count pending messages by hour of due time."""
         subject = self.text("subject")
         found = service.calendar(subject or "", self.time("due_from"), self.time("due_to"))
         hours = [{"hour": hour, "pending": count} for hour, count in found.hours.items()]

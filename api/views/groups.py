@@ -27,7 +27,7 @@ _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
 
 
 class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of consumer groups can be narrowed by."""
+    """Filters of the list of consumer groups."""
 
     search = PartFilter("name", label="substring of the name")
     subject = django_filters.CharFilter("subject__name", label="its subject")
@@ -48,7 +48,7 @@ class GroupsView(ListView, operation_id="consumer_groups_list", text="List consu
 
     @extend_schema(operation_id="consumer_groups_create", request=shapes.NewGroup, responses=MADE)
     def post(self, request: Request) -> Response:
-        """Make a consumer group known before its first consumer."""
+        """Create a consumer group before its first consumer pulls."""
         values = self.body(shapes.NewGroup)
         subject, name = values.pop("subject"), values.pop("name")
         return self.changed(service.create_group(subject, name, values, **self.arguments), 201)
@@ -61,7 +61,7 @@ class GroupView(ApiView):
 
     @extend_schema(operation_id="consumer_groups_get", responses=shapes.GroupDetail)
     def get(self, request: Request, subject: str, group: str) -> Response:
-        """A consumer group with its progress and members, asked of the nodes now."""
+        """Return a consumer group with its current progress and consumers, read from the nodes."""
         found = one_of(
             queries.consumer_groups().filter(subject__name=subject, name=group), service.unknown(subject, group)
         )
@@ -72,13 +72,15 @@ class GroupView(ApiView):
 
     @extend_schema(operation_id="consumer_groups_update", request=shapes.GroupChange, responses=ChangeSerializer)
     def patch(self, request: Request, subject: str, group: str) -> Response:
-        """Change what the body names."""
+        """Update a consumer group; omitted fields keep their value."""
         values = self.body(shapes.GroupChange)
         return self.changed(service.update_group(subject, group, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="consumer_groups_forget", request=shapes.Forget, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str, group: str) -> Response:
-        """Remove a group's progress from the nodes, and its row. Messages stay. `force` also while somebody reads."""
+        """Delete a consumer group: its progress on the nodes, description and tags. Messages are kept. `force` deletes it even if
+        it is in use.
+        """
         force = self.body(shapes.Forget)["force"]
         return self.changed(progress.forget(subject, group, force=force, **self.versioned_arguments))
 
@@ -130,27 +132,29 @@ PauseView = action(
     "consumer_groups_pause",
     Right.CHANGE_GROUPS,
     partial(_set_paused, paused=True),
-    "Hold the pulls of a group, or of one of its consumers; acknowledgements continue.",
+    "Pause a consumer group or one of its consumers: pulls return no messages, acknowledgements are still accepted.",
     body=shapes.Pause,
 )
 ResumeView = action(
     "consumer_groups_resume",
     Right.CHANGE_GROUPS,
     partial(_set_paused, paused=False),
-    "Let a group, or one of its consumers, pull again; the whole group resumes all its consumers.",
+    "Resume a consumer group or one of its consumers. Resuming the group resumes all its consumers.",
     body=shapes.Pause,
 )
 
 
 class ResetView(ApiView):
-    """Resetting progress."""
+    """Reset of the progress."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
     versioned_methods = frozenset({"POST"})
 
     @extend_schema(operation_id="consumer_groups_reset", request=shapes.Reset, responses=shapes.ResetDone)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Set a group's progress to earliest, latest, a time or a sequence. `dry_run` says what that skips and repeats."""
+        """Reset the progress of a consumer group to earliest, latest, a time or a sequence. `dry_run` returns the number of
+        messages that are skipped or delivered again.
+        """
         self.require(Right.CHANGE_GROUPS, queries.owner_of(subject))
         target = self.body(shapes.Reset)
         value = None

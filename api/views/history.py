@@ -32,15 +32,15 @@ class HistoryView(ApiView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """The last hour, a point in ten seconds, of a subject, a consumer group, a broker group, a node, or (without any of
-        them) of the whole system. What was not measured is null; with nothing there, `reason` says why.
+        """Return the last hour, one point per ten seconds, of a subject, a consumer group, a broker group, a node or (without
+        parameters) the whole system. Null: not measured; without any data, `reason` says why.
         """
         section, name = self._series()
         found = read_history(settings.REDIS_URL, section, name)
         return Response({"step_seconds": STEP_SECONDS, "at": found.at, "fields": found.fields, "reason": found.reason})
 
     def _series(self) -> tuple[str, str]:
-        """(section, name) of what is asked for. Raises 400."""
+        """Return (section, name) of the requested history. Raises 400."""
         given = {
             name: self.request.query_params[name]
             for name in ("subject", "group", "broker_group", "node")
@@ -60,5 +60,5 @@ class HistoryView(ApiView):
                 return "broker_groups", given["broker_group"]
             case ["node"]:
                 return "nodes", given["node"]
-        what = "give subject, subject and group, broker_group, node, or nothing for the whole system"
+        what = "specify subject, subject and group, broker_group, node, or nothing for the whole system"
         raise Problem(400, "request.invalid", what, dict.fromkeys(given, what))

@@ -1,4 +1,4 @@
-"""/jump/: where a text leads."""
+"""/jump/: search by name."""
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -13,7 +13,7 @@ from metaserver.services.changes import text_problem
 
 
 class JumpView(ApiView):
-    """Ctrl-K."""
+    """Search behind Ctrl-K."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.PlaceRow
@@ -24,9 +24,9 @@ class JumpView(ApiView):
         parameters=[OpenApiParameter("q", str, required=True, description="Substring of a name, or a message ID.")],
     )
     def get(self, request: Request) -> Response:
-        """At most 20 things whose name has the text in it, the best first: subjects, consumer groups (`subject/group` too),
-        broker groups, nodes, teams, alert rules; users for those who may see them. A message is found by its id when it is
-        delayed, or a dead letter that was decided about; others by their subject, a space and the id.
+        """Search by name: at most 20 subjects, consumer groups (also `subject/group`), broker groups, nodes, teams, alert rules,
+        and users (if the caller can see them), best match first. A message is found by its ID if it is delayed, or a dead letter
+        that was replayed or deleted; other messages by subject, a space and ID.
         """
         text = request.query_params.get("q", "").strip()
         what = text_problem(text)

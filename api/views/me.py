@@ -1,4 +1,4 @@
-"""/me/ and /roles/: who asks, what they may, where they are signed in."""
+"""/me/ and /roles/: the caller, their rights and sessions."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ from console.live.consumers import WEBSOCKETS_PER_USER_MAX
 
 
 def _console() -> dict[str, Any]:
-    """What pages need to know of the console itself."""
+    """Settings of the console that its pages use."""
     providers = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
     return {
         "version": qmq.__version__,
@@ -48,13 +48,13 @@ def _console() -> dict[str, Any]:
 
 
 class MeView(ApiView):
-    """One's own account."""
+    """The caller's account."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "PATCH": Right.OWN_ACCOUNT}
 
     @extend_schema(operation_id="me_get", responses=shapes.Me)
     def get(self, request: Request) -> Response:
-        """Who I am and what I may."""
+        """Return the caller and their rights."""
         user, principal = user_of(request), self.principal
         body = {
             "id": str(user.pk),
@@ -79,13 +79,13 @@ class MeView(ApiView):
 
     @extend_schema(operation_id="me_update", request=shapes.MyChange, responses=ChangeSerializer)
     def patch(self, request: Request) -> Response:
-        """Change my name, language or preferences; of these what is left out stays."""
+        """Update the caller's name, language or preferences; omitted fields keep their value."""
         change = services.update_user(user_of(request).pk, self.body(shapes.MyChange), **self.versioned_arguments)
         return self.changed(change)
 
 
 class MySessionsView(ApiView):
-    """Where one is signed in."""
+    """The caller's sessions."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "DELETE": Right.OWN_ACCOUNT}
     versioned_methods = frozenset()
@@ -96,7 +96,7 @@ class MySessionsView(ApiView):
 
     @extend_schema(operation_id="me_sessions", parameters=[SEARCH], responses=shapes.SessionRow(many=True))
     def get(self, request: Request) -> Response:
-        """List the browsers I am signed in with."""
+        """List the caller's sessions."""
         rows = searched(request, user_of(request).sessions.all(), "address", "user_agent")
         return self.listed(rows, this=request._request.session.get(sessions.KEY))
 
@@ -108,20 +108,20 @@ class MySessionsView(ApiView):
         responses=ChangeSerializer,
     )
     def delete(self, request: Request) -> Response:
-        """Sign out everywhere, here too unless `keep_this` is given."""
+        """Sign out everywhere; with `keep_this` except in this session."""
         kept = request._request.session.get(sessions.KEY) if self.flag("keep_this") else None
         return self.changed(services.end_sessions(user_of(request).pk, but=kept, **self.arguments))
 
 
 class MySessionView(ApiView):
-    """One browser."""
+    """One session."""
 
     rights = {"DELETE": Right.OWN_ACCOUNT}
     versioned_methods = frozenset()
 
     @extend_schema(operation_id="me_end_session", responses=ChangeSerializer)
     def delete(self, request: Request, session_id: int) -> Response:
-        """Sign one browser out."""
+        """Sign out one session."""
         change = services.end_own_session(user_of(request), session_id, actor=self.actor, dry_run=self.dry_run)
         return self.changed(change)
 
@@ -133,7 +133,7 @@ class RolesView(ApiView):
 
     @extend_schema(operation_id="roles_list", responses=shapes.RoleTable)
     def get(self, request: Request) -> Response:
-        """Which role may do what, and which scope of a token."""
+        """List the rights of roles and of token scopes."""
         return Response(
             {
                 "roles": [{"name": role, "rights": sorted(rights)} for role, rights in RIGHTS_OF.items()],

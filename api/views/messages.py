@@ -41,7 +41,7 @@ TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored
 
 
 def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:
-    """A message as a node shows it, as the API shows it."""
+    """Return a message of a node in the form of the API."""
     is_withheld = bool(message.get("withheld"))
     return {
         "broker_group": message["broker_group"],
@@ -58,21 +58,21 @@ def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:
 
 
 class ReadingView(ApiView):
-    """A view that shows what messages say: bounded in how often, and noted in the audit log."""
+    """Base of views that show the content of messages: rate-limited, and recorded in the audit log."""
 
     throttle_classes = [PrincipalThrottle, BrowseThrottle]
     download_rows_max = ROWS_OF_NODES_MAX
 
     def owner(self, subject: str) -> str | None:
-        """The team that owns a subject; of a retry or dead-letter subject, its real one's. Raises 404."""
+        """Return the owner of a subject; of a retry or dead-letter subject, the owner of its real subject. Raises 404."""
         return queries.owner_of(subject)
 
     def may_read(self, owner: str | None) -> bool:
-        """Whether the caller may see what messages of this owner's subjects say."""
+        """Whether the caller can read messages of subjects of this owner."""
         return self.principal.may(Right.READ_MESSAGES, owner)
 
     def text(self, name: str, chars_max: int = 200) -> str | None:
-        """A text of the query; None when it is absent or empty."""
+        """Return a text from the query; None when it is absent or empty."""
         found = self.request.query_params.get(name) or None
         if found is not None and (len(found) > chars_max or "\x00" in found):
             raise invalid(name, f"must be text of at most {chars_max} characters")
@@ -80,16 +80,16 @@ class ReadingView(ApiView):
 
     @property
     def cursor(self) -> str | None:
-        """`?cursor=`."""
+        """Return `?cursor=`."""
         return self.request.query_params.get("cursor") or None
 
     @property
     def limit(self) -> int:
-        """`?limit=`."""
+        """Return `?limit=`."""
         return self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=PAGE_MAX) or PAGE_DEFAULT
 
     def pairs(self) -> dict[str, str]:
-        """`?property=name=value`, repeated."""
+        """Return the values of `?property=name=value`, which can be repeated."""
         given = [text.partition("=") for text in self.request.query_params.getlist("property")]
         if len(given) > PROPERTIES_MAX or not all(key and equals for key, equals, _ in given):
             raise invalid("property", f"must be at most {PROPERTIES_MAX} values of the form name=value")
@@ -98,7 +98,7 @@ class ReadingView(ApiView):
     def note_reading(
         self, target: str, messages: list[dict[str, Any]], masked: bool, subjects: dict[str, int] | None = None
     ) -> None:
-        """Write the request's one audit entry, when contents are shown.
+        """Write one audit entry for the request, if message contents are shown.
 
         Args:
             target: the subject, or how many there are.
@@ -139,7 +139,7 @@ class MessagesView(ReadingView):
         ],
     )
     def get(self, request: Request, subject: str) -> Response:
-        """List stored messages by the time they were stored, oldest first; without the right to read them, masked."""
+        """List stored messages by time of storage, oldest first. Without the right to read messages they are masked."""
         masked = not self.may_read(self.owner(subject))
         group = self.text("broker_group")
         start = service.Start(
@@ -165,9 +165,8 @@ class MessagesView(ReadingView):
         responses={200: shapes.Receipt, 201: shapes.Receipt},
     )
     def post(self, request: Request, subject: str) -> Response:
-        """Produce a message; it is on disk when this is answered 201. Who sent it is property `qmq_console_user`.
-
-        A dry run checks the message and the subject and sends nothing. A 503 may leave the message stored.
+        """Send a message; with status 201 it is on disk. Property `qmq_console_user` contains the sender. A dry run validates the
+        message and the subject without sending. After status 503 the message may still be stored.
         """
         self.require(Right.SEND, self.owner(subject))
         values = self.body(shapes.NewMessage)
@@ -192,7 +191,7 @@ class MessagesView(ReadingView):
 
 
 class SearchView(ReadingView):
-    """Search in a subject's messages."""
+    """Search of a subject's messages."""
 
     rights = {"GET": Right.READ_MESSAGES}
     serializer_class = shapes.MessageSlice
@@ -215,7 +214,7 @@ class SearchView(ReadingView):
         ],
     )  # fmt: skip
     def get(self, request: Request, subject: str) -> Response:
-        """One bounded step of a search by properties and tag; go on with `next` until it is null."""
+        """Search messages by properties and tag, in bounded steps; continue with `next` until it is null."""
         self.require(Right.READ_MESSAGES, self.owner(subject))
         wanted = service.Wanted(
             tuple(self.pairs().items()), self.text("tag"), self.moment_ms("from_time"), self.moment_ms("to_time")
@@ -249,7 +248,7 @@ class MessageView(ReadingView):
 
     @extend_schema(operation_id="messages_get", responses=shapes.MessageRow)
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
-        """One stored message."""
+        """Return one stored message."""
         masked = not self.may_read(self.owner(subject))
         message = service.read_one(subject, broker_group, within(sequence))
         self.note_reading(subject, [message], masked)
@@ -257,14 +256,14 @@ class MessageView(ReadingView):
 
 
 def within(sequence: int) -> int:
-    """A sequence of an address, once it is sure to be one. Raises 404."""
+    """Return a valid sequence from the URL. Raises 404."""
     if sequence >= 1 << 63:
         raise Problem(404, "message.unknown", f"{sequence} is not a valid sequence.")
     return sequence
 
 
 class TraceView(ReadingView):
-    """What became of a message."""
+    """Trace of a message."""
 
     rights = {"GET": Right.READ}
 
@@ -277,7 +276,7 @@ class TraceView(ReadingView):
         ],
     )
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
-        """What became of a message in each consumer group, as far as the nodes still know; nothing is guessed."""
+        """Trace a message: its state in each consumer group, as far as its history still exists. Unknown states are null."""
         masked = not self.may_read(self.owner(subject))
         found = trace(subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after"))
         message = found["message"]

@@ -1,4 +1,4 @@
-"""/apply/: a document of teams, subjects and consumer groups, planned or applied."""
+"""/apply/: a document of teams, subjects and consumer groups, previewed or applied."""
 
 from typing import Any
 
@@ -19,11 +19,11 @@ from metaserver.services import apply as service
 DOCUMENT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 20
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where there is one: the same in Python takes ten seconds for a document of the largest size."""
+"""libyaml's loader if available: the Python loader takes ten seconds for a document of the maximum size."""
 
 
 class _Loader(_SafeLoader):  # type: ignore[misc]
-    """Safe, and no key twice in a mapping: the one that is written last would win in silence."""
+    """Safe loader that rejects duplicate keys, of which PyYAML would silently keep the last."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -34,7 +34,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
 
 
 def read_yaml(data: bytes) -> Any:
-    """A document's value.
+    """Parse a document.
 
     Raises:
         yaml.YAMLError, ValueError: it is no YAML, names Python objects, uses aliases (a few of them make gigabytes out
@@ -69,7 +69,7 @@ class YamlParser(BaseParser):
 
 
 class Document(serializers.Serializer):  # type: ignore[type-arg]
-    """What shall be. What it leaves out stays as it is."""
+    """The desired state. Objects and fields that the document omits stay unchanged."""
 
     teams = serializers.ListField(
         child=serializers.JSONField(), required=False, allow_null=True, help_text="name, description"
@@ -82,7 +82,7 @@ class Document(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class StepShape(serializers.Serializer):  # type: ignore[type-arg]
-    """One thing a document asks for."""
+    """One object of a document."""
 
     kind = serializers.ChoiceField(choices=["team", "subject", "consumer_group"])
     action = serializers.ChoiceField(choices=["create", "update", "archive", "restore", "keep"])
@@ -92,7 +92,7 @@ class StepShape(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class PlanShape(serializers.Serializer):  # type: ignore[type-arg]
-    """What a document does, or in a dry run would do."""
+    """Result of a document; in a dry run, its preview."""
 
     dry_run = serializers.BooleanField()
     is_change = serializers.BooleanField()
@@ -120,7 +120,7 @@ class ApplyView(ApiView):
         ],
     )
     def put(self, request: Request) -> Response:
-        """Apply a document, as a whole or not at all; `dry_run` shows the plan. The second time changes nothing."""
+        """Apply a document completely or not at all; `dry_run` returns the preview. Applying it again changes nothing."""
         if service.names_teams(request.data):
             self.require(Right.CHANGE_ACCOUNTS)
         plan = service.apply(request.data, actor=self.actor, reason=self.reason or "provisioning", dry_run=self.dry_run)
@@ -131,5 +131,5 @@ class ApplyView(ApiView):
 
     @property
     def reason(self) -> str:
-        """`?reason=`: the body is the document, nothing else."""
+        """Return `?reason=`, because the body contains only the document."""
         return checked_reason(self.request.query_params.get("reason", ""))

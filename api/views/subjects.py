@@ -22,16 +22,14 @@ from metaserver.services.changes import NotFound
 
 
 class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of subjects can be narrowed by."""
+    """Filters of the list of subjects."""
 
     search = PartFilter("name", label="substring of the name")
-    prefix = PrefixFilter("name", label="beginning of the name")
+    prefix = PrefixFilter("name", label="prefix of the name")
     owner = django_filters.CharFilter("owner__name", label="owning team; use is_owned for subjects without an owner")
     is_owned = TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it")
     is_archived = TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived")
-    broker_group = MemberFilter(
-        "route__broker_groups", label="broker group that serves it, or served it and is not empty yet"
-    )
+    broker_group = MemberFilter("route__broker_groups", label="broker group that serves it or is draining it")
 
 
 class SubjectsView(ListView, operation_id="subjects_list", text="List subjects."):
@@ -65,18 +63,18 @@ class SubjectView(ApiView):
 
     @extend_schema(operation_id="subjects_get", responses=shapes.SubjectRow)
     def get(self, request: Request, subject: str) -> Response:
-        """One subject."""
+        """Return one subject."""
         return self.one(one_of(queries.subjects().filter(name=subject), service.SUBJECT.unknown(subject)))
 
     @extend_schema(operation_id="subjects_update", request=shapes.SubjectChange, responses=ChangeSerializer)
     def patch(self, request: Request, subject: str) -> Response:
-        """Change what the body names; null takes a limit away."""
+        """Update a subject; omitted fields keep their value, null removes a limit."""
         values = self.body(shapes.SubjectChange)
         return self.changed(service.update_subject(subject, values, **self.versioned_arguments))
 
     @extend_schema(operation_id="subjects_delete", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str) -> Response:
-        """Delete an archived subject that holds no message and has no client, with its consumer groups."""
+        """Delete an archived subject that has no messages and no clients, with its consumer groups."""
         return self.changed(on_nodes.delete(subject, **self.versioned_arguments))
 
 
@@ -84,24 +82,24 @@ ArchiveView = action(
     "subjects_archive",
     Right.CHANGE_SUBJECTS,
     lambda view, subject: service.set_archived(subject, True, **view.versioned_arguments),
-    "Take no new messages of a subject any more; what it holds stays readable until retention takes it.",
+    "Archive a subject: it accepts no new messages; stored messages can be read until retention deletes them.",
 )
 RestoreView = action(
     "subjects_restore",
     Right.CHANGE_SUBJECTS,
     lambda view, subject: service.set_archived(subject, False, **view.versioned_arguments),
-    "Let an archived subject take messages again.",
+    "Restore an archived subject, so that it accepts messages again.",
 )
 
 
 class PlacementView(ApiView):
-    """Which broker groups serve a subject."""
+    """Placement of a subject."""
 
     rights = {"GET": Right.READ, "PUT": Right.CHANGE_CLUSTER}
 
     @extend_schema(operation_id="subjects_placement", responses=shapes.Route)
     def get(self, request: Request, subject: str) -> Response:
-        """The broker groups of a subject."""
+        """Return the broker groups that serve a subject."""
         route = queries.routes().filter(subject__name=subject).first()
         if route is None:
             raise NotFound(f"Subject {subject!r} has no broker group yet.", code="route.unknown")
@@ -115,6 +113,6 @@ class PlacementView(ApiView):
 
     @extend_schema(operation_id="subjects_place", request=shapes.Placement, responses=ChangeSerializer)
     def put(self, request: Request, subject: str) -> Response:
-        """Move a subject: groups that are not named any more take nothing new, and go when they are empty."""
+        """Move a subject to other broker groups. Groups that are not named accept no new messages and leave when they are empty."""
         change = route_service.move(subject, self.body(shapes.Placement)["broker_groups"], **self.versioned_arguments)
         return self.changed(change)

@@ -1,4 +1,4 @@
-"""/analytics/tables/: what jobs found out, at the step that suits a chart, with the runs that made it."""
+"""/analytics/tables/: results of analytics jobs, at a step that suits a chart, with the runs that produced them."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -24,9 +24,9 @@ from console.analytics.tables import TABLES, Column, SummaryTable
 from metaserver.services.changes import NotFound, text_problem
 
 BACK_MS = DAY_MS
-"""How far back is shown unless told."""
+"""Default length of the time range."""
 AHEAD_MS = 90 * DAY_MS
-"""How far ahead, for tables that look ahead."""
+"""The same for tables of forecasts."""
 MOMENT_MS_MAX = 253_402_300_799_000
 """The end of the year 9999."""
 AUTO = "auto"
@@ -40,7 +40,7 @@ _FILTER_TEXTS = {
 
 
 def table_row(table: SummaryTable, state: TableState | None) -> dict[str, Any]:
-    """A table as the list shows it."""
+    """A table in the list."""
     columns = shapes.ColumnRow(table.columns, many=True).data
     return {
         "name": table.name,
@@ -54,7 +54,7 @@ def table_row(table: SummaryTable, state: TableState | None) -> dict[str, Any]:
 
 
 def how_far(state: TableState | None) -> dict[str, Any]:
-    """Whether a table was ever filled, and up to when."""
+    """Whether a table was ever filled, and until which time it is complete."""
     if state is None:
         return {"state": "no_run_yet", "as_of": None}
     return {"state": "filled", "as_of": state.watermark_at}
@@ -67,7 +67,7 @@ class TablesView(ApiView):
 
     @extend_schema(operation_id="analytics_tables_list", responses=shapes.Tables)
     def get(self, request: Request) -> Response:
-        """The summary tables that jobs fill, with what their columns mean. There are few: no pages."""
+        """List the summary tables and the meaning of their columns. Not paginated."""
         states = queries.states()
         return Response({"results": [table_row(table, states.get(name)) for name, table in TABLES.items()]})
 
@@ -94,11 +94,11 @@ class TableView(ApiView):
             ),
             OpenApiParameter(
                 "step", OpenApiTypes.STR, enum=STEPS, default=AUTO,
-                description=f"auto: the finest that is kept so long and has {POINTS_MAX} points or fewer in the range.",
+                description=f"auto: the finest step that is retained for the range and has at most {POINTS_MAX} points in it.",
             ),
             OpenApiParameter(
                 "ordering", OpenApiTypes.STR, default="-at",
-                description="at or a column, with '-' for descending; several with commas.",
+                description="`at` or columns, separated by commas; '-' for descending.",
             ),
             *(
                 OpenApiParameter(
@@ -112,7 +112,7 @@ class TableView(ApiView):
         ],
     )  # fmt: skip
     def get(self, request: Request, table: str) -> Response:
-        """Rows of a summary table. To read on by cursors, name `from`, `to` and `step` as the first answer has them."""
+        """List rows of a summary table. For further pages repeat `from`, `to` and `step` of the first response."""
         found = TABLES.get(table)
         if found is None:
             raise NotFound(

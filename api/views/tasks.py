@@ -1,4 +1,4 @@
-"""/tasks/: the control loops."""
+"""/tasks/: background jobs."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -14,25 +14,25 @@ from metaserver.services.changes import NotFound
 
 
 class TasksView(ApiView):
-    """Control loops."""
+    """Background jobs."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.TaskRow
 
     @extend_schema(operation_id="tasks_list", responses=shapes.Tasks)
     def get(self, request: Request) -> Response:
-        """Every control loop with its last run, its result, and when it runs next. There are few: no pages."""
+        """List all background jobs with last run, result and next run. Not paginated."""
         return Response({"results": shapes.TaskRow(loops.states(), many=True).data})
 
 
 class TaskView(ApiView):
-    """One control loop."""
+    """One background job."""
 
     rights = {"GET": Right.READ}
 
     @extend_schema(operation_id="tasks_get", responses=shapes.TaskRow)
     def get(self, request: Request, name: str) -> Response:
-        """One control loop."""
+        """Return one background job."""
         for state in loops.states():
             if state.loop.name == name:
                 return Response(shapes.TaskRow(state).data)

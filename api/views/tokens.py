@@ -21,7 +21,7 @@ from metaserver.services.changes import NotFound
 
 
 class TokensView(ApiView):
-    """Tokens."""
+    """API tokens."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "POST": Right.OWN_ACCOUNT}
     proof_methods = frozenset({"POST"})
@@ -48,7 +48,7 @@ class TokensView(ApiView):
         responses=shapes.TokenRow(many=True),
     )
     def get(self, request: Request) -> Response:
-        """List one's own tokens, newest first by default."""
+        """List the caller's API tokens, newest first by default."""
         rows = self._rows()
         if "is_live" in request.query_params:
             live = {"revoked_at": None, "expires_at__gt": timezone.now()}
@@ -59,7 +59,7 @@ class TokensView(ApiView):
         operation_id="tokens_create", request=shapes.NewToken, responses={200: shapes.MadeToken, 201: shapes.MadeToken}
     )
     def post(self, request: Request) -> Response:
-        """Make a token in one's own name. The token itself is in this answer, once."""
+        """Create an API token for the caller. The response contains the token; it can't be read again."""
         given = self.body(shapes.NewToken)
         change, token, made = service.create_token(
             user_of(request), given["name"], given["scopes"], timedelta(days=given["expires_in_days"]), **self.arguments
@@ -71,21 +71,21 @@ class TokensView(ApiView):
 
 
 class TokenView(ApiView):
-    """One token."""
+    """One API token."""
 
     rights = {"DELETE": Right.OWN_ACCOUNT}
     versioned_methods = frozenset()
 
     @extend_schema(operation_id="tokens_revoke", responses=ChangeSerializer)
     def delete(self, request: Request, token_id: int) -> Response:
-        """Revoke a token: one's own, or as an administrator anybody's."""
+        """Revoke an API token of the caller; administrators can revoke any token."""
         found = ApiToken.objects.filter(pk=token_id).first()
         if (
             found is not None
             and found.owner_id != user_of(request).pk
             and not self.principal.may(Right.CHANGE_ACCOUNTS)
         ):
-            found = None  # somebody else's: nobody learns that it is there
+            found = None  # another user's: answered like an unknown token
         if found is None:
             raise NotFound(f"Token {token_id} not found.", code="token.unknown")
         return self.changed(service.revoke_token(found.pk, **self.arguments))

@@ -24,7 +24,7 @@ from metaserver.services import teams as team_service
 
 
 class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of users can be narrowed by."""
+    """Filters of the list of users."""
 
     search = PartFilter("username", "email", "first_name", "last_name", label="substring of the name or email address")
     role = django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
@@ -33,7 +33,7 @@ class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 def users() -> "QuerySet[User]":
-    """Users with their teams and counts: two queries a page."""
+    """Return users with teams and counts: two queries per page."""
 
     def counted(rows: "QuerySet[Any]", key: str) -> Coalesce:
         found = rows.filter(**{key: OuterRef("pk")}).order_by().values(key).annotate(count=Count("pk"))
@@ -61,7 +61,7 @@ class UsersView(ListView, operation_id="users_list", text="List users."):
         operation_id="users_create", request=shapes.NewUser, responses={200: shapes.MadeUser, 201: shapes.MadeUser}
     )
     def post(self, request: Request) -> Response:
-        """Make a user. Without a password a random one is made and shown in this answer, once."""
+        """Create a user. Without a password a random one is generated; the response contains it, and it can't be read again."""
         values = self.body(shapes.NewUser)
         name, password = values.pop("username"), values.pop("password", None)
         made = services.create_user(name, values, password=password, **self.arguments)
@@ -80,12 +80,14 @@ class UserView(ApiView):
 
     @extend_schema(operation_id="users_get", responses=shapes.UserRow)
     def get(self, request: Request, user_id: int) -> Response:
-        """One user."""
+        """Return one user."""
         return self.one(one_of(users().filter(pk=user_id), services.USER.unknown(user_id)))
 
     @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
     def patch(self, request: Request, user_id: int) -> Response:
-        """Change what the body names. `is_active: false` ends the user's sessions and revokes their tokens at once."""
+        """Update a user; omitted fields keep their value. `is_active: false` ends the user's sessions and revokes their API
+        tokens immediately.
+        """
         values = self.body(shapes.UserChange)
         return self.changed(services.update_user(user_id, values, **self.versioned_arguments))
 
@@ -94,26 +96,26 @@ EndSessionsView = action(
     "users_end_sessions",
     Right.CHANGE_ACCOUNTS,
     lambda view, user_id: services.end_sessions(user_id, **view.arguments),
-    "Sign a user out everywhere; tokens stay.",
+    "Sign a user out everywhere; API tokens remain valid.",
     is_versioned=False,
 )
 UnlockView = action(
     "users_unlock",
     Right.CHANGE_ACCOUNTS,
     lambda view, user_id: services.unlock_user(user_id, **view.arguments),
-    "Clear the counts of failed sign-ins of a locked user: they can sign in from anywhere at once.",
+    "Reset the failed sign-in counts of a locked user, so that they can sign in again immediately.",
     is_versioned=False,
 )
 
 
 class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of teams can be narrowed by."""
+    """Filters of the list of teams."""
 
     search = PartFilter("name", label="substring of the name")
 
 
 def teams() -> "QuerySet[Any]":
-    """Teams with the counts of their subjects and members."""
+    """Return teams with the numbers of their subjects and members."""
     memberships: QuerySet[Any] = User.teams.through.objects.filter(team=OuterRef("pk")).order_by().values("team")
     counted = memberships.annotate(count=Count("pk")).values("count")
     return queries.teams().annotate(member_count=Coalesce(Subquery(counted), 0))
@@ -132,7 +134,7 @@ class TeamsView(ListView, operation_id="teams_list", text="List teams."):
 
     @extend_schema(operation_id="teams_create", request=shapes.NewTeam, responses=MADE)
     def post(self, request: Request) -> Response:
-        """Make a team."""
+        """Create a team."""
         given = self.body(shapes.NewTeam)
         change = team_service.create_team(given["name"], given.get("description", ""), **self.arguments)
         return self.changed(change, 201)
@@ -146,23 +148,23 @@ class TeamView(ApiView):
 
     @extend_schema(operation_id="teams_get", responses=shapes.TeamRow)
     def get(self, request: Request, team: str) -> Response:
-        """One team."""
+        """Return one team."""
         return self.one(one_of(teams().filter(name=team), team_service.TEAM.unknown(team)))
 
     @extend_schema(operation_id="teams_update", request=shapes.TeamChange, responses=ChangeSerializer)
     def patch(self, request: Request, team: str) -> Response:
-        """Describe a team anew."""
+        """Update the description of a team."""
         change = team_service.update_team(team, self.body(shapes.TeamChange)["description"], **self.versioned_arguments)
         return self.changed(change)
 
     @extend_schema(operation_id="teams_delete", responses=ChangeSerializer)
     def delete(self, request: Request, team: str) -> Response:
-        """Remove a team that owns no subjects; its members lose nothing else."""
+        """Delete a team that owns no subjects."""
         return self.changed(team_service.delete_team(team, **self.versioned_arguments))
 
 
 class MembersView(ApiView):
-    """Who is in a team."""
+    """Members of a team."""
 
     rights = {"GET": Right.READ, "PUT": Right.CHANGE_ACCOUNTS}
     proof_methods = frozenset({"PUT"})
@@ -180,6 +182,6 @@ class MembersView(ApiView):
 
     @extend_schema(operation_id="teams_set_members", request=shapes.Members, responses=ChangeSerializer)
     def put(self, request: Request, team: str) -> Response:
-        """Make exactly these users the members."""
+        """Set the members of a team."""
         change = services.set_members(team, self.body(shapes.Members)["members"], **self.versioned_arguments)
         return self.changed(change)

@@ -1,4 +1,4 @@
-"""Where allauth asks us: who may sign up, how attempts are counted, how secrets are kept, what a single sign-on brings."""
+"""Adapters for allauth: who can sign up, how attempts are counted, how secrets are stored, what a single sign-on contains."""
 
 import logging
 from typing import Any
@@ -105,11 +105,11 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     """Users of the identity provider: who comes first time becomes a viewer, or what the provider's claim says."""
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
-        """Whom the identity provider knows may come in."""
+        """Users that the identity provider authenticates can sign in."""
         return True
 
     def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: Any) -> bool:
-        """Always without a form; an e-mail address that a user here has already is refused instead (`pre_social_login`)."""
+        """Always without a form; an email address that another user has is rejected instead (`pre_social_login`)."""
         return True
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:

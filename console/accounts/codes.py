@@ -34,7 +34,7 @@ class AuthenticateInput(_Limited, inputs.AuthenticateInput):  # type: ignore[mis
 
 
 class ReauthenticateInput(_Limited, inputs.ReauthenticateInput):  # type: ignore[misc]
-    """The code that an open session is asked for."""
+    """The code that an open session must enter again."""
 
 
 class AuthenticateView(views.AuthenticateView):  # type: ignore[misc]
@@ -44,7 +44,7 @@ class AuthenticateView(views.AuthenticateView):  # type: ignore[misc]
 
 
 class ReauthenticateView(views.ReauthenticateView):  # type: ignore[misc]
-    """Takes the code that an open session is asked for."""
+    """Verifies the code that an open session must enter again."""
 
     input_class = ReauthenticateInput
 

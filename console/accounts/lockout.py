@@ -48,7 +48,7 @@ RATES: dict[Origin, str] = {
 }
 """Failed attempts in a minute and in a quarter of an hour."""
 ADDRESS_RATE = "20/m/ip"
-"""Failed attempts from one address for all accounts; not asked of an open session or a known browser."""
+"""Failed attempts from one address for all accounts; does not apply to an open session or a known browser."""
 LOCK_SECONDS = 15 * 60
 """The longest time of RATES."""
 _APP = "qmq"

@@ -30,7 +30,7 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=100)
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     prefix = models.CharField(max_length=12, unique=True)
-    """The token's first characters: they find the row and tell tokens apart."""
+    """The token's first characters: they locate the row and identify tokens in lists."""
     digest = models.CharField(max_length=64)
     scopes = models.JSONField(default=list)
     expires_at = models.DateTimeField()
@@ -47,8 +47,10 @@ class ApiToken(models.Model):
 
 
 class UserSession(models.Model):
-    """A browser that is signed in. Django's session carries this row's id; without the row it is nobody's: deleting rows
-    is how sessions are ended."""
+    """A browser that is signed in.
+
+    Django's session contains the ID of this row; without the row it is not authenticated, so deleting rows ends sessions.
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sessions")
     started_at = models.DateTimeField()

@@ -5,13 +5,13 @@ import re
 from django.core.exceptions import ValidationError
 
 USERNAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
-"""No '@' (nobody can be called like another's address), no white space, no capitals that could look like another name."""
+"""No '@' (a username can't equal another user's address), no white space, and no capitals that could look like another name."""
 RESERVED = frozenset({"metaserver", "system", "single-sign-on"})
 """Actors of the audit log that are no users."""
 
 
 def username_problem(name: str) -> str:
-    """Why this is no user name, or ""."""
+    """Return why this is not a valid username, or ""."""
     if not USERNAME.fullmatch(name):
         return "must be 1 to 60 characters from a-z, 0-9, '.', '_' and '-', starting with a letter or digit"
     return f"{name} is reserved for the audit log" if name in RESERVED else ""

@@ -1,4 +1,4 @@
-"""Passwords that are long enough and easy to guess all the same."""
+"""Password rules against passwords that are long enough but easy to guess."""
 
 from itertools import pairwise
 

@@ -1,7 +1,7 @@
-"""Who may do what: the one table. Pure: plain values in, a verdict out; the API, the websockets and the CLI ask it alike.
+"""The table of rights. Pure: plain values in, a decision out; used by the API, the websockets and the CLI.
 
-A right concerns either the whole system or one subject. For a right that concerns a subject, an operator may use it on
-subjects of his own teams and on those that nobody owns; an administrator on all.
+A right applies either to the whole system or to one subject. Operators have a right on subjects for subjects of their teams and
+unowned subjects; administrators have it for all.
 """
 
 from collections.abc import Set
@@ -85,7 +85,7 @@ RIGHTS_OF_SCOPE: dict[Scope, frozenset[Right]] = {
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. `scopes` is None for a session and what the token was given for a token."""
+    """The caller. `scopes` is None for a session, and the token's scopes for a token."""
 
     name: str
     role: Role
@@ -101,8 +101,9 @@ class Principal:
         return self.scopes is None or any(right in RIGHTS_OF_SCOPE[scope] for scope in self.scopes)
 
     def may(self, right: Right, owner: str | None = None) -> bool:
-        """Whether the right holds on a subject of this owner (a team; None: nobody's). For rights of the whole
-        system the owner is not looked at."""
+        """Whether the right applies to a subject of this owner (a team; None: unowned). The owner is ignored for rights of the
+        whole system.
+        """
         if not self.has(right):
             return False
         return right not in OF_A_SUBJECT or may_change(owner, self.bound_to)

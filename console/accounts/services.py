@@ -46,7 +46,7 @@ PASSWORD_BYTES = 15
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A change, and the secret it made: shown once, kept nowhere. In a dry run there is none."""
+    """A change and the secret that it generated, which is shown only once. A dry run generates none."""
 
     change: Change
     secret: str | None
@@ -116,11 +116,11 @@ def ensure_first_admin() -> str | None:
 def create_user(
     name: str, values: Mapping[str, Any], *, password: str | None = None, **request: Unpack[Request]
 ) -> Made:
-    """Make a user. Without a password a random one is made, to be shown once.
+    """Create a user. Without a password a random one is generated, to be shown once.
 
     Raises:
         ChangeRefused: a value, the name or the password is not allowed.
-        Conflict: the name or the e-mail address is taken.
+        Conflict: the name or the email address is already in use.
     """
     if text := username_problem(name):
         raise ChangeRefused(f"username: {name[:80]!r} {text}", code="user.name_illegal", fields={"name": text})
@@ -187,7 +187,7 @@ def set_role_by_claim(user_id: int, role: Role, *, actor: Actor) -> None:
 def end_sessions(
     user_id: int, *, but: int | None = None, actor: Actor, reason: str = "", dry_run: bool = False
 ) -> Change:
-    """Sign a user out everywhere, but perhaps in one session."""
+    """End all sessions of a user, optionally except one."""
     with changing(dry_run=dry_run):
         row, _ = _locked(user_id)
         before = row.sessions.count()
@@ -212,7 +212,7 @@ def end_own_session(user: User, session_id: int, *, actor: Actor, dry_run: bool 
 def unlock_user(user_id: int, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
     """Clear the counts of a user's failed sign-ins, when they locked the account. Raises NotFound.
 
-    `is_locked` is null while Redis does not answer; the counts are cleared all the same.
+    `is_locked` is null while Redis does not answer; the counts are cleared anyway.
     """
     with changing(dry_run=dry_run):
         row, _ = _locked(user_id)

@@ -24,7 +24,7 @@ LIFE_MAX = timedelta(hours=12)
 SEEN_SECONDS = 60
 """When a session was last used is written this often at most."""
 REAUTHENTICATION_SECONDS = 300
-"""For this long after a password or a code was given, what needs it given anew may be done."""
+"""Time after a password or code was entered in which sensitive actions do not require it again."""
 KEY = "qmq_session_id"
 RECORDS_KEY = "account_authentication_methods"
 """Where allauth notes in the session by what its user proved who they are, and when."""
@@ -50,9 +50,9 @@ def is_expired(row: UserSession, now: datetime) -> bool:
 
 
 def live_session(session: SessionBase, user_id: int | None, *, seen: bool) -> UserSession | None:
-    """The row of a session that may be used; None when it was ended, is too old, or is another user's.
+    """Return the row of a valid session; None when it was ended, is too old, or belongs to another user.
 
-    Websockets ask this too, with `seen` false: what a page asks for by itself keeps nobody signed in.
+    Websockets call this with `seen` false, because their automatic requests must not keep a session alive.
     """
     row_id = session.get(KEY)
     if not isinstance(row_id, int) or user_id is None:
@@ -74,13 +74,13 @@ def live_session(session: SessionBase, user_id: int | None, *, seen: bool) -> Us
 
 
 def end_all(user_id: int, *, but: int | None = None) -> int:
-    """End a user's sessions, but perhaps one; how many ended."""
+    """End a user's sessions, optionally except one, and return how many ended."""
     rows = UserSession.objects.filter(user_id=user_id)
     return (rows if but is None else rows.exclude(pk=but)).delete()[0]
 
 
 def forget_expired(rows_max: int) -> int:
-    """Delete up to so many rows of sessions nobody came back to; how many."""
+    """Delete at most this number of abandoned sessions and return how many were deleted."""
     now = timezone.now()
     expired = Q(seen_at__lte=now - IDLE_MAX) | Q(started_at__lte=now - LIFE_MAX)
     ids = list(UserSession.objects.filter(expired).values_list("pk", flat=True)[:rows_max])
@@ -88,7 +88,7 @@ def forget_expired(rows_max: int) -> int:
 
 
 def proved_recently(request: HttpRequest) -> bool:
-    """Whether whoever asks gave a password, a code, or signed in at the identity provider a short time ago."""
+    """Whether the caller entered a password or a code, or signed in at the identity provider, a short time ago."""
     from allauth.account.authentication import get_authentication_records
 
     records: list[dict[str, Any]] = get_authentication_records(request, request.user)

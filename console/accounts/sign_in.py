@@ -1,4 +1,4 @@
-"""The doors to sign in by: which of allauth's addresses are open, and how they may be asked."""
+"""The sign-in endpoints: which of allauth's URLs are open, and which requests they accept."""
 
 import logging
 
@@ -35,7 +35,7 @@ CHANGES = ("POST", "PUT", "PATCH", "DELETE")
 
 
 class SignInDoors(Middleware):
-    """Shuts what is not used; takes JSON only (a form of another site can send text/plain); says so with Redis away."""
+    """Closes unused endpoints; accepts JSON only (a form of another site can send text/plain); 503 without Redis."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith(ROOT):
@@ -56,8 +56,9 @@ class SignInDoors(Middleware):
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Attempts that can't be counted are refused: nobody guesses without limit while Redis is away. And whom an
-        identity provider that does not answer would leave on an error page goes back to where to sign in."""
+        """Reject attempts that can't be counted, so that guesses stay limited while Redis is unavailable. If the identity
+        provider is unreachable, redirect to the sign-in page instead of an error page.
+        """
         is_on_the_way = request.path.startswith((BROWSER + REDIRECT, "/accounts/"))
         if isinstance(error, redis.RedisError) and request.path.startswith((ROOT, "/accounts/")):
             logger.warning("nobody can sign in, Redis does not answer: %s", error)

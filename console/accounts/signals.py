@@ -1,4 +1,4 @@
-"""What is noted when somebody signs in or out, or changes what they sign in with."""
+"""Log entries and session changes when a user signs in or out, or changes their credentials."""
 
 import logging
 from typing import Any

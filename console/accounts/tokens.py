@@ -1,4 +1,4 @@
-"""Tokens of machines: made, found, told apart. 256 random bits; only a digest is kept."""
+"""API tokens: creation and lookup. 256 random bits, of which only a digest is stored."""
 
 import hmac
 import logging

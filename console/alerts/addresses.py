@@ -1,7 +1,7 @@
-"""Where a webhook may go: public addresses, and networks the operator allowed (QMQ_WEBHOOK_NETWORKS). Pure.
+"""Destinations allowed for webhooks: public addresses, and networks that the operator allows (QMQ_WEBHOOK_NETWORKS). Pure.
 
-Whoever may set a webhook must not reach through us what only this machine reaches: loopback, the private network, the
-cloud's metadata service.
+A user who can create a webhook must not gain access to addresses that only this machine reaches: loopback, the private network,
+the cloud's metadata service.
 """
 
 import ipaddress
@@ -91,7 +91,7 @@ def refusal(text: str, allowed: Iterable[Network]) -> str:
 
 
 def _inner(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, or itself."""
+    """Return the IPv4 address embedded in an IPv6 address, or the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address.ipv4_mapped is not None:

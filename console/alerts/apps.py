@@ -7,7 +7,7 @@ from django.db.models.signals import post_migrate
 
 
 class AlertsConfig(AppConfig):
-    """Rules, alerts, silences, and whom they are told."""
+    """Rules, alerts, silences and notifications."""
 
     name = "console.alerts"
     label = "alerts"

@@ -1,4 +1,4 @@
-"""How many came within a window, from a counter that is looked at now and then. Pure."""
+"""Number of arrivals within a window, from a counter that is sampled. Pure."""
 
 WINDOW_SECONDS_MAX = 3_600
 BUCKET_SECONDS = 10
@@ -9,7 +9,7 @@ Arrivals = list[list[float]]
 
 
 def noted(arrivals: Arrivals, count_before: int, count: int, now: float) -> Arrivals:
-    """The arrivals with what came since the last look. A counter that fell was begun anew: nothing is known to have come."""
+    """Return the arrivals with those since the last sample. A counter that fell has been restarted, so no arrivals are assumed."""
     kept = [entry for entry in arrivals if entry[0] > now - WINDOW_SECONDS_MAX]
     came = count - count_before
     if came <= 0:

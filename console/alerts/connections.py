@@ -9,7 +9,7 @@ from typing import Any
 from qmq.clock import Clock
 
 RESOLVERS_MAX = 8
-"""Name look-ups at a time; a stuck one ends when the system's resolver gives up."""
+"""Concurrent DNS lookups; a stuck one ends when the system's resolver times out."""
 _resolving = threading.BoundedSemaphore(RESOLVERS_MAX)
 
 Resolver = Callable[[str, int], Sequence[str]]
@@ -89,10 +89,10 @@ def connect(addresses: Sequence[str], port: int, deadline: Deadline) -> socket.s
 
 
 class Answers(io.RawIOBase):
-    """What is read of a connection, each piece by the deadline.
+    """Reads from a connection, each part by the deadline.
 
     Args:
-        bytes_max: the answer has to end within so many bytes, and before the connection does; None: either may come first.
+        bytes_max: maximum size of the answer, which must end before the connection does; None: either can come first.
     """
 
     def __init__(self, connection: socket.socket, deadline: Deadline, bytes_max: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What is watched, what was found, who shall be quiet about it, and who is told."""
+"""Alert rules, alerts, silences and notifications."""
 
 from django.db import models
 from django.utils import timezone
@@ -7,11 +7,11 @@ from console.alerts.rules import Event, Kind, Severity
 from metaserver.versioned import Versioned
 
 TARGET_CHARS_MAX = 600
-"""A retry subject with its group: twice the longest group, the longest subject, and what stands between."""
+"""Maximum length of a target: the longest group twice, the longest subject, and the separators."""
 
 
 class ChannelKind(models.TextChoices):
-    """How somebody is told."""
+    """How a notification is delivered."""
 
     WEBHOOK = "webhook"
     EMAIL = "email"
@@ -31,7 +31,7 @@ class Resolution(models.TextChoices):
 
     CLEARED = "cleared"
     TARGET_GONE = "target_gone"
-    """Nothing was heard of the target for so long that it is taken for removed."""
+    """The target has been missing for so long that it counts as removed."""
     RULE_CHANGED = "rule_changed"
     """The rule was disabled, or means other targets now."""
     RULE_DELETED = "rule_deleted"
@@ -46,7 +46,7 @@ class NotificationState(models.TextChoices):
 
 
 class AlertChannel(Versioned):
-    """A webhook or a list of e-mail addresses. What is secret about it is in `sealed` only."""
+    """A webhook or a list of email addresses. Its secrets are in `sealed` only."""
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=10, choices=ChannelKind.choices)
@@ -128,17 +128,17 @@ class Alert(Versioned):
     """The newest; null when it can't be measured, `reason` says why."""
     reason = models.CharField(max_length=300, blank=True)
     last_seen_at = models.DateTimeField()
-    """When the target was last among what is looked at."""
+    """When the target was last evaluated."""
     acknowledged_by = models.CharField(max_length=200, blank=True)
     acknowledged_at = models.DateTimeField(null=True)
     acknowledgement = models.CharField(max_length=500, blank=True)
     announced_at = models.DateTimeField(null=True)
-    """When notifications were made; null while nobody was told: pending, silenced."""
+    """When notifications were created; null while there are none: pending, silenced."""
     notified_count = models.PositiveIntegerField(default=0)
     failed_count = models.PositiveIntegerField(default=0)
-    """Notifications that were given up."""
+    """Notifications that failed permanently."""
     open_key = models.CharField(max_length=64, null=True, unique=True)
-    """A digest of rule and target while the alert is open: no database of ours can have two."""
+    """A digest of rule and target while the alert is open: so no database can contain two."""
     place = models.BigIntegerField(db_index=True)
     """What lists are ordered by: open alerts above all others, then by age."""
 
@@ -150,7 +150,7 @@ class Alert(Versioned):
 
 
 class Silence(Versioned):
-    """Alerts that tell nobody for a time. They are noticed and shown as ever."""
+    """Suppresses notifications of alerts for a time. The alerts still fire and are shown."""
 
     rule = models.CharField(max_length=300, default="*")
     """A glob on rules' names."""
@@ -175,7 +175,7 @@ class Silence(Versioned):
 
 
 class Notification(models.Model):
-    """One thing to tell one channel; written with the alert's change, delivered afterwards, at least once."""
+    """One notification for one channel; written with the alert's change, delivered afterwards, at least once."""
 
     alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="notifications")
     channel = models.ForeignKey(AlertChannel, on_delete=models.CASCADE, related_name="notifications")

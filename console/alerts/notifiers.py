@@ -1,4 +1,4 @@
-"""Tell a channel: an HTTP request to an address that was checked, or an e-mail. Each ends in SEND_SECONDS."""
+"""Delivery to a channel: an HTTP request to a checked address, or an email. Each is limited to SEND_SECONDS."""
 
 import contextlib
 import hmac
@@ -32,18 +32,18 @@ ADDRESSES_TRIED_MAX = 2
 SIGNATURE_HEADER = "X-QMQ-Signature"
 """`t=<seconds>,v1=<hex>`: HMAC-SHA256 with the channel's secret over `<seconds>.<body>`."""
 DELIVERY_HEADER = "X-QMQ-Delivery"
-"""The same for each attempt of one notification: receivers tell repetitions by it."""
+"""The same for each attempt of one notification, so that receivers can detect repetitions."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 class NotDelivered(QmqError):
-    """The channel was not told; it may be tried again."""
+    """The delivery failed; it can be retried."""
 
     code = "alert_channel.failed"
 
 
 class Notifier(Protocol):
-    """Tells one channel one thing."""
+    """Delivers one notification to one channel."""
 
     def send(self, channel: AlertChannel, delivery: str, body: Mapping[str, Any]) -> str:
         """Send; what happened, in a few words. Raises NotTold."""
@@ -51,7 +51,7 @@ class Notifier(Protocol):
 
 
 def text_of(body: Mapping[str, Any]) -> tuple[str, str]:
-    """A notification as the subject and text of an e-mail."""
+    """Return a notification as the subject and text of an email."""
     alert = body["alert"]
     word = str(body["event"]).upper()
     title = _CONTROL.sub(" ", f"[{word}] {alert['severity']}: {alert['rule']}: {alert['target']}")[:200]
@@ -120,7 +120,7 @@ class WebhookNotifier:
         return f"{target.origin} answered {status}"
 
     def check(self, channel: AlertChannel) -> str:
-        """Whether the webhook's host may be asked at all, without asking it. Raises NotTold."""
+        """Check that requests to the webhook's host are allowed, without sending one. Raises NotTold."""
         deadline = Deadline(self.timeout_seconds, self.clock)
         target, _ = self._checked(str(unseal(channel.sealed).get("url", "")), deadline)
         return f"requests to {target.origin} are allowed"

@@ -1,4 +1,5 @@
-"""What rules look at, from the collector's snapshot (console/live/state.py): the one place that knows its fields. Pure.
+"""The values that rules evaluate, from the collector's snapshot (console/live/state.py), whose fields only this module knows.
+Pure.
 
 An entry of the snapshot is measured when its `reason` is None; a field that could not be measured is None.
 """
@@ -12,7 +13,7 @@ from console.alerts.rules import Kind
 from qmq.protocol.names import split_subject
 
 READINGS_MAX = 100_000
-"""Most readings of one look; what is above is not looked at, and the result says so."""
+"""Maximum number of readings of one evaluation; those above the limit are ignored and counted in the result."""
 STATE_LEVELS = {"read_write": 0.0, "read_only": 1.0, "write_only": 1.0, "offline": 2.0}
 
 
@@ -27,7 +28,7 @@ class Reading:
     subject: str = ""
     """The subject it is about, whose owner is the alert's; "" for nodes, broker groups, loops."""
     is_consequence: bool = False
-    """Not measured while a node is away: the node is what somebody should be told of."""
+    """Not measured because a node is unavailable; the alert is raised for the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +156,5 @@ def _reason(entry: Mapping[str, Any]) -> str:
 
 
 def _storable(text: Any) -> str:
-    """Text as any database takes it: one odd name must not stop the look at all others."""
+    """Return text that any database accepts: one unusual name must not stop the evaluation of the others."""
     return str(text).replace("\x00", "\ufffd").encode(errors="replace").decode()[:600]

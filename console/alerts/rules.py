@@ -19,7 +19,7 @@ _GLOB_SIGNS = frozenset("*?[")
 
 
 class Kind(StrEnum):
-    """What a rule looks at, and the unit of its threshold."""
+    """The value that a rule evaluates, and the unit of its threshold."""
 
     LAG = "lag"
     """Messages; of a consumer group, `subject/group`."""
@@ -63,7 +63,7 @@ class Phase(StrEnum):
 
 
 class Event(StrEnum):
-    """What somebody is told."""
+    """The content of a notification."""
 
     FIRING = "firing"
     RESOLVED = "resolved"
@@ -132,7 +132,7 @@ def _firing(conditions: Conditions, state: State, value: float, now: float) -> t
 
 
 def _after_unknown(state: State, now: float) -> State:
-    """The state with the time nobody could measure taken out."""
+    """Return the state without the time in which nothing could be measured."""
     if state.unknown_from is None:
         return state
     gap = max(0.0, now - state.unknown_from)
@@ -162,5 +162,5 @@ def literal_subject(kind: Kind, pattern: str) -> str | None:
 
 
 def pause_seconds(attempts: int, first: float, most: float) -> float:
-    """How long to wait after so many failed attempts: doubled each time, up to `most`."""
+    """Return the delay after a number of failed attempts: doubled each time, up to `most`."""
     return min(most, first * 2.0 ** min(attempts - 1, 60))

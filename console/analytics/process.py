@@ -24,7 +24,7 @@ EXIT_BUSY = 4
 """As spark_analytics.jobs.__main__ says them."""
 STOP_GRACE_SECONDS = 20.0
 STOPPING_GRACE_SECONDS = 10.0
-"""For what runs when its worker is told to end: less than whoever told it gives the worker, as `manage.py up` does with 15 s."""
+"""Time for a running process when its worker is stopped: less than the worker itself has, which is 15 s with `manage.py up`."""
 LOOK_SECONDS = 0.5
 LAST_LINES = 5
 LAST_BYTES = 16 << 10
@@ -87,14 +87,14 @@ def run(arguments: Sequence[str], *, seconds: float, meanwhile: Callable[[], Non
 
 
 def stop() -> None:
-    """This process ends: tell what it runs, now and from now on, to end too. Waits for nothing; for handlers of signals."""
+    """Stop the running and all future child processes, because this process ends. Does not wait; for signal handlers."""
     _is_stopping.set()
     for process in tuple(_running):
         process.terminate()
 
 
 def memory_available_bytes(path: Path = Path("/proc/meminfo")) -> int | None:
-    """How much memory processes can have without anybody being pushed out; None: the system does not say."""
+    """Return the memory that is available without swapping; None: the system does not report it."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
@@ -114,7 +114,7 @@ def _lower_priority() -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", seconds: float, meanwhile: Callable[[], None]) -> int | None:
-    """Its exit code; None when it was not over in time, of which little is left once we are told to end."""
+    """Return the exit code; None when the process did not end in time, which is short once this process is stopping."""
     deadline, was_stopped = time.monotonic() + seconds, False
     while (left := deadline - time.monotonic()) > 0:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -12,8 +12,9 @@ from metaserver.services.changes import text_problem
 from qmq.errors import QmqError
 
 PUBLISH_ROWS_MAX = 100_000
-"""Rows of one publication, which is one transaction: SQLite lets nobody else write meanwhile, and other databases have to delete
-the rows before them within one statement's time limit. More are published window by window."""
+"""Maximum number of rows of one publication, which is one transaction: SQLite blocks other writers meanwhile, and other databases
+must delete the previous rows within one statement's time limit. Larger publications use several windows.
+"""
 WHOLE_MAX = (1 << 63) - 1
 AT = "at_ms"
 
@@ -50,7 +51,9 @@ def checked(
     found = []
     for number, row in enumerate(rows):
         if number >= PUBLISH_ROWS_MAX:
-            raise RowsRefused(f"{table.name}: more than {PUBLISH_ROWS_MAX} rows at once; publish them window by window")
+            raise RowsRefused(
+                f"{table.name}: more than {PUBLISH_ROWS_MAX} rows at once; publish them in smaller windows"
+            )
         if row.keys() != wanted:
             raise RowsRefused(f"{table.name}, row {number}: {_difference(row.keys(), wanted)}")
         found.append(values_of(row))
@@ -74,7 +77,7 @@ _CLASSES: dict[str, frozenset[type]] = {
 
 
 def _check(table: SummaryTable, name: str, values: Sequence[Any], kind: str, problem: Callable[[Any], str]) -> None:
-    """Raises for the first value that is wrong; each different one is looked at once."""
+    """Raise for the first invalid value; each distinct value is checked once."""
     classes = _CLASSES[kind]
     for value in dict.fromkeys(values) if kind == "text" else values:
         if value is not None and type(value) not in classes:
@@ -89,7 +92,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
     """What is wrong with a value of the right type, or ""."""
 
     def of_none() -> str:
-        return "" if column.is_nullable else "null, but it is always known"
+        return "" if column.is_nullable else "null, but a value is required"
 
     def of_text(value: str | None) -> str:
         if value is None:
@@ -97,7 +100,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
         if column.choices and value not in column.choices:
             return f"{value!r:.60}, must be one of {', '.join(sorted(column.choices))}"
         if column.length_max is not None and len(value) > column.length_max:
-            return f"{value!r:.60}... has {len(value)} characters, allowed are {column.length_max}"
+            return f"{value!r:.60}... has {len(value)} characters, the limit is {column.length_max}"
         return text_problem(value)
 
     def of_integer(value: int | None) -> str:
@@ -108,7 +111,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
     def of_number(value: float | None) -> str:
         if value is None:
             return of_none()
-        return "" if isfinite(value) else f"{value}: what is not known is null"
+        return "" if isfinite(value) else f"{value}: unknown values must be null"
 
     def of_boolean(value: bool | None) -> str:
         return of_none() if value is None else ""
@@ -127,9 +130,9 @@ def _moment_problem(step: Step, window: Window | None) -> Callable[[Any], str]:
 
     def problem(value: int | None) -> str:
         if value is None:
-            return "null, but it is always known"
+            return "null, but a value is required"
         if value % step.ms:
-            return f"{value} is not the beginning of a {step}"
+            return f"{value} is not the start of a {step}"
         return "" if lowest <= value < end else f"{value} is outside of the window from {lowest} to {end}"
 
     return problem
@@ -143,7 +146,7 @@ def _check_keys(table: SummaryTable, found: list[tuple[Any, ...]]) -> None:
         key = row[:length]
         if key in seen:
             named = ", ".join(f"{name} {value!r}" for name, value in zip((AT, *table.model.key), key, strict=True))
-            raise RowsRefused(f"{table.name}, row {number}: a second row of {named}")
+            raise RowsRefused(f"{table.name}, row {number}: duplicate row of {named}")
         seen.add(key)
 
 

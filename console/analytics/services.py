@@ -34,15 +34,15 @@ def start_run(
 ) -> AnalyticsRun:
     """Begin a run of a job over event time [from, to).
 
-    `skipped` holds the tables that this call of all jobs does not fill, with the reason.
+    `skipped` contains the tables that this call of all jobs does not fill, with the reason.
 
-    Runs of the job that are still said to be running and have part of that time are taken for dead: from now on they can't publish.
+    Running runs of the job whose range overlaps are considered dead: from now on they can't publish.
 
     Raises:
         ChangeRefused: a range that ends before it begins, or has one end only.
     """
     if (from_at is None) != (to_at is None) or (from_at is not None and to_at is not None and from_at >= to_at):
-        raise ChangeRefused(f"a run from {from_at} to {to_at}: a range needs a beginning and a later end")
+        raise ChangeRefused(f"a run from {from_at} to {to_at}: a range requires a start and a later end")
     with transaction.atomic():
         run = AnalyticsRun.objects.create(
             job=job, from_at=from_at, to_at=to_at, inputs=dict(inputs or {}), skipped=dict(skipped or {})
@@ -52,7 +52,7 @@ def start_run(
             overlapping = Q(from_at__lt=to_at, to_at__gt=from_at)
             older = older.filter(overlapping | Q(from_at__isnull=True))
         older.update(
-            state=RunState.FAILED, finished_at=timezone.now(), error=f"it did not end; run {run.pk} has taken its place"
+            state=RunState.FAILED, finished_at=timezone.now(), error=f"it did not finish; run {run.pk} replaced it"
         )
     return run
 
@@ -141,7 +141,7 @@ def finish_run(
 
 
 def make_due(tables: Iterable[str], from_at: datetime) -> None:
-    """Take the watermarks of tables back to a moment: what ends later is due again. Tables with demo rows are left alone."""
+    """Take the watermarks of tables back to a moment: what ends later is due again. Tables with demo rows are not changed."""
     filled = TableState.objects.filter(table__in=list(tables), watermark_at__gt=from_at)
     filled.exclude(run__job=DEMO_JOB).update(watermark_at=from_at)
 
@@ -177,13 +177,13 @@ def fail_run(run: AnalyticsRun, error: str) -> None:
 def _window(run: AnalyticsRun, table: str, step: Step, window: Window | None) -> Window:
     if window is None:
         if run.from_at is None or run.to_at is None:
-            raise ChangeRefused(f"{table}: run {run.pk} has no range, so the publication has to name its window")
+            raise ChangeRefused(f"{table}: run {run.pk} has no range, so the publication must specify its window")
         window = Window(int(run.from_at.timestamp() * 1000), int(run.to_at.timestamp() * 1000))
     return Window(*widened(window.from_ms, window.to_ms, step))
 
 
 def _claim(run: AnalyticsRun) -> AnalyticsRun:
-    """The run's row, locked: whoever was taken for dead meanwhile writes nothing."""
+    """Return the locked row of a run. A run that was replaced in the meantime can't write."""
     row = AnalyticsRun.objects.select_for_update().get(pk=run.pk)
     if row.state != RunState.RUNNING:
         raise Conflict(f"run {run.pk} of {row.job} is over ({row.state}): {row.error or 'it has finished'}")

@@ -9,7 +9,7 @@ DAY_MS = 86_400_000
 
 
 class Step(StrEnum):
-    """How much time a row stands for. Each is a multiple of the one before, and begins at whole UTC days."""
+    """The time that a row covers. Each step is a multiple of the previous one, and starts at whole UTC days."""
 
     MINUTE = "minute"
     TEN_MINUTES = "ten_minutes"

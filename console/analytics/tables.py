@@ -1,4 +1,4 @@
-"""The summary tables by name: what jobs publish and pages read. What a table is like stands at its model."""
+"""The summary tables by name: jobs publish them, pages read them. The models describe them."""
 
 from dataclasses import dataclass
 from functools import cached_property

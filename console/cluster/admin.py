@@ -14,7 +14,7 @@ def node_admin(admin_address: str, timeout_seconds: float, bytes_max: int = ANSW
     """The admin pages of one node.
 
     Raises:
-        SettingError: the address is no host:port, or the node secret can't be read.
+        SettingError: the address is not of the form host:port, or the node secret can't be read.
     """
     signer = _signer(settings.NODE_TOKEN, settings.NODE_TOKEN_FILE, str(settings.DATA_DIR))
     return NodeAdmin(admin_address, timeout_seconds, bytes_max, signer)

@@ -4,7 +4,7 @@ What a node did not answer is there with the reason: a hole is never shown as no
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -15,7 +15,7 @@ from console.cluster.admin import node_admin
 from metaserver import queries
 from metaserver.services.changes import NotFound
 from qmq.client.nodes import ANSWER_BYTES_MAX, NodeAdmin, NodeRefused
-from qmq.errors import CallTimeout, ConnectionLost, QmqError, SettingError
+from qmq.errors import CallTimeout, ConnectionLost, QmqError, SettingError, Unreachable
 
 T = TypeVar("T")
 GROUPS_MAX = 200
@@ -34,27 +34,37 @@ class Answers(Generic[T]):
     unreachable: dict[str, str]
     """Nodes that did not answer, and why."""
     codes: dict[str, str]
-    """Error codes of those that were asked and did not answer."""
+    """Error codes of the nodes that did not respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes to ask by their admin pages, and those that can't be asked, with the reason. Broker groups stand for their masters."""
+    """Nodes to query by their admin pages, and unreachable ones with the reason. Broker groups stand for their masters."""
 
     admins: Mapping[str, NodeAdmin]
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def at(
-        cls, addresses: Mapping[str, str], seconds: float | None = None, bytes_max: int = ANSWER_BYTES_MAX
+        cls,
+        addresses: Mapping[str, str],
+        seconds: float | None = None,
+        bytes_max: int = ANSWER_BYTES_MAX,
+        *,
+        offline: Container[str] = (),
     ) -> "Nodes":
-        """Nodes by name and admin address; each question may take `seconds`, or else NODE_SECONDS."""
+        """Nodes by name and admin address.
+
+        Args:
+            seconds: for each question; by default NODE_SECONDS, and OFFLINE_NODE_SECONDS for nodes that are `offline`.
+        """
         admins: dict[str, NodeAdmin] = {}
         unreachable: dict[str, str] = {}
         for name, address in addresses.items():
             try:
                 if address:
-                    admins[name] = node_admin(address, seconds or limits.NODE_SECONDS, bytes_max)
+                    default = limits.OFFLINE_NODE_SECONDS if name in offline else limits.NODE_SECONDS
+                    admins[name] = node_admin(address, seconds or default, bytes_max)
                 else:
                     unreachable[name] = NO_ADDRESS
             except SettingError as error:
@@ -65,14 +75,14 @@ class Nodes:
         """One of them.
 
         Raises:
-            ConnectionLost: it can't be asked.
+            ConnectionLost: it can't be reached.
         """
         if name not in self.admins:
             raise ConnectionLost(f"broker group {name}: {self.unreachable.get(name, 'unknown')}", code="node.no_master")
         return self.admins[name]
 
     def only(self, names: Iterable[str]) -> "Nodes":
-        """The same without the nodes that are to be left out; those that can't be asked stay."""
+        """The same without the nodes that are to be left out; those that can't be reached stay."""
         wanted = set(names)
         return Nodes({name: admin for name, admin in self.admins.items() if name in wanted}, self.unreachable)
 
@@ -95,7 +105,7 @@ class Nodes:
 
         Args:
             seconds: for all that the question asks of one node.
-            at_once: nodes that are asked at the same time.
+            at_once: nodes that are queried at the same time.
         """
         slots = asyncio.Semaphore(at_once)
 
@@ -115,7 +125,7 @@ class Nodes:
             if isinstance(result, NodeRefused) and result.code in UNKNOWN_THERE:
                 found.absent[name] = str(result)
             elif isinstance(result, QmqError | OSError):
-                found.unreachable[name] = str(result)
+                found.unreachable[name] = result.reason if isinstance(result, Unreachable) else str(result)
                 found.codes[name] = getattr(result, "code", "")
             else:
                 found.values[name] = result
@@ -128,17 +138,20 @@ def broker(name: str) -> Nodes:
     Raises:
         NotFound: there is no such broker group.
     """
-    if name not in queries.broker_admin_addresses():
+    if name not in queries.broker_masters():
         raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
     return brokers([name])
 
 
 def brokers(names: Iterable[str] | None = None) -> Nodes:
-    """The masters of broker groups; None: of all. One that is not known any more can't be asked."""
+    """The masters of broker groups; None: of all. A group that no longer exists is reported as unreachable."""
     wanted_names = None if names is None else set(names)
-    known = queries.broker_admin_addresses() if wanted_names is None or wanted_names else {}
+    known = queries.broker_masters() if wanted_names is None or wanted_names else {}
     wanted = sorted(known if wanted_names is None else wanted_names)
-    nodes = Nodes.at({name: known[name] for name in wanted[:GROUPS_MAX] if name in known})
+    nodes = Nodes.at(
+        {name: known[name].admin_address for name in wanted[:GROUPS_MAX] if name in known},
+        offline={name for name, master in known.items() if master.is_offline},
+    )
     unreachable = {name: "this broker group no longer exists" for name in wanted if name not in known}
     unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"not queried: the limit is {GROUPS_MAX} broker groups at a time")
     return Nodes(nodes.admins, {**nodes.unreachable, **unreachable})

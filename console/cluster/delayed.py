@@ -38,7 +38,7 @@ class Page:
     messages: Sequence[DelayedMessage]
     next: str | None
     unreachable: Mapping[str, str]
-    """Delay groups that could not be asked, and why."""
+    """Delay groups that could not be reached, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
     """A page of delayed messages.
 
     Raises:
-        ChangeRefused: the cursor is none of this question.
-        QmqError: the metaserver can't be asked.
+        ChangeRefused: the cursor does not belong to this query.
+        QmqError: the metaserver can't be reached.
     """
     question = ("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
     resume = _Resume()
@@ -137,7 +137,7 @@ def calendar(subject: str, begin: datetime | None, end: datetime | None) -> Cale
     """Pending messages by hour of due time.
 
     Raises:
-        QmqError: no delay group could be asked.
+        QmqError: no delay group could be reached.
     """
     return _with(lambda messages: messages.calendar(subject, begin=begin, end=end))
 
@@ -155,11 +155,11 @@ class Target:
 
 
 def found(target: Target, *, seconds: float | None = None) -> Found:
-    """All copies of a message id; all delay groups are asked within `seconds`, or else REQUEST_SECONDS.
+    """All copies of a message id; all delay groups are queried within `seconds`, or else REQUEST_SECONDS.
 
     Raises:
-        NotFound: no delay group knows it, and all were asked.
-        QmqError: none could be asked.
+        NotFound: no delay group knows it, and all were reached.
+        QmqError: none could be reached.
     """
     result = _with(
         lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due),
@@ -186,10 +186,10 @@ class Changed:
 
 
 def the_one(result: Found, target: Target) -> DelayedMessage:
-    """The copy that a change is about: the newest word about it.
+    """Return the copy that a change applies to: the one with the latest state.
 
     Raises:
-        Conflict: the id is used in several subjects; or it may be in a delay group that can't be asked.
+        Conflict: the id is used in several subjects; or it may be in a delay group that can't be reached.
     """
     subjects = sorted({message.subject for message in result.messages})
     if len(subjects) > 1:
@@ -223,7 +223,7 @@ def change(
         NotFound: it is not known any more, or there is no such subject.
         NotAllowed: the subject belongs to another team.
         LocalProtocolError: the due time is not possible.
-        QmqError: its delay group can't be asked.
+        QmqError: its delay group can't be reached.
     """
     before = str(message.state)
     if operation is Operation.RESCHEDULE:
@@ -254,7 +254,7 @@ def _apply(
 
 
 def _foreseen(operation: Operation, message: DelayedMessage, to: datetime | None) -> DelayedChange:
-    """What a change would come to as things stand."""
+    """Return the expected result of a change at this moment."""
     state, due_ms = message.item.state, message.item.due_ms
     if operation is Operation.CANCEL and state is DelayedState.CANCELLED:
         return DelayedChange(message.message_id, Outcome.UNCHANGED, state, due_ms)
@@ -278,7 +278,7 @@ def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool =
 
     Raises:
         NotFound, NotAllowed: there is no such subject, or it belongs to another team.
-        QmqError: no delay group could be asked. CallTimeout: it took longer than BULK_SECONDS; what was cancelled stays so.
+        QmqError: no delay group could be reached. CallTimeout: it took longer than BULK_SECONDS; what was cancelled stays so.
     """
 
     def work(messages: DelayedMessages) -> Awaitable[BulkCancel]:

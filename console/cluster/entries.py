@@ -1,4 +1,4 @@
-"""Audit entries of what is asked of nodes: there is no transaction over database and nodes, so the entry comes first."""
+"""Audit entries of requests to nodes. There is no transaction over database and nodes, so the entry is written first."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ def note_reading(actor: Actor, target: str, what: Mapping[str, Any]) -> None:
 
 
 def begin(actor: Actor, action: str, subject: str, reason: str, after: Mapping[str, Any]) -> None:
-    """Write the audit entry of a change on nodes before any node is asked, if the actor may change the subject.
+    """Write the audit entry of a change on nodes before any node is contacted, if the actor may change the subject.
 
     Raises:
         NotFound: there is no such subject.

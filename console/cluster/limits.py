@@ -8,9 +8,11 @@ from qmq.client.config import Timeouts
 # --- requests of the API ------------------------------------------------------------------------------------------------
 
 REQUEST_SECONDS = 20.0
-"""All that one request of the API asks of nodes: less than browsers and proxies wait."""
+"""Time limit for all node requests of one API request: less than the time limits of browsers and proxies."""
 NODE_SECONDS = 5.0
 """One question to one node: an unresponsive one leaves a hole in the answer, and the rest of the request has time left."""
+OFFLINE_NODE_SECONDS = 1.0
+"""The same for a node whose lease has expired: most likely it does not respond, and a user waits for the other nodes' answers."""
 SEARCH_SECONDS = 8.0
 """All questions to one node when later or earlier attempts of a message are searched: a node answers them one by one."""
 JUMP_SECONDS = 2.0

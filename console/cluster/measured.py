@@ -1,4 +1,4 @@
-"""A value that was asked for and may not have been had. Pure: the live snapshot, the API and the metrics speak of it alike."""
+"""A value that may be unknown. Pure: shared by the live snapshot, the API and the metrics."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -56,9 +56,9 @@ class Page:
 
     messages: Sequence[Row]
     next: str | None
-    """The cursor that goes on; None when every group that answered was read to its end."""
+    """The cursor of the next page; None when every group that responded was read to its end."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """Broker groups that could not be asked, and why: their messages are missing."""
+    """Broker groups that could not be reached, and why: their messages are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def next_places(
 ) -> tuple[list[Row], dict[str, int], bool]:
     """The messages of a page, where each broker group's next page begins, and whether there is one.
 
-    A group that could not be asked keeps its place: it continues there once it answers again. One that never saw the subject
+    A group that could not be reached keeps its place: it continues there once it answers again. One that never saw the subject
     holds none of its messages.
     """
     messages, reached = merged(answers.values, limit, in_order=in_order)
@@ -126,7 +126,7 @@ def read_page(
 
     Raises:
         NotFound: there is no such subject or broker group.
-        ChangeRefused: the cursor is none of this question.
+        ChangeRefused: the cursor does not belong to this query.
         CallTimeout: no node answered in time.
     """
     nodes = nodes_of(subject, broker_group)
@@ -161,7 +161,7 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
 
     Raises:
         NotFound: there is none: it is not stored yet, or retention removed it.
-        ConnectionLost: the broker group can't be asked.
+        ConnectionLost: the broker group can't be reached.
     """
     admin = nodes_of(subject, broker_group).one(broker_group)
     page = ask(lambda: or_empty(admin.messages(subject, sequence=sequence, limit=1)))
@@ -194,7 +194,7 @@ class Slice:
     messages: Sequence[Row]
     scanned: int
     unreadable: int
-    """Messages whose stored bytes fail their checks: whether they match can't be told."""
+    """Messages whose stored bytes fail their checks, so it is unknown whether they match."""
     progress: float
     """0..1 of what the groups that answered hold in the window."""
     next: str | None
@@ -211,7 +211,7 @@ def search(
     broker_group: str | None = None,
     cursor: str | None = None,
 ) -> Slice:
-    """One bounded step of a search: each broker group looks at `scan_limit` messages at most.
+    """One bounded step of a search: each broker group checks at most `scan_limit` messages.
 
     Where the search ends is fixed by its first step, so that it has an end while messages keep coming.
 
@@ -266,6 +266,6 @@ def search(
 
 
 def whole_property(message: Row, key: str, default: int | None) -> Any:
-    """A property that is a whole number; the default when it is none."""
+    """Return a property as a whole number; the default if it is not one."""
     text = message.get("properties", {}).get(key, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else default

@@ -100,7 +100,7 @@ def forget(
 ) -> Change:
     """Remove a group's position from every broker group, and its row; without `force` only if it has no member and no lag.
 
-    The version is checked, the audit entry written and the row marked before the first node is asked; while it is marked
+    The version is checked, the audit entry written and the row marked before the first node is contacted; while it is marked
     every other change of the group is refused.
 
     Raises:
@@ -137,7 +137,7 @@ def forget(
 
 
 def check_reachable(answers: Answers[Any]) -> None:
-    """Raise ConnectionLost when a broker group could not be asked, before anything is changed."""
+    """Raise ConnectionLost when a broker group could not be reached, before anything is changed."""
     for name, why in answers.unreachable.items():
         raise ConnectionLost(
             f"Broker group {name} can't be reached, so nothing was changed: {why}", code="broker_group.away"

@@ -22,7 +22,7 @@ PAGE_BYTES_MAX = 32 << 20
 PAGES_MAX = 410
 """Pages of one node: its `subjects_max` real subjects, as many retry and dead-letter subjects, and a few."""
 CONCURRENT_NODES_MAX = 32
-"""Nodes that are asked at the same time."""
+"""Nodes that are queried at the same time."""
 
 
 class NodeProblem(QmqError):
@@ -122,7 +122,7 @@ class NodeAsker:
         answers = await nodes.answers(question, seconds=self._node_seconds, at_once=self._at_once)
         at_ms = self._clock.wall_ms()
         reasons = {**answers.unreachable, **answers.absent}
-        return answers.values | {name: Measured(None, f"node {name}: {why}", at_ms) for name, why in reasons.items()}
+        return answers.values | {name: Measured(None, why, at_ms) for name, why in reasons.items()}
 
     async def _pages(self, node_id: str, node: NodeAdmin) -> dict[str, Any]:
         """The node's numbers with its subjects."""

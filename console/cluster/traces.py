@@ -1,4 +1,4 @@
-"""What became of a message in each consumer group."""
+"""Traces: the state of a message in each consumer group."""
 
 from console.cluster import limits
 from console.cluster.asking import Nodes, ask, brokers
@@ -14,12 +14,12 @@ LINKS_MAX = 50
 
 
 def trace(subject: str, broker_group: str, sequence: int, *, group: str | None = None, after: str | None = None) -> Row:
-    """What became of a message in each consumer group: as its own broker group tells it, and later attempts on all the
-    others (a consumer sends a failed message back by way of any of them).
+    """Trace a message: its state in each consumer group on its own broker group, and later attempts on all others (a consumer can
+    return a failed message through any of them).
 
     Raises:
         NotFound: there is no such message.
-        ConnectionLost: its broker group can't be asked.
+        ConnectionLost: its broker group can't be reached.
     """
     home = nodes_of(subject, broker_group).one(broker_group)
     others = brokers()

@@ -97,7 +97,7 @@ class Child:
                 return
             await asyncio.sleep(PROBE_SECONDS)
         raise GaveUp(
-            f"{self.program.name} did not answer {_without_password(self.program.ready_url)} in {READY_SECONDS:g} s"
+            f"{self.program.name} did not respond at {_without_password(self.program.ready_url)} in {READY_SECONDS:g} s"
             f" {self._last_output()}"
         )
 
@@ -136,7 +136,7 @@ class Child:
                     )
                 # The crashes stay: until it has run for CRASH_WINDOW_SECONDS, each further one has this pause.
                 pause = NODE_PAUSE_SECONDS
-            self._say("up", f"{self.program.name} ended with code {code}, starting it again in {pause:g} s")
+            self._say("up", f"{self.program.name} ended with code {code}, restarting it in {pause:g} s")
             await self._sleep(pause)
             if self._is_stopping:
                 return

@@ -1,4 +1,4 @@
-"""Who opens a websocket, and what he may see: asked at the start, and again every few seconds. Runs in threads (database)."""
+"""The client of a websocket and its rights: checked when it connects, and again every few seconds. Runs in threads (database)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ PORT_OF_SCHEME = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What somebody shows: a session's key or a machine's token."""
+    """Credential of a client: a session's key or an API token."""
 
     session_key: str = ""
     token: str = ""
@@ -37,7 +37,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Somebody known: the account behind it, and what it may do now."""
+    """An authenticated client: the account and its current rights."""
 
     username: str
     principal: Principal

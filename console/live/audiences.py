@@ -14,7 +14,7 @@ logger = logging.getLogger("qmq.live")
 JOINING_DELTAS_MAX = 8
 """Deltas that a new client gets after an older snapshot, which costs less than to encode a new one for each version."""
 FEED_ENTRIES_MAX = 60_000
-"""Entries of a feed that clients are shown: subjects and consumer groups. A snapshot of so many has about 25 MB."""
+"""Maximum number of entries of a feed: subjects and consumer groups. A snapshot of this size has about 25 MB."""
 PENDING_DELTAS_MAX = 30
 """Deltas kept while a feed's snapshot is read; more than that, and it is read again."""
 
@@ -68,7 +68,7 @@ class Subscribed:
     joining: set[Client] = field(default_factory=set)
     """Clients that have no snapshot yet."""
     is_requested: bool = False
-    """Redis was asked, on this connection."""
+    """Whether the subscription was requested on this connection."""
     is_subscribed: bool = False
     """Redis confirmed: from now on nothing is missed unseen."""
     is_wanting: bool = True

@@ -35,7 +35,7 @@ HEALTH_KEY = f"{PREFIX}health"
 LOCK_MS = 5_000
 """How long a collector that fell silent keeps others out."""
 SNAPSHOT_MS = 10_000
-"""Older numbers are not shown to anybody: they are unknown then."""
+"""Age above which numbers are unknown and not shown."""
 CHUNK_MS = 60_000
 """How long chunks stay without a beat: longer than it takes to write all of them, which comes before the beat that names them."""
 HEALTH_MS = 86_400_000
@@ -71,7 +71,7 @@ _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL
 
 
 def connect(url: str, seconds: float = REDIS_SECONDS) -> "redis.asyncio.Redis":
-    """A client for asyncio that gives up after `seconds` and never tries again by itself: its callers do."""
+    """Return an asyncio client that times out after `seconds` and does not retry; its callers do."""
     return redis.asyncio.Redis.from_url(
         url, socket_timeout=seconds, socket_connect_timeout=seconds, retry=AsyncRetry(NoBackoff(), 0)
     )
@@ -82,7 +82,7 @@ class SnapshotLost(RedisError):
 
 
 class Publisher:
-    """What the one acting collector does in Redis. Every method raises redis.RedisError or OSError when Redis is away."""
+    """Redis operations of the active collector. Every method raises redis.RedisError or OSError when Redis is unavailable."""
 
     def __init__(self, url: str, holder: str) -> None:
         self._client = connect(url)
@@ -158,7 +158,7 @@ def _text(value: bytes | str) -> str:
 
 
 def _parsed(text: bytes | str | None) -> dict[str, Any] | None:
-    """A stored JSON object; None for what is none."""
+    """Return a stored JSON object; None if it is not valid."""
     try:
         found = json.loads(text) if text is not None else None
     except ValueError:
@@ -188,7 +188,7 @@ class StoredReader:
             the snapshot before.
 
         Raises:
-            redis.RedisError: Redis can't be asked.
+            redis.RedisError: Redis can't be reached.
         """
         client = redis.Redis.from_url(
             self._url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)

@@ -93,7 +93,7 @@ class Write:
     """Of bases and frames so far."""
 
     def bases(self) -> Iterator[tuple[str, bytes, str | None]]:
-        """(key, value, the key that this replaces; None: none) of each rewritten chunk. Each is encoded when it is asked for."""
+        """Yield (key, value, the replaced key; None: none) of each rewritten chunk, encoded on demand."""
         for index in self.rewritten:
             chunk = self.chunks[index]
             data = frames({section: {"gone": [], "set": entries} for section, entries in chunk.entries.items()})

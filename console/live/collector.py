@@ -31,7 +31,7 @@ CYCLE_SECONDS = 1.0
 FIRST_READ_SECONDS = 5.0
 """How long the first cycle waits for the database; without it all is unknown."""
 PAUSE_CYCLES_MAX = 2
-"""With Redis away every second cycle tries again: it is back for everybody within 5 s."""
+"""While Redis is unavailable, every second cycle retries, so numbers are live within 5 s of its return."""
 
 Answer = Measured[dict[str, Any]]
 Sleep = Callable[[float], Coroutine[Any, Any, None]]
@@ -44,7 +44,7 @@ class Health:
     holder: str
     beats: int = 0
     overruns: int = 0
-    """Beats left out because the one before took too long."""
+    """Cycles skipped because the previous one took too long."""
     errors: int = 0
     last_error: str | None = None
     last_beat_at: str | None = None
@@ -130,7 +130,7 @@ class Collector:
         return following + missed * CYCLE_SECONDS
 
     async def _watch(self) -> None:
-        """With Redis away nobody knows whose turn it is, and nothing is measured: then each collector watches."""
+        """While Redis is unavailable there is no active collector, and nothing is measured, so each collector watches the jobs."""
         await watch(
             lambda: self.metadata.now.loops,
             lambda: None if self._failures else self._state,
@@ -250,14 +250,13 @@ def understood(metadata: Metadata, answers: dict[str, Answer]) -> dict[str, Answ
         try:
             summed(empty(), None, [place], {place.node_id: answer}, {})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"node {place.node_id}: its numbers can't be understood: {type(error).__name__} {error}"
+            reason = f"its numbers can't be understood: {type(error).__name__} {error}"
             found[place.node_id] = Measured(None, reason[:300], answer.at_ms)
     return found
 
 
 def messages_of(change: Delta, head: Entry, listened: list[str]) -> list[tuple[str, str]]:
-    """(feed, text) for the feeds that somebody listens to; the beat last. A feed without changes gets an empty delta: its
-    readers see by the version that they missed nothing."""
+    """Yield (feed, text) for the feeds with subscribers; the heartbeat last."""
     found = []
     of_subject: dict[str, Delta] | None = None
     for name in listened:
@@ -274,7 +273,7 @@ def messages_of(change: Delta, head: Entry, listened: list[str]) -> list[tuple[s
 
 
 def _by_subject(change: Delta) -> dict[str, Delta]:
-    """The lag sections of a delta, apart by subject: each feed looks at its own only."""
+    """Split the lag sections of a delta by subject, because a feed contains one subject."""
     found: dict[str, Delta] = {}
 
     def parts(section: str, key: str) -> dict[str, Any]:

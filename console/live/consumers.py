@@ -1,7 +1,8 @@
 """Websockets: `/ws/lag/`, `/ws/nodes/`, `/ws/events/`, `/ws/tail/`.
 
-Plain ASGI, not Channels' consumer classes: those keep a Redis subscription of their own for each client. A client has a short queue
-and a writer; whoever does not read is dropped, and nobody waits for him.
+Plain ASGI instead of Channels' consumer classes, which keep a Redis subscription for each client. A client has a short queue and
+a
+writer; a client that does not read is disconnected, so that others do not wait for it.
 """
 
 import asyncio
@@ -32,9 +33,9 @@ logger = logging.getLogger("qmq.live")
 WEBSOCKETS_PER_USER_MAX = 20
 WEBSOCKETS_MAX = 2_000
 RECHECK_SECONDS = 4.0
-"""How often accounts are looked at again: whoever lost his right is gone within 5 s."""
+"""Interval at which accounts are checked: a revoked right takes effect within 5 s."""
 UNCHECKED_SECONDS_MAX = 30.0
-"""With the database away, clients stay so long without being looked at."""
+"""Time for which clients stay connected without a check while the database is unavailable."""
 Scope = Mapping[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""Feeds: which part of the live state a client looks at. Pure."""
+"""Feeds: the parts of the live state that clients subscribe to. Pure."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,9 @@ _SECTIONS_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Which part of the state somebody looks at: `lag` (of all, of a subject, of a group of a subject), `nodes`, `events`,
-    `audit` (events with the audit log)."""
+    """The part of the state that a client subscribes to: `lag` (of all, of a subject, of a group of a subject), `nodes`,
+    `events`, `audit` (events with the audit log).
+    """
 
     kind: str
     subject: str | None = None

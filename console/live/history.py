@@ -164,7 +164,7 @@ class Slots:
 
 
 class HistoryWriter:
-    """The acting collector's side. Raises redis.RedisError or OSError when Redis is away."""
+    """Operations of the active collector. They raise redis.RedisError or OSError when Redis is unavailable."""
 
     def __init__(self, url: str) -> None:
         self._client: Any = connect(url)
@@ -236,7 +236,7 @@ class History:
 
 
 def read_history(url: str, section: str, name: str, clock: Callable[[], float] = time.time) -> History:
-    """The last hour of a series; one that can't be had is unknown, with the reason."""
+    """Return the last hour of a series; an unavailable one is unknown, with the reason."""
     last = int(clock() - SETTLE_SECONDS) // STEP_SECONDS
     steps = range(last - STEPS + 1, last + 1)
     at = [rfc3339(step * STEP_SECONDS * 1000) for step in steps]
@@ -262,7 +262,7 @@ def read_history(url: str, section: str, name: str, clock: Callable[[], float] =
 
 def _why(section: str, full: Any) -> str:
     if full is not None and int(full) > 0:
-        return f"only {SERIES_MAX[section]} {section} are kept a history of; this is one of {int(full)} others"
+        return f"only {SERIES_MAX[section]} {section} have a history; this is one of {int(full)} others"
     return "no measurements in the last hour"
 
 

@@ -1,8 +1,9 @@
-"""One web process's ear on Redis: one subscription a feed however many clients look at it, and every text encoded once.
+"""Subscriptions of one web process to Redis: one per feed regardless of the number of clients, and every text encoded once.
 
-The hub keeps the state of each feed that has clients. A client gets that state as its snapshot and then the deltas as they come
-from the collector; a version that was missed makes a reset and a new snapshot for all. When nothing was heard for
-SILENT_SECONDS all clients get a message that their state is stale. Snapshots are read, parsed and encoded in threads, in pieces.
+The hub keeps the state of each feed that has clients. A client receives that state as its snapshot and then the deltas as they
+come from the collector; a missed version causes a reset and a new snapshot for all. When nothing is received for SILENT_SECONDS,
+all
+clients are notified that their state is stale. Snapshots are read, parsed and encoded in threads, in pieces.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from qmq.clock import Clock
 logger = logging.getLogger("qmq.live")
 
 SILENT_SECONDS = 2.4
-"""Without a beat for so long, clients are told: they know within 3 s."""
+"""Time without a heartbeat after which clients are notified, so that they know within 3 s."""
 LOOK_SECONDS = 0.2
 """How often the hub looks for new feeds and for silence."""
 PING_SECONDS = 0.25
@@ -45,7 +46,7 @@ class Hub:
         self._received_wall_ms = clock.wall_ms()
         self._has_received = False
         self._stale: str | None = None
-        """What clients were told, while it holds."""
+        """The last notification to clients, while it applies."""
         self._trouble: str | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -97,7 +98,7 @@ class Hub:
     # --- Redis ------------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """While there are clients: listen; when Redis goes away, try again for ever."""
+        """Listen while there are clients; retry indefinitely when Redis is unavailable."""
         silence = asyncio.create_task(self._watch_silence())
         try:
             await self._listen_for_ever(silence)
@@ -219,7 +220,7 @@ class Hub:
             self._send_all(encode({"type": "fresh"}))
 
     async def _watch_silence(self) -> None:
-        """Beside the listening, which a Redis that hangs holds up."""
+        """Separate from the subscription, which a hanging Redis blocks."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._stale is None and self._clock.monotonic() - self._received_at >= SILENT_SECONDS:

@@ -8,7 +8,7 @@ KEEPING_UP_SECONDS = 10.0
 """A time lag up to here is normal for busy groups; as long as the window of the short rates."""
 RATE_WINDOW_SECONDS = 10.0
 SILENT_ACKS = 5.0
-"""A group is stopped when no message was acknowledged within RATE_WINDOW_SECONDS although so many were expected."""
+"""A group is stopped when no message was acknowledged within RATE_WINDOW_SECONDS although at least this number was expected."""
 STOPPED_PER_SECOND = 0.5 / 60
 """A slow group is stopped when it acknowledges fewer than this on average."""
 BAND = 0.05

@@ -1,4 +1,6 @@
-"""What the collector needs of the database, read beside its beats: a slow or absent database holds up no beat."""
+"""The collector's view of the database, read independently of its cycles, so that a slow or unavailable database does not delay
+them.
+"""
 
 import asyncio
 import logging
@@ -28,13 +30,13 @@ READ_SECONDS = 1.0
 ROUTES_SECONDS = 10.0
 """How often the routes that changed are read."""
 METASERVER_FORGOTTEN_HOURS = 24
-"""One that stored nothing for so long was taken away on purpose."""
+"""A metaserver that stored nothing for this long was removed deliberately."""
 _MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Rows as plain values; `reason` is None when they were read lately."""
+    """Rows as plain values; `reason` is None when they were read recently."""
 
     places: tuple[NodePlace, ...] = ()
     routes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -56,10 +58,10 @@ class MetadataReader:
         self._audit_id: int | None = None
         self.now = Metadata()
         self.was_read = asyncio.Event()
-        """The first reading is over, whatever came of it."""
+        """Set after the first reading, successful or not."""
 
     async def run(self) -> None:
-        """Read again and again until cancelled; a database that fails is asked again."""
+        """Read again and again until cancelled; a database that fails is queried again."""
         while True:
             await self.read()
             self.was_read.set()

@@ -1,4 +1,4 @@
-"""One websocket: what its client asks for, its queue and its end."""
+"""One websocket: its subscription, its queue and its end."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ def request_of(path: str, query: bytes) -> Request:
     """From the address.
 
     Raises:
-        BadRequest: it is none of ours.
+        BadRequest: it is not valid.
     """
     given = parse_qs(query.decode("latin-1"), max_num_fields=10)
     subject, group = (given.get(name, [""])[0] or None for name in ("subject", "group"))
@@ -98,14 +98,14 @@ class Socket:
         self._closing: asyncio.Future[tuple[Close, str]] = asyncio.get_running_loop().create_future()
 
     def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
-        """Queue a text that shows so many messages; a full queue drops the client."""
+        """Queue a text that contains this number of messages; a full queue disconnects the client."""
         try:
             self._waiting.put_nowait((text, shown))
         except asyncio.QueueFull:
             self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages are queued")
 
     def refuse(self, reason: str) -> None:
-        """Close it: what it asks for is too large to show."""
+        """Close it because the requested feed is too large."""
         self.drop(Close.FEED_TOO_LARGE, reason)
 
     def drop(self, code: Close, reason: str) -> None:
@@ -168,7 +168,7 @@ class Socket:
 
 
 async def close(send: Send, code: Close, reason: str) -> None:
-    """Say why and close; a client that does not read does not hear it."""
+    """Send the reason and close. A client that does not read does not receive it."""
     try:
         async with asyncio.timeout(SEND_SECONDS):
             await send({"type": "websocket.close", "code": int(code), "reason": reason[:100]})

@@ -1,7 +1,8 @@
 """Sums what nodes report to the entries of subjects, consumer groups and nodes. Pure.
 
-`is_measured` tells whether all nodes that hold an entry answered (at the time of the state); if not, every number is None and
-`at` is when they last did (RFC 3339; None: never).
+`is_measured` is whether all nodes that hold an entry responded (at the time of the state); if not, every number is None and `at`
+is
+the time of their last response (RFC 3339; None: never).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +47,7 @@ def summed(
     """Subjects, groups and nodes from what the nodes answered.
 
     Args:
-        old: the state before; it tells what nodes held that can't be asked now.
+        old: the state before; it contains what unreachable nodes held.
         old_at_ms: its time; None: there was none.
         answers: `/stats` by node id. One with a `subjects_reason` does not have all subjects of its node.
         routes: the broker groups of each subject.
@@ -110,8 +111,9 @@ def summed(
     _add_retries(groups, old["groups"], subjects)
     nodes: dict[str, Entry] = {}
     for place in places:
-        entry = _node(place, answers.get(place.node_id))
-        nodes[place.node_id] = _dated(entry, entry["reason"] is None, old["nodes"].get(place.node_id), then)
+        before = old["nodes"].get(place.node_id)
+        entry = _node(place, answers.get(place.node_id), before)
+        nodes[place.node_id] = _dated(entry, entry["reason"] is None, before, then)
     return {"subjects": subjects, "groups": groups, "nodes": nodes}
 
 
@@ -123,7 +125,7 @@ def _stays_unknown(before: Entry, reason: str, part: Entry) -> bool:
 def _incomplete(
     names: Sequence[str], items: Sequence[Mapping[str, Any]], missing: Iterable[str], before: Entry | None
 ) -> Entry:
-    """What is known of an entry while broker groups that hold it can't be asked.
+    """What is known of an entry while broker groups that hold it can't be reached.
 
     `missing` are these broker groups, `at_least` the sums of the others (of the time lag the longest), and `last` the numbers when
     all were measured, at the entry's `at`. The latter two are absent if there is nothing.
@@ -131,11 +133,14 @@ def _incomplete(
     found: Entry = {"missing": sorted(missing)}
     if items:
         found["at_least"] = {name: _sum_or_longest(items, name) for name in names}
+    return found | _last(names, before)
+
+
+def _last(names: Sequence[str], before: Entry | None) -> Entry:
+    """`last`: the numbers of the last complete measurement; empty if there was none."""
     if before is not None and before["is_measured"]:
-        found["last"] = {name: before.get(name) for name in names}
-    elif before is not None and "last" in before:
-        found["last"] = before["last"]
-    return found
+        return {"last": {name: before.get(name) for name in names}}
+    return {"last": before["last"]} if before is not None and "last" in before else {}
 
 
 def _sum_or_longest(items: Sequence[Mapping[str, Any]], name: str) -> Any:
@@ -146,7 +151,16 @@ def _sum_or_longest(items: Sequence[Mapping[str, Any]], name: str) -> Any:
     if name == "time_lag_seconds":
         values = [item[name] for item in items]
         return None if any(value is None for value in values) else round(max(values), 1)
+    if name == "consumers_online":
+        return _consumers(items, "online")
+    if name == "retry_lag":
+        return 0  # that of the retry subject is added when all groups are summed
     return _total(items, name, 2)
+
+
+def _consumers(items: Iterable[Mapping[str, Any]], flag: str) -> int:
+    """The number of consumers for which a flag is set. One that reads from several broker groups is one consumer."""
+    return len({one["consumer_id"] for item in items for one in item["consumers"] if one.get(flag, False)})
 
 
 def _answered(
@@ -163,7 +177,7 @@ def _answered(
             measured[place.broker_group] = answer.value
             unmeasured.pop(place.broker_group, None)
         elif place.is_master:
-            unmeasured[place.broker_group] = _why(answer, place.node_id)
+            unmeasured[place.broker_group] = f"node {place.node_id}: {_why(answer)}"
         elif place.broker_group not in measured:
             unmeasured.setdefault(place.broker_group, f"broker group {place.broker_group} has no master")
     return measured, unmeasured
@@ -186,8 +200,8 @@ def _measured_subject(name: str, found: dict[str, dict[str, Any]], before: Mappi
     return _Summed(found, subject, groups)
 
 
-def _why(answer: Measured[dict[str, Any]] | None, node_id: str) -> str:
-    return (answer.reason if answer is not None else None) or f"node {node_id} was not queried"
+def _why(answer: Measured[dict[str, Any]] | None) -> str:
+    return (answer.reason if answer is not None else None) or "not queried"
 
 
 def _dated(entry: Entry, is_measured: bool, before: Entry | None, then: str | None) -> Entry:
@@ -226,7 +240,12 @@ def _withheld(items: Iterable[Mapping[str, Any]]) -> int:
 
 
 SUBJECT_NUMBERS = ("stored_messages", "sent_messages", "send_rate", "send_bytes_rate")
-GROUP_NUMBERS = ("backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate")
+GROUP_NUMBERS = (
+    "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "consumers_online", "retry_lag", "retried",
+)  # fmt: skip
+NODE_NUMBERS = (
+    "disk_free_bytes", "disk_total_bytes", "connections", "send_rate", "pull_rate", "pending", "overdue", "delivered_per_second",
+)  # fmt: skip
 INCOMPLETE = ("missing", "at_least", "last")
 """Fields of entries that are not measured completely."""
 _SUBJECT_UNKNOWN = dict.fromkeys(SUBJECT_NUMBERS)
@@ -253,7 +272,7 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
 
 
 _RETRIES = "%RETRY"
-"""Names that `split_subject` may take for those of retry subjects begin so."""
+"""Prefix of names that `split_subject` can mistake for retry subjects."""
 _GROUP_UNKNOWN = dict.fromkeys(
     (
         "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",
@@ -275,6 +294,9 @@ def _add_retries(groups: dict[str, Entry], before: Mapping[str, Entry], subjects
         retry, entry = groups.get(group_key(name, parts.group)), groups.get(key)
         if retry is not None and entry is not None:
             entry = {**entry, "retry_lag": retry["lag"], "reason": entry["reason"] or retry["reason"]}
+            if "at_least" in entry:
+                known = retry["lag"] if retry["lag"] is not None else retry.get("at_least", {}).get("lag")
+                entry["at_least"] = {**entry["at_least"], "retry_lag": known}
             groups[key] = before[key] if before.get(key) == entry else entry
 
 
@@ -300,12 +322,9 @@ def _group(
         "ack_rate": _total(items, "ack_rate", 2),
         "is_draining": None,
         "drain_seconds": None,
-        # One that reads from several broker groups is one consumer.
-        "consumers_online": len({one["consumer_id"] for item in items for one in item["consumers"] if one["online"]}),
-        # Nodes of versions before do not report them.
-        "duplicate_consumers": len(
-            {one["consumer_id"] for item in items for one in item["consumers"] if one.get("duplicate", False)}
-        ),
+        "consumers_online": _consumers(items, "online"),
+        # Nodes of earlier versions do not report them.
+        "duplicate_consumers": _consumers(items, "duplicate"),
         "is_paused": any(item["paused"] for item in items),
         "retried": _total(items, "retried"),
         "redelivered": _total(items, "redelivered"),
@@ -336,7 +355,7 @@ _OPTIONAL_STATS = (
 """Fields that an entry has only when its node names them."""
 
 
-def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
+def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Entry | None) -> Entry:
     entry: Entry = {
         "node_id": place.node_id,
         "broker_group": place.broker_group,
@@ -351,7 +370,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None) -> Entry:
     stats = answer.value if answer is not None else None
     if stats is None:
         unknown = (*fields, *numbers, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
-        return {**entry, **dict.fromkeys(unknown), "reason": _why(answer, place.node_id)}
+        return {**entry, **dict.fromkeys(unknown), "reason": _why(answer), **_last(NODE_NUMBERS, before)}
     log = stats["log"]
     if is_broker and stats.get("subjects_reason"):
         entry |= dict.fromkeys(_BROKER_NUMBERS)

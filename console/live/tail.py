@@ -35,7 +35,7 @@ async def places_of(subject: str) -> Sequence[NodePlace]:
     """The masters that hold, or will hold, messages of a subject.
 
     Raises:
-        django.db.Error: the database can't be asked.
+        django.db.Error: the database can't be reached.
     """
 
     def read() -> list[NodePlace]:
@@ -64,7 +64,7 @@ class Tail:
         self._places: Sequence[NodePlace] = ()
         self._places_at: float | None = None
         self._positions: dict[str, int] = {}
-        """By node: the sequence to go on at."""
+        """By node: the sequence to continue from."""
         self._has_read = False
         self._version = 0
         self._problems: dict[str, str] = {}
@@ -91,7 +91,7 @@ class Tail:
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """Ask every node once and tell what came."""
+        """Request new messages from every node once and send them to the clients."""
         await self._refresh_places()
         before = dict(self._problems)
         share = max(1, int(MESSAGES_PER_SECOND_MAX * POLL_SECONDS) // max(1, len(self._places)))

@@ -1,4 +1,4 @@
-"""Looks at the control loops from outside: with the workers dead, the loop that evaluates alerts is as dead as the rest.
+"""Watches the background jobs from outside, because without workers the job that evaluates alerts does not run either.
 
 While any loop is late the collector evaluates alerts and delivers what is due itself. That both may do it at once is
 nothing new for either: any number of processes may.
@@ -20,13 +20,13 @@ from console.tasks.loops import loop_intervals
 logger = logging.getLogger("qmq.live")
 
 LOOK_SECONDS = 5.0
-"""A loop is late after 20 s: with one look, and the delivery, somebody knows within 30."""
+"""A job is overdue after 20 s; with one check and the delivery, a notification arrives within 30."""
 DELIVERIES_MAX = 20
 """Notifications sent in one look."""
 
 
 def stand_in(state: State | None) -> None:
-    """Evaluate alerts once, and deliver what is due. None: nothing was measured lately."""
+    """Evaluate alerts once and deliver notifications that are due. None: there are no recent measurements."""
     now = timezone.now()
     intervals = loop_intervals()
     found = evaluate(state, now, loop_intervals=intervals)
@@ -42,7 +42,7 @@ async def watch(
     *,
     sleep: Callable[[float], Any] = asyncio.sleep,
 ) -> None:
-    """Look every LOOK_SECONDS until cancelled; a database that fails is asked again.
+    """Look every LOOK_SECONDS until cancelled; a database that fails is queried again.
 
     Args:
         loops: the control loops as they were read last.

@@ -6,7 +6,7 @@ from typing import TextIO
 from qmq.private_files import make_private_dir, replace_secret
 
 FILE = "initial_passwords"
-"""In the data folder; a line is a user name, a blank and a password."""
+"""File in the data folder; a line is a username, a space and a password."""
 
 
 def hand_out(name: str, password: str, *, out: TextIO, data_dir: Path) -> str:

@@ -29,11 +29,11 @@ def no_database(error: Exception) -> str:
     reason = str(error).strip().replace("\n", " ")
     if os.environ.get("QMQ_DATABASE_URL"):
         return (
-            f"the database of QMQ_DATABASE_URL can't be used: {reason}. Check the URL and that the server runs; without tables of"
-            " ours, start the system with `make up` first."
+            f"the database of QMQ_DATABASE_URL can't be used: {reason}. Check the URL and that the server is running."
+            " If the database contains no PyQMQ tables, start the system with `make up` first."
         )
     path = settings.DATABASES["default"]["NAME"]
-    what = "has no tables of ours" if os.path.isfile(path) else "does not exist"
+    what = "contains no PyQMQ tables" if os.path.isfile(path) else "does not exist"
     if os.path.isfile(path) and "no such table" not in reason:
         what = f"can't be used: {reason}"
     return (

@@ -9,5 +9,5 @@ __all__ = ["alerts", "analytics", "cleanups", "heartbeats", "loops", "rebalance"
 
 @shared_task(name="console.run_loop")
 def run_loop(name: str) -> str:
-    """Run a control loop unless another worker does; what came of it."""
+    """Run a control loop unless another worker does, and return the result."""
     return loops.run(name).text

@@ -1,4 +1,4 @@
-"""Alerts: rules are looked at, notifications are delivered. Each is its own loop, so that a slow webhook delays no alert."""
+"""Alerts: evaluation of rules and delivery of notifications. Each is its own loop, so that a slow webhook delays no alert."""
 
 from django.conf import settings
 from django.utils import timezone
@@ -6,33 +6,44 @@ from redis.exceptions import RedisError
 
 from console.alerts.services.delivery import deliver
 from console.alerts.services.evaluation import evaluate
+from console.job_results import Part, Result, counting, result
 from console.live.bus import SNAPSHOT_MS, read_stored
 from console.tasks.loops import Context, Loop, loop_intervals, register
 from qmq.words import counted
 
 
-def look(context: Context) -> str:
-    """Look at every rule, with the collector's newest numbers; without any, they count as unknown."""
-    why = ""
+def look(context: Context) -> Result:
+    """Evaluate all rules with the collector's latest numbers; without any, they count as unknown."""
+    problem = None
     try:
         snapshot, _ = read_stored(settings.REDIS_URL)
     except RedisError as error:
-        snapshot, why = None, f", without live data: {error}"
+        snapshot, problem = None, Part("alerts.no_data", f"without live data: {error}", {"error": str(error)})
     now = timezone.now()
     if snapshot is not None and now.timestamp() * 1000 - snapshot["at_ms"] > SNAPSHOT_MS:
-        # A Redis that stood still forgets late; old numbers are none.
-        snapshot, why = None, ", with outdated live data"
+        # A Redis that was suspended expires keys late; outdated numbers are not used.
+        snapshot, problem = None, Part("alerts.outdated_data", "with outdated live data")
     intervals = loop_intervals()
     found = evaluate(snapshot["state"] if snapshot is not None else None, now, loop_intervals=intervals)
-    done = f"{found.opened} opened, {found.fired} fired, {found.resolved} resolved"
-    left = f", {found.left_out} over the limits ignored" if found.left_out else ""
-    return f"{counted(found.looked_at, 'reading')}: {done}{left}{why}"
+    left_out = found.left_out
+    return result(
+        counting("alerts.readings", found.looked_at, counted(found.looked_at, "reading")),
+        counting("alerts.opened", found.opened, f"{found.opened} opened"),
+        counting("alerts.fired", found.fired, f"{found.fired} fired"),
+        counting("alerts.resolved", found.resolved, f"{found.resolved} resolved"),
+        counting("alerts.left_out", left_out, f"{left_out} over the limits ignored") if left_out else None,
+        problem,
+    )
 
 
-def notify(context: Context) -> str:
-    """Deliver what is due."""
+def notify(context: Context) -> Result:
+    """Deliver the notifications that are due."""
     done = deliver(timezone.now())
-    return f"{done.delivered} delivered, {done.failed} to be retried, {done.given_up} failed permanently"
+    return result(
+        counting("notifications.delivered", done.delivered, f"{done.delivered} delivered"),
+        counting("notifications.retried", done.failed, f"{done.failed} to be retried"),
+        counting("notifications.failed", done.given_up, f"{done.given_up} failed permanently"),
+    )
 
 
 ALERTS = register(Loop("alerts", 5.0, 60.0, "evaluates alert rules", look))

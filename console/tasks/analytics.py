@@ -6,12 +6,15 @@ minutes each time, hours and days when they are over.
 Its tasks have a queue of their own, so that a call does not occupy a worker that other loops need.
 """
 
+import json
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from django.conf import settings
 
 from console.analytics.process import EXIT_BUSY, EXIT_UNAVAILABLE, memory_available_bytes, run
-from console.tasks.loops import Context, Loop, register
+from console.job_results import Part, Result, result
+from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 
 LIMIT_SECONDS = 1_800.0
 """How long one call may take; what is left is due again in the next."""
@@ -23,31 +26,47 @@ MEMORY_FREE_BYTES_MIN = 2 << 30
 """Less available memory, and nothing is started: a JVM and Python workers take 1.6 GB, and brokers come first."""
 
 
-def analyse(context: Context) -> str:
-    """Run all jobs; what the process said last.
+def analyse(context: Context) -> Result:
+    """Run all jobs and return the result that the process reported.
 
     Raises:
         RuntimeError: it failed, or its time was over.
     """
     if find_spec("pyspark") is None:
-        return "not run: PySpark is not installed (pip install 'pyqmq[analytics]')"
+        return result(
+            Part("analytics.not_installed", "not run: PySpark is not installed (pip install 'pyqmq[analytics]')")
+        )
     free = memory_available_bytes()
     if free is not None and free < MEMORY_FREE_BYTES_MIN:
-        return f"not run: {free >> 20} MiB of memory available, {MEMORY_FREE_BYTES_MIN >> 20} MiB required"
+        values = {"available": free >> 20, "required": MEMORY_FREE_BYTES_MIN >> 20}
+        text = "not run: {available} MiB of memory available, {required} MiB required"
+        return result(Part("analytics.memory", text.format(**values), values))
     arguments = ["all", "--scheduled", "--memory", settings.ANALYTICS_MEMORY, "--master", settings.ANALYTICS_MASTER]
     ended = run(arguments, seconds=max(1.0, context.seconds_left - RESERVE_SECONDS), meanwhile=context.extend_hold)
     if ended.code == 0:
-        return ended.output[-1] if ended.output else "done"
+        return _reported(ended.output)
     if ended.was_stopped:
-        return "stopped with its worker; the remaining jobs run again"
+        return result(
+            Part("analytics.stopped", "stopped with its worker; the remaining jobs run again"),
+        )
     # The last line first: it says why, those before it are Java's as a rule, and the text is cut at its end.
     why = " | ".join(reversed(ended.errors or ended.output))
     if ended.code == EXIT_BUSY:
-        return f"not run: {why}"
+        return result(Part("analytics.busy", f"not run: {why}", {"error": why[:TEXT_CHARS_MAX]}))
     if ended.code is None:
         raise RuntimeError(f"stopped after {LIMIT_SECONDS - RESERVE_SECONDS:g} s: {why}")
     kind = "can't be run" if ended.code == EXIT_UNAVAILABLE else f"exit code {ended.code}"
     raise RuntimeError(f"{kind}: {why}")
+
+
+def _reported(output: Sequence[str]) -> Result:
+    """Return the result in the last line of the process: JSON with `text` and `parts`, see spark_analytics.jobs.__main__."""
+    last = output[-1] if output else "done"
+    try:
+        found = json.loads(last)
+    except ValueError:
+        return Result(last)
+    return Result(found["text"], found["parts"])
 
 
 if settings.ANALYTICS_EVERY_SECONDS:

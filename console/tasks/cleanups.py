@@ -1,4 +1,4 @@
-"""What is old goes: answers kept for repeated requests, ended sessions, clients not seen for long, old summaries."""
+"""Deletes expired rows: stored answers of repeated requests, ended sessions, clients not seen for long, old summaries."""
 
 from datetime import timedelta
 
@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from console.accounts.sessions import forget_expired
 from console.analytics import retention
+from console.job_results import Result, counting, result
 from console.models import IdempotencyKey
 from console.tasks.loops import Context, Loop, register
 from metaserver.services import routes
@@ -20,8 +21,8 @@ RESERVE_SECONDS = 60.0
 """Time of a run that summaries leave."""
 
 
-def clean_up(context: Context) -> str:
-    """Delete what is old, a bounded number of rows at a time."""
+def clean_up(context: Context) -> Result:
+    """Delete expired rows, a bounded number at a time."""
     now = timezone.now()
     old = IdempotencyKey.objects.filter(created_at__lt=now - KEEP_ANSWERS).values_list("pk", flat=True)[:ROWS_MAX]
     answers = IdempotencyKey.objects.filter(pk__in=list(old)).delete()[0]
@@ -29,10 +30,12 @@ def clean_up(context: Context) -> str:
     sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
     summaries = retention.forget_old(now, is_time_up=lambda: context.seconds_left < RESERVE_SECONDS)
-    return (
-        f"deleted {counted(answers, 'idempotency key')}, {counted(sessions, 'session')}, {counted(clients, 'client')},"
-        f" {counted(summaries, 'summary', 'summaries')}"
+    return result(
+        counting("cleanups.keys", answers, f"deleted {counted(answers, 'idempotency key')}"),
+        counting("cleanups.sessions", sessions, counted(sessions, "session")),
+        counting("cleanups.clients", clients, counted(clients, "client")),
+        counting("cleanups.summaries", summaries, counted(summaries, "summary", "summaries")),
     )
 
 
-CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows", clean_up))
+CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows from the database", clean_up))

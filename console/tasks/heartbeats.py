@@ -1,31 +1,32 @@
 """Heartbeat expiry: a broker group whose master's lease ran out is taken offline.
 
-Metaservers do so by themselves within a second of the expiry, and tell clients. This loop is for when none of them could:
-it goes by the leases they stored, and judges nobody unless a metaserver has heard and stored without a pause for longer
-than the silence it would punish: the pause of a metaserver, or of the database, is nobody's death.
+Metaservers do so themselves within a second of the expiry, and notify clients. This loop covers the case that none of them
+could. It uses the leases they stored, and acts only if a metaserver has received and stored heartbeats without a pause for
+longer than the expiry: a pause of a metaserver, or of the database, takes no node offline.
 """
 
 from datetime import timedelta
 
 from django.utils import timezone
 
-from console.tasks.loops import Context, Loop, register
+from console.job_results import Part, Result, result
+from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 from metaserver import queries
 from metaserver.services import broker_groups
 
 SILENT_SECONDS = 9.0
-"""Expiry (6 s) and the time until a lease is stored (2 s), and one more."""
+"""Expiry (6 s), the time until a lease is stored (2 s), and a margin of 1 s."""
 METASERVER_FRESH_SECONDS = 4.0
 
 
-def expire(context: Context) -> str:
-    """Take silent groups offline."""
+def expire(context: Context) -> Result:
+    """Mark groups without heartbeats as offline."""
     now = timezone.now()
     since = queries.hearing_since(now, METASERVER_FRESH_SECONDS)
     if since is None:
-        return "no metaserver is storing heartbeats; nodes are not checked"
+        return result(Part("heartbeats.no_metaserver", "no metaserver is storing heartbeats; nodes are not checked"))
     if now - since < timedelta(seconds=SILENT_SECONDS):
-        return "a metaserver has just started; nodes are not checked yet"
+        return result(Part("heartbeats.just_started", "a metaserver has just started; nodes are not checked yet"))
     gone = []
     for name, leased_at in queries.silent_groups(now, SILENT_SECONDS):
         reason = (
@@ -33,7 +34,10 @@ def expire(context: Context) -> str:
         )
         if broker_groups.expire_group(name, silent_seconds=SILENT_SECONDS, actor=context.actor, reason=reason):
             gone.append(name)
-    return f"taken offline: {', '.join(gone)}" if gone else "all groups reachable"
+    if not gone:
+        return result(Part("heartbeats.reachable", "all groups reachable"))
+    groups = ", ".join(gone)
+    return result(Part("heartbeats.offline", f"taken offline: {groups}", {"groups": groups[:TEXT_CHARS_MAX]}))
 
 
-HEARTBEATS = register(Loop("heartbeats", 2.0, 10.0, "takes broker groups without heartbeats offline", expire))
+HEARTBEATS = register(Loop("heartbeats", 2.0, 10.0, "marks broker groups without heartbeats as offline", expire))

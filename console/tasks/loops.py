@@ -21,6 +21,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from console.celery import app
+from console.job_results import Result
 from console.models import ControlLoop
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing
@@ -28,8 +29,9 @@ from metaserver.services.changes import Actor, Change, Conflict, NotFound, chang
 logger = logging.getLogger("qmq.loops")
 
 EARLY = 2 / 3
-"""A loop that began less than this part of its interval ago is not begun again: two beats don't double the pace. Above a half, or
-beats that are half an interval apart would."""
+"""A loop is not started again before this part of its interval has passed, so that two Celery beats don't double its rate. Must
+be above a half, because two beats can be half an interval apart.
+"""
 TEXT_CHARS_MAX = 500
 LATE_INTERVALS = 3
 """A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
@@ -42,13 +44,13 @@ _STARTED_AT = timezone.now()
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A control loop. `run(context)` does one bounded piece of work and says in a sentence what it did."""
+    """A control loop. `run(context)` does one bounded piece of work and returns what it did."""
 
     name: str
     every_seconds: float
     limit_seconds: float
     text: str
-    run: Callable[["Context"], str]
+    run: Callable[["Context"], Result]
     queue: str = settings.CELERY_TASK_DEFAULT_QUEUE
     """Where the words to run it go: a loop that takes minutes has one of its own, and workers for it."""
     hold_seconds: float | None = None
@@ -121,9 +123,10 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
     context = Context(
         Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _extender(loop, row)
     )
-    text = problem = ""
+    done = Result("")
+    problem = ""
     try:
-        text = loop.run(context)
+        done = loop.run(context)
     except Exception as failure:
         logger.exception("loop %s failed", name)
         problem = f"{type(failure).__name__}: {failure}"
@@ -132,13 +135,14 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
     if problem:
         changed["failures"] = F("failures") + 1
     else:
-        changed |= {"succeeded_at": now, "result": text[:TEXT_CHARS_MAX], "state": context.state}
+        changed |= {"succeeded_at": now, "state": context.state}
+        changed |= {"result": done.text[:TEXT_CHARS_MAX], "result_parts": list(done.parts)}
     try:
         # The result of a run that lost its hold (it took too long) is not stored.
         ControlLoop.objects.filter(name=name, holder=holder, started_at=row.started_at).update(**changed)
     except DatabaseError as failure:
         logger.warning("loop %s ran, but the database does not take its result: %s", name, failure)
-    return Outcome(True, problem or text)
+    return Outcome(True, problem or done.text)
 
 
 def _extender(loop: Loop, row: ControlLoop) -> Callable[[], None]:
@@ -215,7 +219,7 @@ def _ask_worker(loop: Loop) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """How a loop is, for lists and alerts."""
+    """State of a loop, for lists and alerts."""
 
     loop: Loop
     row: ControlLoop
@@ -223,6 +227,11 @@ class LoopState:
     is_running: bool
     is_late: bool
     next_run_at: datetime | None
+
+    @property
+    def result_parts(self) -> list[dict[str, Any]]:
+        """What the last successful run did, as codes and values; empty for a result stored before there were any."""
+        return self.row.result_parts or []
 
 
 def states(now: datetime | None = None) -> list[LoopState]:

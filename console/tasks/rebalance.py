@@ -1,8 +1,10 @@
-"""Rebalancing: plans moves, and takes each move's next step when the nodes are ready for it.
+"""Rebalancing: plans moves, and takes the next step of each move when the nodes are ready for it.
 
-What makes a step safe is asked of the nodes each time, never remembered: a joining broker group is written only when
-every consumer group has its position there, a draining one goes only when it refuses what is sent, and everything it
-held was acknowledged, twice in a row.
+The conditions of a step are requested from the nodes each time, never remembered: a joining broker group becomes writable only
+when
+every consumer group has a position on it; a draining one leaves only when it rejects sends and all its messages were
+acknowledged,
+in two consecutive checks.
 """
 
 import asyncio
@@ -15,8 +17,9 @@ from django.utils import timezone
 
 from console.cluster import limits
 from console.cluster.admin import node_admin
+from console.job_results import Part, Result, counting, result
 from console.models import ControlLoop
-from console.tasks.loops import Context, Loop, register
+from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.rebalance import advance, plan
@@ -37,20 +40,22 @@ GROUPS_PER_SUBJECT_MIN = 2
 MOVING_MAX = 50
 """Subjects that move at a time."""
 JOIN_SECONDS = 5.0
-"""How long consumers are given to hear of a joining group before producers do."""
+"""Time in which consumers connect to a joining group before producers do."""
 NODES_AT_A_TIME = 10
 REASONS_MAX = 10
 """What a subject's move waits for, that is kept of it."""
+REASONS_SHOWN = 3
+"""Of all moves, in the result."""
 WAITING_MAX = 500
 """Subjects whose reasons are kept; operators may move more by hand than MOVING_MAX."""
 
 
-def rebalance(context: Context) -> str:
-    """Plan and begin moves."""
+def rebalance(context: Context) -> Result:
+    """Plan and start moves."""
     found = ROUTES.routes()
     moving = sum(bool(route.phases) for route in found)
     if moving >= MOVING_MAX:
-        return f"{counted(moving, 'subject')} moving, the maximum"
+        return result(counting("rebalance.maximum", moving, f"{counted(moving, 'subject')} moving, the maximum"))
     groups = [group for group in queries.broker_groups() if group.kind == GroupKind.BROKER]
     taking = [
         group.name
@@ -66,22 +71,27 @@ def rebalance(context: Context) -> str:
             begun += 1
         except (Stale, NotFound) as error:
             logger.info("%s", error)
-    return f"{counted(begun, 'move')} started, {moving} in progress" if begun or moving else "all subjects are placed"
+    if not begun and not moving:
+        return result(Part("rebalance.placed", "all subjects are placed"))
+    return result(
+        counting("rebalance.started", begun, f"{counted(begun, 'move')} started"),
+        counting("rebalance.in_progress", moving, f"{moving} in progress"),
+    )
 
 
 def waiting_for(subject: str) -> list[str]:
-    """What a subject that moves waited for at the last look; empty: for nothing, or nobody looked yet."""
+    """Return what the move of a subject waited for at the last check; empty: nothing, or not checked yet."""
     state = ControlLoop.objects.filter(name=MOVES.name).values_list("state", flat=True).first() or {}
     found: list[str] = state.get("waiting", {}).get(subject, [])
     return found
 
 
-def take_steps(context: Context) -> str:
+def take_steps(context: Context) -> Result:
     """Take the next step of each move that is ready for it."""
     moving = queries.route_snapshots(moving_only=True)
     if not moving:
         context.state.clear()
-        return "no moves in progress"
+        return result(Part("moves.none", "no moves in progress"))
     known = queries.groups_by_subject(route.subject for route in moving)
     places = {name: Place(name, row.address, row.admin_address) for name, row in queries.masters().items()}
     settled_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
@@ -90,7 +100,7 @@ def take_steps(context: Context) -> str:
     found = asyncio.run(_look(moving, known, places, old_enough, budget))
     once = set(context.state.get("empty_once", []))
     stepped = 0
-    waiting: dict[str, list[str]] = {}
+    waiting: dict[str, list[Part]] = {}
     empty_now: list[str] = []
     for route, sight in zip(moving, found, strict=True):
         empty = set()
@@ -110,10 +120,13 @@ def take_steps(context: Context) -> str:
         except (Stale, NotFound) as error:
             logger.info("%s", error)
     context.state["empty_once"] = empty_now
-    context.state["waiting"] = waiting
-    reasons = [reason for of_subject in waiting.values() for reason in of_subject]
-    suffix = f"; waiting for: {'; '.join(reasons[:3])}" if reasons else ""
-    return f"{counted(len(moving), 'subject')} moving, {counted(stepped, 'step')} completed{suffix}"
+    context.state["waiting"] = {subject: [reason.text for reason in why] for subject, why in waiting.items()}
+    reasons = [reason for why in waiting.values() for reason in why]
+    return result(
+        counting("moves.moving", len(moving), f"{counted(len(moving), 'subject')} moving"),
+        counting("moves.steps", stepped, f"{counted(stepped, 'step')} completed"),
+        waits=reasons[:REASONS_SHOWN],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +144,7 @@ class Sight:
 
     ready: tuple[str, ...]
     empty: tuple[str, ...]
-    why: tuple[str, ...]
+    why: tuple[Part, ...]
     """What is waited for."""
 
 
@@ -156,32 +169,39 @@ async def _look(
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
     return [
-        Sight((), (), (f"{route.subject}: no response in time",)) if task in late else task.result()
+        Sight((), (), (_no_response(route.subject),)) if task in late else task.result()
         for route, task in zip(moving, tasks, strict=True)
     ]
+
+
+def _no_response(subject: str) -> Part:
+    return Part("waiting.no_response", f"{subject}: no response in time", {"subject": subject})
 
 
 async def _look_at(route: Route, known: list[str], places: dict[str, Place], is_old_enough: bool) -> Sight:
     ready, empty, why = [], [], []
     for name, phase in route.phases.items():
+        where = {"subject": route.subject, "broker_group": name}
+        prefix = f"{route.subject} on {name}: "
         place = places.get(name)
         if place is None:
-            why.append(f"{name} has no node")
+            why.append(Part("waiting.no_node", f"{name} has no node", {"broker_group": name}))
             continue
         try:
             if phase is Phase.JOINING and not is_old_enough:
-                why.append(f"{route.subject} on {name}: consumers connect before producers")
+                why.append(Part("waiting.consumers", f"{prefix}consumers connect before producers", where))
             elif phase is Phase.JOINING:
                 await _make_ready(place, route, known, places)
                 ready.append(name)
             elif phase is Phase.DRAINING:
                 reason = await _not_empty(place, route.subject, known)
                 if reason:
-                    why.append(f"{route.subject} on {name}: {reason}")
+                    why.append(Part(reason.code, prefix + reason.text, {**where, **reason.values}))
                 else:
                     empty.append(name)
         except (QmqError, OSError) as error:
-            why.append(f"{name}: {error}")
+            values = {"broker_group": name, "error": str(error)[:TEXT_CHARS_MAX]}
+            why.append(Part("waiting.error", f"{name}: {error}", values))
     return Sight(tuple(ready), tuple(empty), tuple(why))
 
 
@@ -211,16 +231,18 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
         await caller.close()
 
 
-async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
-    """Why a draining broker group can't go yet; "" when nothing is left to read there."""
+async def _not_empty(place: Place, subject: str, known: list[str]) -> Part | None:
+    """Return why a draining broker group can't leave yet; None when it has no messages left to read."""
     answer = await node_admin(place.admin_address, limits.NODE_SECONDS).stats(subject)
     if not answer["closed"]:
-        return "the node has not received the change yet"
+        return Part("waiting.not_received", "the node has not received the change yet")
     if not answer["subjects"]:
-        return ""
+        return None
     stats = answer["subjects"][0]
     if stats["unsynced"]:
-        return f"{counted(stats['unsynced'], 'message')} not synced yet"
+        return counting(
+            "waiting.unsynced", stats["unsynced"], f"{counted(stats['unsynced'], 'message')} not synced yet"
+        )
     groups = {group["group"] for group in stats["groups"]} | set(known)
     for group in stats["groups"]:
         reason = _unread(group)
@@ -231,17 +253,20 @@ async def _not_empty(place: Place, subject: str, known: list[str]) -> str:
         for group in (retries or {}).get("groups", []):
             reason = _unread(group)
             if reason:
-                return f"retries: {reason}"
+                return Part("waiting.retries", f"retries: {reason.text}", reason.values)
         if retries is not None and not retries["groups"] and retries["end_sequence"] > retries["begin_sequence"]:
-            return f"retries of group {name} were never pulled"
-    return ""
+            return Part("waiting.retries_not_pulled", f"retries of group {name} were never pulled", {"group": name})
+    return None
 
 
-def _unread(group: dict[str, Any]) -> str:
+def _unread(group: dict[str, Any]) -> Part | None:
     if group["broadcast"] and not any(consumer["online"] for consumer in group["consumers"]):
         # Its consumers are gone, and their positions with them.
-        return ""
-    return f"group {group['group']} has {counted(group['lag'], 'message')} pending" if group["lag"] else ""
+        return None
+    name, lag = group["group"], group["lag"]
+    if not lag:
+        return None
+    return Part("waiting.lag", f"group {name} has {counted(lag, 'message')} pending", {"group": name, "count": lag})
 
 
 async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:
@@ -256,7 +281,7 @@ REBALANCE = register(
         "rebalance",
         10.0,
         60.0,
-        "places subjects on broker groups: two for each subject, none on draining groups",
+        "assigns two broker groups to each subject, none of them draining",
         rebalance,
     )
 )

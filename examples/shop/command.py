@@ -101,8 +101,8 @@ class Command(BaseCommand):
             session.sign_in(USER, password)
         except QmqError as error:
             raise CommandError(
-                f"the console at {session.url} does not let {USER} in: {error}. Is it the one whose data is in"
-                f" {settings.DATA_DIR}? --data-dir and QMQ_DATABASE_URL say where that is"
+                f"the console at {session.url} rejected the sign-in of {USER}: {error}. Does it use the data folder"
+                f" {settings.DATA_DIR}? Otherwise set --data-dir or QMQ_DATABASE_URL"
             ) from error
         self.stdout.write(f"console {session.url}: sign in as {USER}, password {self._hand_out(USER, password)}")
 
@@ -147,7 +147,7 @@ def _password() -> str:
             made = services.create_user(USER, values, actor=services.UP, reason=REASON)
     except (DatabaseError, ChangeRefused) as error:
         raise CommandError(
-            f"user {USER} can't be made in the database of {settings.DATA_DIR}: {error}; is it the running system's?"
+            f"user {USER} can't be created in the database of {settings.DATA_DIR}: {error}; does the system use this folder?"
         ) from error
     assert made.secret is not None
     return made.secret

@@ -54,7 +54,7 @@ def make_metadata(session: Session, shop: Shop, now: datetime, hand_out: Callabl
     """
     plan = session.change("PUT", "/apply/", shop.document())
     changes = sum(step["action"] != "keep" for step in plan["steps"])
-    yield f"teams, subjects, consumer groups: {changes} of {len(plan['steps'])} made or changed"
+    yield f"teams, subjects, consumer groups: {changes} of {len(plan['steps'])} created or changed"
     for person in shop.people:
         yield from _make_user(session, person, hand_out)
     there = {row["name"] for row in session.get("/tokens/?is_live=true")["results"]}

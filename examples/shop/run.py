@@ -74,7 +74,7 @@ def _check_takes_messages(session: Session) -> None:
     for kind in ("broker", "delay"):
         if not any(group["kind"] == kind and group["state"] == "read_write" for group in groups):
             states = ", ".join(f"{group['name']} {group['state']}" for group in groups) or "there is none"
-            raise QmqError(f"no {kind} group takes messages ({states}); look at the nodes' logs")
+            raise QmqError(f"no {kind} group accepts messages ({states}); check the nodes' logs")
 
 
 def _change_some(session: Session, receipts: list[DelayedReceipt]) -> None:

@@ -21,7 +21,7 @@ class Session:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingError(f"{url!r} is no console URL; one looks like http://127.0.0.1:8000")
+            raise SettingError(f"{url!r} is not a console URL such as http://127.0.0.1:8000")
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._cookies = CookieJar()
         self._opener = build_opener(HTTPCookieProcessor(self._cookies))

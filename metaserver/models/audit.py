@@ -17,7 +17,7 @@ class AuditEntry(models.Model):
     """Where the request came from."""
     request_id = models.CharField(max_length=64, blank=True)
     client_request_id = models.CharField(max_length=64, blank=True, default="")
-    """The caller's own `X-Request-Id`, which anybody can choose."""
+    """The caller's own `X-Request-Id`, which any caller can choose."""
     digest = models.CharField(max_length=64, blank=True)
     """"" for entries older than the chain."""
 

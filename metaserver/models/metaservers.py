@@ -4,7 +4,7 @@ from django.db import models
 
 
 class MetaserverBeat(models.Model):
-    """A metaserver. Who stopped hearing of nodes may judge them only where a metaserver heard and stored all along."""
+    """A metaserver. Missing heartbeats count only while some metaserver received and stored heartbeats without a pause."""
 
     name = models.CharField(max_length=200, unique=True)
     seen_at = models.DateTimeField()

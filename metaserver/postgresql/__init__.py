@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend with connections that don't wait for ever."""
+"""Django's PostgreSQL backend with connections that time out."""

@@ -1,8 +1,9 @@
-"""Django's PostgreSQL backend, giving up on a server that stands still.
+"""Django's PostgreSQL backend with a client-side time limit.
 
-PostgreSQL's own limits are the server's to keep: one that hangs, or a network that swallows packets, keeps none, and its
-kernel goes on saying that it lives. So the limit is counted here. `OPTIONS["answer_seconds"]` is how long one answer
-may take (None: for ever); after it the connection is closed, and everything on it fails at once.
+PostgreSQL's own limits depend on the server: a server that hangs, or a network that drops packets, does not enforce them, and the
+kernel keeps the connection alive. `OPTIONS["answer_seconds"]` limits the time of one answer (None: no limit); then the connection
+is
+closed, and everything on it fails immediately.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         except errors._WaitTimeout as error:
             # What the server will say to it some day must not be taken for the answer to the next question.
             self.pgconn.finish()
-            raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} s") from error
+            raise psycopg.OperationalError(f"no response within {self.answer_seconds:g} s") from error
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

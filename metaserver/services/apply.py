@@ -13,7 +13,7 @@ from metaserver.services import groups, subjects, teams
 from metaserver.services.changes import Actor, Change, ChangeRefused, changing, for_change, text_problem
 
 ITEMS_MAX = 2_000
-"""Teams, subjects and consumer groups of one document: a few seconds, in which nobody else changes anything."""
+"""Maximum number of objects of one document: a few seconds in which other changes are blocked."""
 KEYS = ("teams", "subjects")
 GROUPS = "consumer_groups"
 TEAM_KEYS = ("name", "description")
@@ -23,7 +23,7 @@ GROUP_KEYS = ("name", *groups.GROUP.fields)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing a document asks for: `create`, `update`, `archive`, `restore`, or `keep` where it is so already."""
+    """One object of a document: `create`, `update`, `archive`, `restore`, or `keep` where it already matches."""
 
     kind: str
     action: str

@@ -78,12 +78,12 @@ def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **text
 
 @dataclass(frozen=True, slots=True)
 class AuditVerdict:
-    """What a look at a stretch of the audit log's chain found."""
+    """Result of the verification of a range of the audit log."""
 
     checked: int
-    """Entries looked at."""
+    """Number of verified entries."""
     last_id: int
-    """Where the next look goes on."""
+    """The entry from which the next verification continues."""
     is_end: bool
     """Whether this stretch reached the newest entry."""
     broken_id: int | None

@@ -92,9 +92,8 @@ def save_node(node: snapshot.Node) -> datetime:
 
 
 def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None:
-    """At this time a metaserver lived, and had run and stored without a pause for so long.
-
-    The time is when that was looked at, not now: a process that stood still in between writes what held before.
+    """Record that a metaserver had run and stored heartbeats without a pause for this long at this time. The time is that of the
+    observation, not now: a process that was suspended in between records a past state.
     """
     values = {"seen_at": at, "steady_since": at - timedelta(seconds=steady_seconds)}
     MetaserverBeat.objects.update_or_create(name=metaserver[:200], defaults=values)
@@ -102,7 +101,9 @@ def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None
 
 @transaction.atomic
 def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str) -> bool:
-    """Mark a group offline whose stored lease ran out; False when somebody was faster or it was heard meanwhile."""
+    """Mark a group offline whose stored lease has expired; False when another process did, or a heartbeat arrived in the
+    meantime.
+    """
     row = lock(BrokerGroup.objects.filter(name=name))
     if row is None or row.state == GroupState.OFFLINE:
         return False
@@ -137,7 +138,7 @@ def described(row: BrokerGroup) -> dict[str, Any]:
 
 
 def _name_problem(name: str) -> str:
-    return "must not contain slashes and spaces" if "/" in name or " " in name else hidden_text_problem(name)
+    return "must not contain slashes or spaces" if "/" in name or " " in name else hidden_text_problem(name)
 
 
 NAME = Text(chars_min=1, chars_max=100, is_trimmed=False, check=_name_problem)
@@ -256,13 +257,13 @@ def locked(name: str) -> BrokerGroup:
 
 
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
-    """Let a node serve although its log ends earlier than it had reported.
+    """Accept the data loss of a node whose log ends earlier than it had reported.
 
     Metaservers read the decision within a second and apply it to the node's next heartbeat.
 
     Raises:
         NotFound: there is no such node.
-        ChangeRefused: its log reached less far than this: nothing would be given up, and the node would never serve.
+        ChangeRefused: its log never reached this offset, so nothing would be accepted and the node would still not serve.
     """
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))

@@ -1,4 +1,4 @@
-"""What every change has in common: who asks, in which transaction, as a dry run or not, and why it may be refused."""
+"""What all changes have in common: actor, transaction, dry run, and reasons for rejection."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,11 +37,11 @@ class Actor:
 
 
 METASERVER = Actor("metaserver")
-"""The actor of what no person asked for."""
+"""The actor of automatic changes."""
 
 
 class ChangeRefused(QmqError):
-    """A change that can't be made as asked. `fields` says what is wrong with which value."""
+    """A change that can't be made as requested. `fields` has the errors by field."""
 
     code = "change.invalid"
 
@@ -69,13 +69,13 @@ class Conflict(ChangeRefused):
 
 
 class Stale(ChangeRefused):
-    """The thing was changed by somebody else since it was read."""
+    """The object was changed by another request since it was read."""
 
     code = "change.stale"
 
 
 class Request(TypedDict):
-    """What each change is asked with."""
+    """Arguments of every change."""
 
     actor: Actor
     reason: NotRequired[str]
@@ -100,7 +100,7 @@ class Change:
     after: dict[str, Any] | None
     version: int = 0
     notes: tuple[str, ...] = field(default=())
-    """What whoever asked should know: what happens next, what it does not do."""
+    """Notes for the caller: what happens next, what the change does not do."""
 
     @property
     def is_change(self) -> bool:
@@ -118,7 +118,7 @@ def changing(*, dry_run: bool) -> Iterator[None]:
 
 @contextmanager
 def only_one(text: str, code: str) -> Iterator[None]:
-    """Around the making of a row that somebody else may make at the same moment: it says who lost.
+    """Convert the IntegrityError of a concurrent insert into `Conflict`.
 
     Raises:
         Conflict: the row came meanwhile.
@@ -141,9 +141,8 @@ def lock(rows: "QuerySet[M]") -> M | None:
 
 
 def for_change(rows: "QuerySet[M]") -> "QuerySet[M]":
-    """These rows, locked in the order of their keys until the transaction ends.
-
-    Whoever only refers to one of them (PostgreSQL looks at foreign keys when it commits) is not held up.
+    """Lock rows in the order of their keys until the transaction ends. Transactions that only refer to them are not blocked
+    (PostgreSQL checks foreign keys when it commits).
     """
     no_key = connection.features.has_select_for_no_key_update
     return rows.select_for_update(no_key=no_key).order_by("pk")

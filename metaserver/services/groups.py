@@ -29,7 +29,8 @@ from qmq.protocol.names import check_consumer_id, check_new_group
 
 PAUSED_CONSUMERS_MAX = 1_000
 PROGRESS_CHANGE_SECONDS_MAX = 30.0
-"""How long a group stays marked as changing when the process that marked it died: longer than nodes take for a change."""
+"""Time for which a group stays marked as changing when the process that marked it has ended: longer than a change on nodes takes.
+"""
 
 
 def described(row: ConsumerGroup) -> dict[str, Any]:
@@ -77,8 +78,7 @@ def update_group(subject: str, group: str, values: Mapping[str, Any], **request:
 def set_paused(
     subject: str, group: str, paused: bool, *, consumer_id: str = "", **request: Unpack[VersionedRequest]
 ) -> Change:
-    """Pause or resume a whole group, or one consumer of it. Pulls are held meanwhile; acks go on.
-
+    """Pause or resume a whole group, or one consumer of it. While paused, pulls return no messages and acks are accepted.
     Resuming the whole group resumes its single consumers too.
     """
     if consumer_id:

@@ -160,7 +160,7 @@ class Edit(Generic[M]):
     row: M
     before: dict[str, Any] | None
     notes: tuple[str, ...] = ()
-    """What whoever asked should know (`Change.notes`)."""
+    """Notes for the caller (`Change.notes`)."""
     action: str = ""
     """Another action than the one that was announced."""
     change: Change = field(init=False)
@@ -176,7 +176,7 @@ class Edit(Generic[M]):
         self.resource.set(self.row, values, setters)
 
     def save(self, conflict: Conflict) -> None:
-        """Save a new row now, so that other rows can refer to it. Raises the conflict when somebody else made it."""
+        """Save a new row immediately, so that other rows can refer to it. Raises the conflict when another request created it."""
         if not self._is_saved:
             with only_one(str(conflict), conflict.code):
                 self.row.save(force_insert=True)

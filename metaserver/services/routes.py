@@ -112,11 +112,11 @@ def move(
 def step(
     route: snapshot.Route, *, actor: Actor, reason: str, action: str = "route.step", dry_run: bool = False
 ) -> Change:
-    """Store the next step of a move, over the version the route carries.
+    """Store the next step of a move, if the route still has the version of the move.
 
     Raises:
         NotFound: the subject has no route any more.
-        Stale: somebody changed the route meanwhile.
+        Stale: the route was changed in the meantime.
     """
     with changing(dry_run=dry_run):
         row, there = _locked(route.subject)

@@ -177,7 +177,7 @@ def locked(name: str, actor: Actor) -> Subject:
 def authorize(subject: str, actor: Actor) -> None:
     """Lock the real subject of a name, and check that the actor may change what it holds.
 
-    What is changed on nodes is checked like this in the transaction of its audit entry, before any node is asked.
+    What is changed on nodes is checked like this in the transaction of its audit entry, before any node is contacted.
 
     Raises:
         as `locked`.

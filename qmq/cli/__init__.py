@@ -1,7 +1,4 @@
-"""The `qmq` command.
-
-Exit codes: 0 done, 1 failed, 2 wrong use, 3 timed out with less than asked for.
-"""
+"""The `qmq` command. Exit codes: 0 done, 1 failed, 2 wrong use, 3 timed out with fewer messages than requested."""
 
 import argparse
 import os

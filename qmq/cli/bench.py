@@ -41,7 +41,7 @@ WINDOW_MESSAGES = 4_000
 """Unanswered messages per connection when --window is not given."""
 RECEIVE_BYTES = 1 << 20
 DELAY_FRAMES = 64
-"""Different frames of delayed messages, sent in turn: so many times the batch are the due times drawn."""
+"""Number of different frames of delayed messages, sent in turn; the due times are drawn for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

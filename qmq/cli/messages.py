@@ -85,7 +85,7 @@ def _start(text: str) -> Start:
     try:
         return moment_of(text)
     except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"{error}; allowed are earliest, latest or a time") from None
+        raise argparse.ArgumentTypeError(f"{error}; must be earliest, latest or a time") from None
 
 
 # --- produce --------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def _iso(milliseconds: int) -> str:
 
 
 def consume(arguments: argparse.Namespace) -> int:
-    """Receive; 0 when --count was reached, or without one when the time was up or somebody ended it."""
+    """Receive; 0 when --count was reached, or without --count when the time was up or the command was interrupted."""
     try:
         with limits.failures_are_raised():
             return asyncio.run(_consume(arguments))

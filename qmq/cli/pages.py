@@ -37,7 +37,7 @@ def ask(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     """The JSON behind a URL.
 
     Raises:
-        ConnectionLost: it can't be had.
+        ConnectionLost: it can't be read.
         QmqError: the server answered with an error; its message is passed on.
         SettingError: the node secret can't be read.
     """

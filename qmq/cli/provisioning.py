@@ -29,8 +29,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "apply",
         help="create or update subjects, consumer groups and teams from a file",
-        description="Makes teams, subjects and consumer groups be as a YAML or JSON file says, all of it or nothing."
-        " What the file leaves out stays as it is; a second time changes nothing.",
+        description="Creates or updates teams, subjects and consumer groups as declared in a YAML or JSON file, completely or not"
+        " at all. Objects that the file omits stay unchanged; applying it again changes nothing.",
     )
     parser.add_argument("-f", "--file", required=True, help="file to apply; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="show the changes without applying them")
@@ -59,7 +59,7 @@ def apply(arguments: argparse.Namespace) -> int:
     for name in plan["drift"]:
         print(f"? consumer group {name} is not in the document")
     count = sum(step["action"] != "keep" for step in plan["steps"])
-    done = "to be made" if plan["dry_run"] else "made"
+    done = "to apply" if plan["dry_run"] else "applied"
     same = counted(len(plan["steps"]) - count, "object")
     print(f"{counted(count, 'change')} {done}, {same} unchanged")
     return 0

@@ -19,7 +19,7 @@ Key = tuple[str, bool]
 
 @dataclass(eq=False, slots=True)
 class Waiting(Generic[T]):
-    """One message on its way: its entry bytes, when to give up, and what its sender waits on."""
+    """One message to send: its encoded bytes, its deadline, and the future that its sender awaits."""
 
     subject: str
     message_id: str

@@ -206,9 +206,9 @@ class Consumer:
     async def close(self) -> None:
         """Stop pulling, send pending acknowledgements, return unprocessed messages to the group, and close.
 
-        Unprocessed messages are delivered to the group's other consumers immediately; with `at_most_once` they are lost. If the
-        broker does not support that (the official server), this consumer sends them to the group's retry subject and acknowledges
-        them.
+        Unprocessed messages are delivered to the group again after the brokers' retry delay (5 s), as the same attempt; with
+        `at_most_once` they are lost. If the broker does not support that (the official server), this consumer sends them to the
+        group's retry subject and acknowledges them.
 
         Raises:
             ClientFailed: a background task has failed; the consumer is closed nevertheless.

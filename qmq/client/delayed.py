@@ -79,7 +79,7 @@ def moment(milliseconds: int) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class DelayedMessage:
-    """A delayed message as a delay group knows it."""
+    """A copy of a delayed message in a delay group."""
 
     item: DelayedItem
     delay_group: str
@@ -329,7 +329,7 @@ class DelayedMessages:
         """Delay groups and their masters' addresses, as the metaserver knows them.
 
         Raises:
-            ConnectionLost: the metaserver can't be asked, and nothing was known before.
+            ConnectionLost: the metaserver can't be reached, and nothing was known before.
         """
         now = asyncio.get_running_loop().time()
         if now < self._groups_until:
@@ -362,10 +362,10 @@ class DelayedMessages:
         return frame
 
     async def _all(self, ask: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
-        """Ask every delay group; what they answered, and why others could not be asked.
+        """Ask every delay group; what they answered, and why others could not be reached.
 
         Raises:
-            QmqError: none could be asked.
+            QmqError: none could be reached.
         """
         names = list(await self.groups())
         if not names:
@@ -426,7 +426,7 @@ class DelayedReceipt(Receipt):
 
     @property
     def due_at(self) -> datetime:
-        """When it was to be delivered; a later `reschedule` does not change this value."""
+        """The due time of the send; `reschedule` does not change this value."""
         return moment(self.due_ms)
 
     @property
@@ -434,14 +434,16 @@ class DelayedReceipt(Receipt):
         return DelayedTarget(self.message_id, self.subject, self.due_ms)
 
     async def cancel(self) -> DelayedChange:
-        """Cancel it: once this says `done` or `unchanged` it is never delivered; `too_late` says that it went out."""
+        """Cancel the message. If the outcome is `done` or `unchanged`, it is never delivered; `too_late`: it was already
+        delivered.
+        """
         return await self._messages._change(Operation.CANCEL, -1, self._known, self.broker_group)
 
     async def reschedule(self, *, delay: timedelta | None = None, due: datetime | None = None) -> DelayedChange:
-        """Give it another due time."""
+        """Change the due time of the message."""
         to_ms = due_ms_of(delay, due, self._messages._clock)
         return await self._messages._change(Operation.RESCHEDULE, to_ms, self._known, self.broker_group)
 
     async def deliver(self) -> DelayedChange:
-        """Let it fall due now."""
+        """Make the message due now."""
         return await self._messages._change(Operation.DELIVER, -1, self._known, self.broker_group)

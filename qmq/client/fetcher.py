@@ -33,7 +33,7 @@ logger = logging.getLogger("qmq.client")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is pulled, and for whom."""
+    """Subject, consumer group and consumer of a pull."""
 
     subject: str
     group: str
@@ -198,7 +198,7 @@ class Fetcher:
         except ConnectionLost as error:
             if error.code == ANSWER_TOO_LARGE and count == 1:
                 raise ConsumeFailed(
-                    f"{self.route.name} holds a message of {source.subject} that does not fit into an answer: {error}. Raise"
+                    f"{self.route.name} holds a message of {source.subject} that exceeds the size of a response: {error}. Raise"
                     " Limits.answer_bytes of the consumer",
                     code="client.message_too_large",
                 ) from error
@@ -357,7 +357,7 @@ def start_request(source: Source, start: str, value: int, *, is_required: bool) 
 def start_unsupported(broker: str, start: EnsureGroupRequest) -> ConsumeFailed:
     """The error of a group's start that a broker does not know how to make."""
     return ConsumeFailed(
-        f"{broker} cannot place a consumer group, as brokers of the official QMQ server: a new group starts at the end of"
+        f"{broker} cannot set the start of a consumer group (a broker of the official QMQ server): a new group starts at the end of"
         f' {start.subject} there, not at {start.start!r}. Use start="latest" or none (qmq consume: --from latest)',
         code="client.start_unsupported",
     )

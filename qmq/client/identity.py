@@ -98,7 +98,7 @@ def claim_slot(
 ) -> ConsumerSlot:
     """Claim the default id of a consumer. Blocks on the file system; call it outside the event loop's thread.
 
-    The first slot's id is `default_client_id(app)`; the others' add `-1`, `-2` and so on. Where no lock can be had, the id
+    The first slot's id is `default_client_id(app)`; the others' add `-1`, `-2` and so on. Where no lock is available, the id
     is random, and a warning is logged: it is distinct, but does not survive a restart.
 
     Args:

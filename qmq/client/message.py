@@ -29,7 +29,7 @@ KEY_DATA = "data"
 CAUSE_CHARS_MAX = 120
 """Longest cause of a retry; the rest of a longer one is left out."""
 EXPIRE_AFTER_MS = 15 * 60 * 1000
-"""What the official client writes; nobody acts on it."""
+"""Properties that the official client writes and no program reads."""
 
 
 def properties_of(body: Body) -> dict[str, str]:
@@ -49,9 +49,7 @@ def properties_of(body: Body) -> dict[str, str]:
         elif isinstance(value, str | int | float):
             properties[key] = str(value)
         else:
-            raise LocalProtocolError(
-                f"property {key!r} is a {type(value).__name__}; allowed are str, int, float and bool"
-            )
+            raise LocalProtocolError(f"property {key!r} is a {type(value).__name__}; must be str, int, float or bool")
     return properties
 
 
@@ -161,7 +159,7 @@ class Delivery:
 
         Args:
             cause: a short label such as "PaymentDeclined". The next attempt has it as `retry_cause`, and so does the
-                dead letter. Statistics count by it, so it must not contain IDs or texts of the message. Truncated to
+                dead letter. Statistics are grouped by it, so it must not contain IDs or texts of the message. Truncated to
                 CAUSE_CHARS_MAX characters.
 
         Raises:

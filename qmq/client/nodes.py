@@ -1,6 +1,6 @@
 """Ask broker and delay nodes on their admin ports (docs/reference/admin.md). Standard library only.
 
-Every answer is a JSON object, bounded in size; what can't be had raises a `QmqError` whose `code` is the node's own.
+Every answer is a JSON object, bounded in size; an unavailable one raises a `QmqError` whose `code` is the node's own.
 """
 
 import json
@@ -48,7 +48,7 @@ class NodeAdmin:
         signer: signs requests with the node secret, for nodes that require it.
 
     Every method raises:
-        ConnectionLost: nobody answers in time, not in JSON, or with too much (`net.answer_too_large`).
+        ConnectionLost: no response in time, one that is not JSON, or a too large one (`net.answer_too_large`).
         NodeRefused: the node says no.
     """
 
@@ -109,7 +109,7 @@ class NodeAdmin:
         limit: int | None = None,
         scan_limit: int | None = None,
     ) -> dict[str, Any]:
-        """Messages that have all of this, in a window; go on at `next_sequence` until it is None."""
+        """Search messages that match all conditions, in a window; continue at `next_sequence` until it is None."""
         query = {
             "property": [f"{key}={value}" for key, value in (properties or {}).items()],
             "tag": tag,

@@ -26,8 +26,8 @@ class Pool:
         """A connected caller.
 
         Raises:
-            ConnectionLost: nobody listens there.
-            ProtocolError: the address is no host:port.
+            ConnectionLost: no process listens there.
+            ProtocolError: the address is not of the form host:port.
             ClientClosed: the pool was closed.
         """
         caller = self._callers.get(address)

@@ -52,7 +52,7 @@ async def reach(
         if not problem and session.last_error:
             problem = f"{session.last_error}. Check that the metaserver is running at this address."
         elif not problem:
-            problem = f"the metaserver knows no usable {what} for it. Start one; `qmq status` lists registered groups"
+            problem = f"the metaserver has no usable {what} for it. Start one; `qmq status` lists registered groups"
         raise RouteUnknown(
             f"no {what} could be reached for subject {subject} through {session.meta_url} in {seconds:g} s: {problem}"
         ) from error

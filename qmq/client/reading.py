@@ -1,7 +1,7 @@
 """A blocking client for reading nodes in bulk: for executors, which have no event loop. Standard library only.
 
 One connection, one request ahead of the decoding: while the caller works on a page, the node makes the next. Reads change
-nothing, so whatever was lost on the way is asked for again, from where the last whole answer ended.
+nothing, so whatever was lost on the way is requested again, from where the last whole answer ended.
 """
 
 import http.client
@@ -14,8 +14,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
-from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused
+from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
 from qmq.net.discovery import meta_url
+from qmq.net.failures import failure_reason
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Fields
 from qmq.protocol.frames import Frame, FrameReader, encode_request
@@ -45,15 +46,15 @@ from qmq.protocol.reading import (
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
-"""How long one answer may take; a node that is asked for more than its rate lets readers wait for some seconds."""
+"""Time limit for one answer; a node that throttles bulk reads delays them by some seconds."""
 ATTEMPTS_MAX = 6
-"""How often in a row one request is asked before its last error is raised."""
+"""Maximum number of attempts of a request before its last error is raised."""
 BUSY_ATTEMPTS_MAX = 60
 """How often in a row a node may say that it is busy: for some two minutes, then that is raised."""
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 3.0
 STRAY_ANSWERS_MAX = 100
-"""Answers to nothing that was asked, in a row, after which the connection is given up."""
+"""Number of consecutive unexpected answers after which the connection is closed."""
 ADDRESS_BYTES_MAX = 1_000
 ANSWER_BYTES_MAX = 64 << 20
 """Largest answer taken: a node may be set to take larger messages than our default."""
@@ -70,8 +71,7 @@ class _Connection:
             self._socket = socket.create_connection((host, port), timeout=connect_seconds)
         except (OSError, UnicodeError) as error:
             # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
-            reason = str(error) or f"no answer in {connect_seconds:g} s"
-            raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error
+            raise Unreachable(self.address, failure_reason(error, connect_seconds)) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._frames = FrameReader(ANSWER_BYTES_MAX)
         self._ready: deque[Frame] = deque()
@@ -90,7 +90,7 @@ class _Connection:
         return self._opaque
 
     def receive(self, opaque: int, seconds: float) -> Frame:
-        """The answer with this number; others are left over from what nobody waits for any more.
+        """The answer with this number; others belong to abandoned requests.
 
         Raises:
             CallTimeout: it is not there in time.
@@ -105,17 +105,17 @@ class _Connection:
             self.unanswered.discard(frame.opaque)
             if frame.is_response and frame.opaque == opaque:
                 return frame
-        raise ProtocolError(f"{self.address} answers what was not asked")
+        raise ProtocolError(f"{self.address} sent an unexpected response")
 
     def _fill(self, deadline: float, seconds: float) -> None:
         left = deadline - SYSTEM_CLOCK.monotonic()
         if left <= 0:
-            raise CallTimeout(f"{self.address} did not answer in {seconds:g} s")
+            raise CallTimeout(f"{self.address} did not respond within {seconds:g} s")
         self._socket.settimeout(left)
         try:
             size = self._socket.recv_into(self._frames.get_buffer())
         except TimeoutError as error:
-            raise CallTimeout(f"{self.address} did not answer in {seconds:g} s") from error
+            raise CallTimeout(f"{self.address} did not respond within {seconds:g} s") from error
         except OSError as error:
             raise ConnectionLost(f"the connection to {self.address} ended: {error}") from error
         if not size:
@@ -309,7 +309,7 @@ class NodeReader:
             if page.first < expected or page.first + count > end:
                 self.close()
                 raise ProtocolError(
-                    f"{self.address} answered entries [{page.first}, {page.first + count}) when asked for"
+                    f"{self.address} returned entries [{page.first}, {page.first + count}) instead of"
                     f" [{expected}, {end})"
                 )
             at = page.first + count
@@ -369,10 +369,10 @@ class NodeReader:
             raise ReadRefused(f"{self.address}: {fields.text('message')}", code=code, retriable=code in RETRIABLE)
         if frame.code == ResponseCode.UNKNOWN_CODE:
             raise ReadRefused(
-                f"{self.address} does not know {command.name}: it is another kind of node, or of an older version",
+                f"{self.address} does not support {command.name}: it is another kind of node or an older version",
                 code="reading.unsupported",
             )
-        raise ReadRefused(f"{self.address} answered {command.name} with code {frame.code}; its log says why")
+        raise ReadRefused(f"{self.address} returned code {frame.code} to {command.name}; see its log for the reason")
 
 
 def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
@@ -380,7 +380,7 @@ def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
 
     Raises:
         SettingError: `meta` is none of these.
-        ConnectionLost: the page can't be had, or does not say `host:port`.
+        ConnectionLost: the page can't be read, or does not say `host:port`.
     """
     url = meta_url(meta)
     parts = urlsplit(url)
@@ -390,13 +390,12 @@ def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
         answer = connection.getresponse()
         text = answer.read(ADDRESS_BYTES_MAX).decode("latin-1").strip()
     except (OSError, http.client.HTTPException) as error:
-        reason = str(error) or f"no answer in {timeout_s:g} s"
-        raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
+        raise Unreachable(url, failure_reason(error, timeout_s)) from error
     finally:
         connection.close()
     host, colon, port = text.rpartition(":")
     if answer.status != 200 or not host or not colon or not port.isdigit():
-        raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver answers host:port")
+        raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver returns host:port")
     return f"{host}:{port}"
 
 
@@ -409,5 +408,5 @@ def find_nodes(meta: str, *, token: str = "") -> NodesPage:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise ReadRefused(f"{address!r} is no address of a node; one looks like 10.0.0.7:20881", code="reading.address")
+        raise ReadRefused(f"{address!r} is not the address of a node, such as 10.0.0.7:20881", code="reading.address")
     return host.strip("[]"), int(port)

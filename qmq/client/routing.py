@@ -35,7 +35,7 @@ class Breaker:
             del self._failures[group], self._open_until[group]
 
     def is_open(self, group: str, now: float) -> bool:
-        """Whether the group is to be left alone now."""
+        """Whether the group is avoided now."""
         return now < self._open_until.get(group, 0.0)
 
     def closes_at(self, group: str) -> float:

@@ -292,7 +292,7 @@ class Sender:
             if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
                 self._settle(item, receipt=Receipt(item.message_id, item.subject, group, item.attempts))
             elif failure.result in _PERMANENT:
-                text = f"{group} refuses message {item.message_id}: {failure.remark} (result {failure.result})"
+                text = f"{group} rejected message {item.message_id}: {failure.remark} (result {failure.result})"
                 self._settle(item, error=SendFailed(text, code=_code_of(failure.remark)))
             elif failure.remark.startswith(NO_SPACE):
                 full.append(item)

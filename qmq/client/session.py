@@ -228,7 +228,7 @@ class MetaSession:
         if tuple(bad) != self._bad_routes.get(key, ()):
             for route in bad:
                 logger.warning(
-                    "the metaserver's route of %s to %s can't be used and is ignored: %r is no host:port",
+                    "the metaserver's route of %s to %s can't be used and is ignored: %r is not of the form host:port",
                     answer.subject, route.name, route.master[:80],
                 )  # fmt: skip
         if bad:

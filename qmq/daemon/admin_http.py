@@ -52,7 +52,7 @@ class Params:
         """A text; without a default it has to be there."""
         value = self._values.get(name, default)
         if value is None:
-            raise BadRequest(400, "parameter.missing", f"{name} is needed")
+            raise BadRequest(400, "parameter.missing", f"{name} is required")
         return str(value)
 
     def flag(self, name: str) -> bool:
@@ -60,13 +60,13 @@ class Params:
         value = self._values.get(name, False)
         if value in (True, False):
             return bool(value)
-        raise BadRequest(400, "parameter.wrong", f"{name} is {value!r}: true or false is needed")
+        raise BadRequest(400, "parameter.wrong", f"{name} is {value!r}; must be true or false")
 
     def texts(self, name: str) -> dict[str, str]:
         """A map of texts: a JSON object, or query parameters `name.key=value`."""
         found = self._values.get(name, {})
         if not isinstance(found, dict):
-            raise BadRequest(400, "parameter.wrong", f"{name} is {found!r}: an object is needed")
+            raise BadRequest(400, "parameter.wrong", f"{name} is {found!r}; must be an object")
         dotted = {key.removeprefix(f"{name}."): self._values[key] for key in self._values if key.startswith(f"{name}.")}
         return {str(key): str(value) for key, value in {**found, **dotted}.items()}
 
@@ -76,13 +76,13 @@ class Params:
         try:
             return int(value)
         except (TypeError, ValueError) as error:
-            raise BadRequest(400, "parameter.wrong", f"{name} is {value!r}: a whole number is needed") from error
+            raise BadRequest(400, "parameter.wrong", f"{name} is {value!r}; must be a whole number") from error
 
     def moment_ms(self, name: str, default: int | None = None) -> int:
         """A time: milliseconds since the epoch, or an ISO time with its zone."""
         value = self._values.get(name, default)
         if value is None:
-            raise BadRequest(400, "parameter.missing", f"{name} is needed: milliseconds, or an ISO time with its zone")
+            raise BadRequest(400, "parameter.missing", f"{name} is required: milliseconds, or an ISO time with a zone")
         text = str(value)
         if text.removeprefix("-").isdecimal() and len(text) <= MOMENT_DIGITS_MAX:
             return int(text)
@@ -90,7 +90,7 @@ class Params:
             moment = datetime.fromisoformat(text)
         except ValueError as error:
             raise BadRequest(
-                400, "parameter.wrong", f"{name} is {text!r}: milliseconds or an ISO time is needed"
+                400, "parameter.wrong", f"{name} is {text!r}; must be milliseconds or an ISO time"
             ) from error
         if moment.tzinfo is None:
             raise BadRequest(400, "parameter.wrong", f"{name} {text!r} has no time zone: add Z or an offset")
@@ -105,9 +105,9 @@ def number(request: web.Request, name: str, default: int | None = None, minimum:
     try:
         value = int(text)
     except ValueError as error:
-        raise BadRequest(400, "parameter.wrong", f"{name} is {text!r}: a whole number is needed") from error
+        raise BadRequest(400, "parameter.wrong", f"{name} is {text!r}; must be a whole number") from error
     if value < minimum:
-        raise BadRequest(400, "parameter.wrong", f"{name} is {value}: at least {minimum} is needed")
+        raise BadRequest(400, "parameter.wrong", f"{name} is {value}; must be at least {minimum}")
     return value
 
 
@@ -255,13 +255,15 @@ class AdminHttp:
     def _post(cls, change: JsonPost) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handler(request: web.Request) -> Any:
             if request.content_type != "application/json":
-                raise BadRequest(415, "body.not_json", "a JSON object is needed: Content-Type: application/json")
+                raise BadRequest(
+                    415, "body.not_json", "the body must be a JSON object with Content-Type: application/json"
+                )
             try:
                 body = await request.json()
             except ValueError as error:
-                raise BadRequest(400, "body.not_json", f"the body is no JSON: {error}") from error
+                raise BadRequest(400, "body.not_json", f"the body is not valid JSON: {error}") from error
             if not isinstance(body, dict):
-                raise BadRequest(400, "body.not_json", "a JSON object is needed")
+                raise BadRequest(400, "body.not_json", "the body must be a JSON object")
             return await change(request, Params(body))
 
         return cls._json(handler)

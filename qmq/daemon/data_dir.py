@@ -48,7 +48,9 @@ class DataDir:
         try:
             lock = disk.lock_dir(path)
         except BlockingIOError as error:
-            raise SettingError(f"--data-dir {path} is in use by another process; give each node its own") from error
+            raise SettingError(
+                f"--data-dir {path} is in use by another process; use a separate folder for each node"
+            ) from error
         try:
             cls._check_owner(path, owner, disk)
             incarnation = cls._incarnation(path, disk, rng)

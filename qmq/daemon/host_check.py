@@ -33,15 +33,15 @@ class HostCheck:
         # A browser always sends one; programs of HTTP/1.0 may leave it out.
         if len(hosts) > 1 or (hosts and not self._is_ours(hosts[0])):
             text = (
-                f"host {', '.join(hosts)[:100]!r} is no name of this server: use its IP address, or add the name to its"
+                f"host {', '.join(hosts)[:100]!r} is not a name of this server; use its IP address, or add the name to its"
                 " setting admin_names"
             )
             return _refused("host.unknown", text)
         origin = request.headers.get("Origin")
         if origin is not None and not _is_same_origin(origin, hosts):
-            return _refused("origin.foreign", f"pages of {origin[:100]} may not use this server")
+            return _refused("origin.foreign", f"pages of {origin[:100]} are not allowed to use this server")
         if request.headers.get("Sec-Fetch-Site") == "cross-site":
-            return _refused("origin.foreign", "pages of other sites may not use this server")
+            return _refused("origin.foreign", "pages of other sites are not allowed to use this server")
         return None
 
     def _is_ours(self, host: str) -> bool:

@@ -136,10 +136,10 @@ class Membership:
         if frame.code == ResponseCode.PARAM_ERROR:
             fields = Fields(frame.body)
             raise QmqError(
-                f"the metaserver refused the registration: {fields.text('message')}", code=fields.text("code")
+                f"the metaserver rejected the registration: {fields.text('message')}", code=fields.text("code")
             )
         if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"the metaserver answered the registration with code {frame.code}")
+            raise ProtocolError(f"the metaserver returned code {frame.code}")
         answer = NodeRegisterResponse.decode(frame.body, 9)
         if self.last is None or (answer.accepted, answer.reason) != (self.last.accepted, self.last.reason):
             level = logging.INFO if answer.accepted and not answer.reason else logging.WARNING

@@ -334,7 +334,7 @@ class Node(ABC):
             return f"read only: {self.policy.read_only}"
         log = self.log
         if log.damaged:
-            return "read only: the log is damaged, see the node's log"
+            return "read only: the message log is corrupted; see the node's log"
         return self.lacks_space() or self.refuse_kind()
 
     def lacks_space(self) -> str:
@@ -365,7 +365,7 @@ class Node(ABC):
         if room >= log_reserve:
             return ""
         # Until the next segment exists, it is not known whether there is space for it: what is left is for acks.
-        why = "no space" if self.log.is_out_of_space else "the next segment is not made yet"
+        why = "no space" if self.log.is_out_of_space else "the next segment is not created yet"
         return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"
 
     def health(self) -> str:
@@ -444,7 +444,7 @@ class Node(ABC):
     def _registered(self, answer: NodeRegisterResponse) -> None:
         """What the metaserver decided. Read only is sticky until it says otherwise."""
         if not answer.accepted:
-            self.metaserver_read_only = f"read only: the metaserver refused this node: {answer.reason}"
+            self.metaserver_read_only = f"read only: the metaserver rejected this node: {answer.reason}"
         elif answer.state == BrokerGroupState.READ_ONLY and answer.reason:
             self.metaserver_read_only = f"read only: {answer.reason}"
         else:

@@ -22,13 +22,13 @@ class NodeMetrics(Collector):
         self.registry = CollectorRegistry()
         self.commit_seconds = Histogram(
             f"{prefix}_commit_seconds",
-            "Time of one commit, write and sync (QMQ: putMessageTime)",
+            "Duration of a commit, write and sync (QMQ: putMessageTime)",
             buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
             registry=self.registry,
         )
         self.commit_bytes = Histogram(
             f"{prefix}_commit_bytes",
-            "Bytes of one commit",
+            "Size of a commit",
             buckets=(256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 8 << 20),
             registry=self.registry,
         )
@@ -60,32 +60,39 @@ class NodeMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         node, server, log = self._node, self._node.server.metrics, self._node.log
         yield self.counter("commits", "Commits written", node.committer.commits)
-        yield self.by("bad_frames", "Frames that closed their connection", "reason", dict(server.bad_frames))
-        yield self.counter("half_frames", "Connections closed for half a frame and silence", server.half_frames)
-        yield self.counter("write_stalls", "Connections closed for not reading", server.write_stalls)
+        yield self.by(
+            "bad_frames", "Frames that caused their connection to be closed", "reason", dict(server.bad_frames)
+        )
+        yield self.counter(
+            "half_frames", "Connections closed because a frame was not completed in time", server.half_frames
+        )
+        yield self.counter("write_stalls", "Connections closed because the client did not read", server.write_stalls)
         yield self.counter("refused_connections", "Connections over the limit", server.refused)
         yield self.by(
-            "cut_admin_connections", "Admin connections cut off, by reason", "reason", dict(node.admin.guard.cut)
+            "cut_admin_connections",
+            "Admin connections closed by the node, by reason",
+            "reason",
+            dict(node.admin.guard.cut),
         )
-        yield self.counter("bad_admin_requests", "Admin requests that were no HTTP", node.admin.guard.bad_requests)
-        yield self.counter("handler_errors", "Requests that met an error of ours", server.handler_errors)
-        yield self.counter("received_bytes", "Bytes from clients", server.bytes_in)
-        yield self.counter("sent_bytes", "Bytes to clients", server.bytes_out)
-        reads = node.read_gate.counters
-        yield self.by("bulk_reads", "Reads in bulk taken on, by command", "command", dict(reads.reads))
-        yield self.by("refused_bulk_reads", "Reads in bulk refused, by reason", "reason", dict(reads.refused))
-        yield self.counter("bulk_read_bytes", "Bytes that reads in bulk were answered with", reads.bytes)
         yield self.counter(
-            "bulk_read_wait_seconds", "Time that reads in bulk waited for their rate", reads.waited_seconds
+            "bad_admin_requests", "Admin requests that were not valid HTTP", node.admin.guard.bad_requests
         )
+        yield self.counter("handler_errors", "Requests that failed with an internal error", server.handler_errors)
+        yield self.counter("received_bytes", "Bytes received from clients", server.bytes_in)
+        yield self.counter("sent_bytes", "Bytes sent to clients", server.bytes_out)
+        reads = node.read_gate.counters
+        yield self.by("bulk_reads", "Accepted bulk reads, by command", "command", dict(reads.reads))
+        yield self.by("refused_bulk_reads", "Rejected bulk reads, by reason", "reason", dict(reads.refused))
+        yield self.counter("bulk_read_bytes", "Bytes returned by bulk reads", reads.bytes)
+        yield self.counter("bulk_read_wait_seconds", "Time that bulk reads were throttled", reads.waited_seconds)
         yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
-        yield self.gauge("unsynced_bytes", "Bytes appended and not on disk", log.pending_bytes)
-        yield self.gauge("log_end_bytes", "Log offset behind the last commit", log.written_end)
-        yield self.gauge("log_begin_bytes", "Oldest log offset kept", log.begin)
-        yield self.gauge("damaged_ranges", "Ranges of the log that can't be read", len(log.damaged))
-        yield self.gauge("disk_free_bytes", "Free space where the log is", node.disk_free_bytes)
-        yield self.gauge("disk_total_bytes", "Space where the log is", node.disk_total_bytes)
+        yield self.gauge("unsynced_bytes", "Bytes appended and not synced yet", log.pending_bytes)
+        yield self.gauge("log_end_bytes", "Log end offset", log.written_end)
+        yield self.gauge("log_begin_bytes", "Log start offset", log.begin)
+        yield self.gauge("damaged_ranges", "Corrupted ranges of the log", len(log.damaged))
+        yield self.gauge("disk_free_bytes", "Free space on the disk of the log", node.disk_free_bytes)
+        yield self.gauge("disk_total_bytes", "Size of the disk of the log", node.disk_total_bytes)
         failures = node.membership.policy_failures if node.membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, kept or applied", failures)
         yield from job_metrics(node.supervisor)
-        yield self.gauge("writable", "1 when sends are taken", 0 if node.refuse_sends() else 1)
+        yield self.gauge("writable", "1 when sends are accepted", 0 if node.refuse_sends() else 1)

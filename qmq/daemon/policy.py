@@ -136,7 +136,7 @@ def encode_policy(policy: NodePolicy) -> bytes:
     except UnicodeEncodeError as error:
         raise ProtocolError(f"the policy can't be written as UTF-8: {error.reason}") from error
     if len(data) > POLICY_BYTES_MAX:
-        raise ProtocolError(f"the policy has {len(data)} bytes, allowed are {POLICY_BYTES_MAX}")
+        raise ProtocolError(f"the policy has {len(data)} bytes, the limit is {POLICY_BYTES_MAX}")
     return data
 
 
@@ -149,16 +149,16 @@ def decode_policy(data: bytes | memoryview) -> NodePolicy:
         ProtocolError: it is no such document; the message names the field.
     """
     if len(data) > POLICY_BYTES_MAX:
-        raise ProtocolError(f"the policy has {len(data)} bytes, allowed are {POLICY_BYTES_MAX}")
+        raise ProtocolError(f"the policy has {len(data)} bytes, the limit is {POLICY_BYTES_MAX}")
     try:
         document = json.loads(bytes(data))
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"the policy is no JSON: {error}") from error
+        raise ProtocolError(f"the policy is not valid JSON: {error}") from error
     if not isinstance(document, dict):
-        raise ProtocolError("the policy is no JSON object")
+        raise ProtocolError("the policy is not a JSON object")
     version = document.get("version")
     if not isinstance(version, str) or not 1 <= len(version) <= 100:
-        raise ProtocolError("version: a text of 1 to 100 characters is needed")
+        raise ProtocolError("version: must be text of 1 to 100 characters")
     return _read(document, version)
 
 
@@ -169,7 +169,7 @@ def _read(document: dict[str, Any], version: str) -> NodePolicy:
     for name, rules in subjects.items():
         _check_real(name, f"subjects[{name[:60]!r}]")
         if not isinstance(rules, dict):
-            raise ProtocolError(f"subjects[{name!r}]: an object is needed")
+            raise ProtocolError(f"subjects[{name!r}]: must be an object")
         found[name] = _read_subject(rules, f"subjects[{name!r}].")
     read_only = _kind(document, "read_only", str, "")
     _at_most(len(read_only), READ_ONLY_CHARS_MAX, "characters of read_only")
@@ -191,7 +191,7 @@ def _read_groups(rules: dict[str, Any], where: str) -> tuple[str, ...] | None:
     if groups is None:
         return None
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        raise ProtocolError(f"{where}allowed_groups: a list of texts is needed")
+        raise ProtocolError(f"{where}allowed_groups: must be a list of texts")
     _at_most(len(groups), ALLOWED_GROUPS_MAX, f"{where}allowed_groups")
     return tuple(groups)
 
@@ -200,7 +200,7 @@ def _read_pauses(items: list[Any]) -> Iterable[Pause]:
     _at_most(len(items), POLICY_PAUSES_MAX, "paused")
     for at, item in enumerate(items):
         if not isinstance(item, list) or len(item) != 3 or not all(isinstance(part, str) for part in item):
-            raise ProtocolError(f"paused[{at}]: a list of subject, group and consumer id is needed")
+            raise ProtocolError(f"paused[{at}]: must be a list of subject, group and consumer ID")
         subject, group, consumer_id = item
         _check_real(subject, f"paused[{at}]")
         if not group:
@@ -220,7 +220,7 @@ def _check_real(name: str, where: str) -> None:
 def _kind(values: dict[str, Any], key: str, kind: type, default: Any, where: str = "") -> Any:
     value = values.get(key, default)
     if not isinstance(value, kind):
-        raise ProtocolError(f"{where}{key}: {kind.__name__} is needed, {type(value).__name__} found")
+        raise ProtocolError(f"{where}{key}: must be {kind.__name__}, not {type(value).__name__}")
     return value
 
 
@@ -230,7 +230,7 @@ def _number(values: dict[str, Any], key: str, where: str, kind: Callable[[Any], 
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
-        raise ProtocolError(f"{where}{key}: a {'whole ' if kind is int else ''}number is needed, {value!r:.40} found")
+        raise ProtocolError(f"{where}{key}: must be a {'whole ' if kind is int else ''}number, not {value!r:.40}")
     if not least <= value <= most or value == 0:
         raise ProtocolError(
             f"{where}{key}: {value!r:.40} is outside {'above ' if not least else ''}{least:g} to {most:g}"
@@ -240,7 +240,7 @@ def _number(values: dict[str, Any], key: str, where: str, kind: Callable[[Any], 
 
 def _at_most(count: int, most: int, what: str) -> None:
     if count > most:
-        raise ProtocolError(f"{count} {what}, allowed are {most}")
+        raise ProtocolError(f"{count} {what}, the limit is {most}")
 
 
 EMPTY_POLICY = NodePolicy.of()

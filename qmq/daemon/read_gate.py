@@ -92,7 +92,9 @@ class ReadGate:
             return
         if self._is_closed or len(self._tasks) >= self._reads_max:
             busy = (
-                "the node stops" if self._is_closed else f"{self._reads_max} reads are under way, the limit; ask again"
+                "the node is stopping"
+                if self._is_closed
+                else f"{self._reads_max} reads are running, the maximum; try again"
             )
             self._refuse(connection, frame, ReadRefused(busy, code=reading.BUSY))
             return
@@ -103,7 +105,7 @@ class ReadGate:
         def ended(done: "asyncio.Task[None]") -> None:
             self._tasks.pop(done, None)
             if done.cancelled():
-                self._refuse(connection, frame, ReadRefused("the node stops", code=reading.BUSY))
+                self._refuse(connection, frame, ReadRefused("the node is stopping", code=reading.BUSY))
             elif done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 

@@ -69,7 +69,7 @@ class _Rule:
         self._messages = _bucket(policy.messages_per_second, now)
         self._bytes = _bucket(policy.bytes_per_second, now)
         if policy.closed:
-            text = f"{SUBJECT_CLOSED}: subject {subject} is closed for new messages"
+            text = f"{SUBJECT_CLOSED}: subject {subject} accepts no new messages"
             self.refusal = Refusal(SendResult.STORE_ERROR, text, "closed")
         else:
             rates = [
@@ -77,7 +77,7 @@ class _Rule:
                 for rate, unit in ((policy.messages_per_second, "messages"), (policy.bytes_per_second, "bytes"))
                 if rate is not None
             ]
-            text = f"{SUBJECT_OVER_QUOTA}: the quota of subject {subject} is {' and '.join(rates)}; send again later"
+            text = f"{SUBJECT_OVER_QUOTA}: the quota of subject {subject} is {' and '.join(rates)}; retry later"
             self.refusal = Refusal(SendResult.STORE_ERROR, text, "quota")
 
     def admit(self, run: Run, now: float) -> int:

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from qmq.errors import CallTimeout, ConnectionLost, ProtocolError
+from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, Unreachable
+from qmq.net.failures import failure_reason
 from qmq.protocol.codes import CURRENT_VERSION
 from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, encode_request
 
@@ -68,8 +69,7 @@ class Caller(asyncio.BufferedProtocol):
         except (OSError, TimeoutError, UnicodeError) as error:
             # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
             self.is_closed = True
-            reason = str(error) or f"no answer in {self._connect_seconds:g} s"
-            raise ConnectionLost(f"{self.address} can't be reached: {reason}", code="net.unreachable") from error
+            raise Unreachable(self.address, failure_reason(error, self._connect_seconds)) from error
 
     def call_soon(self, code: int, body: bytes = b"", *, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
         """Send a request; the future gets the answer, or ConnectionLost.
@@ -107,7 +107,7 @@ class Caller(asyncio.BufferedProtocol):
         except TimeoutError as error:
             if future.done() and not future.cancelled():
                 return future.result()
-            raise CallTimeout(f"{self.address} did not answer command {code} in {timeout_s:g} s") from error
+            raise CallTimeout(f"{self.address} did not respond to command {code} within {timeout_s:g} s") from error
 
     def send_frame(self, frame: bytes) -> None:
         """Write a frame whose answer, if any, comes as a push."""

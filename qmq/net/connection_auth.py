@@ -54,7 +54,7 @@ async def authenticate(
     second = await _ask(caller, AuthenticateRequest(purpose, nonce, proof), timeout_s)
     if secret.signer_of(second.proof, SERVER_CONTEXT, *parts) is None:
         raise AuthenticationFailed(
-            f"{caller.address} accepts every proof but does not know the node secret: it is none of this system"
+            f"{caller.address} accepts any proof but does not have the node secret: it does not belong to this system"
         )
 
 
@@ -129,9 +129,7 @@ class ConnectionAuth:
         """
         request = AuthenticateRequest.decode(frame.body, frame.version)
         if self._secret is None:
-            return self._fail(
-                connection, frame, "this process has no node secret, so it can't prove that it knows yours"
-            )
+            return self._fail(connection, frame, "this process has no node secret to authenticate with")
         if request.purpose not in PURPOSES:
             return self._fail(connection, frame, f"purpose {request.purpose[:40]!r} is unknown")
         peer = self._peers.get(connection)
@@ -148,7 +146,7 @@ class ConnectionAuth:
         signer = self._secret.signer_of(request.proof, CLIENT_CONTEXT, *parts) if is_known else None
         peer.server_nonce = b""
         if signer is None:
-            return self._fail(connection, frame, "the node secret is not this system's")
+            return self._fail(connection, frame, "the node secret does not match this system's")
         peer.is_proven = True
         # With the secret that the client proved: while one is being replaced, the client may know that one only.
         body = AuthenticateResponse(parts[0], signer.sign(SERVER_CONTEXT, *parts)).encode(frame.version)

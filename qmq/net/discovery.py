@@ -3,7 +3,8 @@
 import asyncio
 from urllib.parse import SplitResult, urlsplit
 
-from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError
+from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError, Unreachable
+from qmq.net.failures import failure_reason
 from qmq.net.http_auth import RequestSigner
 
 STATUS_UNAUTHORIZED = 401
@@ -29,9 +30,9 @@ def meta_url(text: str) -> str:
     try:
         port = parts.port
     except ValueError as error:
-        raise SettingError(f"{text!r} is no metaserver URL: {error}") from error
+        raise SettingError(f"{text!r} is not a metaserver URL: {error}") from error
     if parts.scheme != "http" or not parts.hostname:
-        raise SettingError(f"{text!r} is no metaserver URL; one looks like {DEFAULT_META_URL}")
+        raise SettingError(f"{text!r} is not a metaserver URL such as {DEFAULT_META_URL}")
     path = parts.path if parts.path not in ("", "/") else ADDRESS_PATH
     host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
     return f"http://{host}:{port or 80}{path}"
@@ -45,7 +46,7 @@ def split_address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 1 <= int(port[:6]) <= PORT_MAX:
-        raise ProtocolError(f"{text[:80]!r} is no host:port")
+        raise ProtocolError(f"{text[:80]!r} is not of the form host:port")
     return host, int(port)
 
 
@@ -121,18 +122,17 @@ async def _http(
                 pieces.append(piece)
                 room -= len(piece)
     except (OSError, TimeoutError, UnicodeError) as error:
-        reason = str(error) or f"no answer in {timeout_s:g} s"
-        raise ConnectionLost(f"{url} can't be reached: {reason}", code="net.unreachable") from error
+        raise Unreachable(url, failure_reason(error, timeout_s)) from error
     finally:
         if writer is not None:
             writer.close()
     head, _, answer = b"".join(pieces).partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        raise ConnectionLost(f"{url} does not answer in HTTP")
+        raise ConnectionLost(f"{url} does not respond with HTTP")
     if len(answer) > bytes_max or room < 0:
         raise ConnectionLost(
-            f"{url} answers with more than {bytes_max} bytes", code="net.answer_too_large", retriable=False
+            f"{url} returned more than {bytes_max} bytes", code="net.answer_too_large", retriable=False
         )
     length = _field(head, b"content-length")
     if length.isdigit() and len(answer) < int(length):
@@ -153,7 +153,7 @@ def pages_missing(url: str) -> QmqError:
     """The error of a page beside the address page that a metaserver does not have."""
     return QmqError(
         f"{url} answered 404: this is a QMQ metaserver without PyQMQ's pages. Sending and consuming work with it; status, subjects,"
-        " lag and pending delayed messages need PyQMQ's metaserver",
+        " lag and pending delayed messages require PyQMQ's metaserver",
         code="meta.pages_missing",
     )
 
@@ -171,4 +171,4 @@ async def find_metaserver(url: str, *, timeout_s: float = 1.5) -> tuple[str, int
             return split_address(text)
     except ProtocolError:
         pass
-    raise ConnectionLost(f"{url} answered {status} {text[:80]!r}; a metaserver answers host:port")
+    raise ConnectionLost(f"{url} answered {status} {text[:80]!r}; a metaserver returns host:port")

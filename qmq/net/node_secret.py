@@ -47,7 +47,7 @@ class NodeSecret:
         found = [part.strip() for part in text.replace("\n", ",").split(",")]
         keys = [part.encode() for part in found if part]
         if not 1 <= len(keys) <= SECRETS_MAX:
-            raise SettingError(f"{source} holds {len(keys)} secrets: one is needed, or two while it is being replaced")
+            raise SettingError(f"{source} holds {len(keys)} secrets; specify one, or two while it is being replaced")
         if min(map(len, keys)) < CHARS_MIN:
             raise SettingError(f"{source} holds a secret of fewer than {CHARS_MIN} characters")
         return cls(tuple(keys))

@@ -59,5 +59,5 @@ def _hex(fields: Fields, key: str, size: int) -> bytes:
     except ValueError:
         value = b""
     if len(value) != size:
-        raise ProtocolError(f"{key}: {size} bytes in hexadecimal are needed")
+        raise ProtocolError(f"{key}: must be {size} bytes in hexadecimal")
     return value

@@ -160,7 +160,7 @@ def _read_filter(reader: Reader) -> Filter:
         return TagFilter.read(reader)
     if kind == FilterType.SUB_ENV:
         return SubEnvFilter.read(reader)
-    raise ProtocolError(f"filter type {kind}: known are 1 (tag) and 2 (sub-environment); it can't be skipped")
+    raise ProtocolError(f"filter type {kind} is not supported; must be 1 (tag) or 2 (sub-environment)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ class ChangeDelayedRequest:
         fields = Fields(reader)
         word = fields.text("operation")
         if word not in set(Operation):
-            raise ProtocolError(f"operation {word[:40]!r}: cancel, reschedule or deliver is needed")
+            raise ProtocolError(f"operation {word[:40]!r}; must be cancel, reschedule or deliver")
         count = reader.count(reader.i32(), 2, "targets")
         if count > TARGETS_MAX:
             raise ProtocolError(f"{count} messages named, at most {TARGETS_MAX} can be changed at a time")

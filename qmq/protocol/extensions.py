@@ -29,14 +29,14 @@ class Fields:
         try:
             return int(text) if text else default
         except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}, a whole number is needed") from error
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be a whole number") from error
 
     def real(self, key: str, default: float = 0.0) -> float:
         text = self._entries.get(key, "")
         try:
             return float(text) if text else default
         except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}, a number is needed") from error
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be a number") from error
 
     def flag(self, key: str) -> bool:
         return self._entries.get(key, "") == "1"

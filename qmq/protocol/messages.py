@@ -81,7 +81,7 @@ def encode_raw(message: Message) -> bytes:
         raise LocalProtocolError("a message needs a subject and a message id")
     if characters(message.message_id) > MESSAGE_ID_CHARS_MAX:
         raise LocalProtocolError(
-            f"message id of {characters(message.message_id)} characters, allowed are {MESSAGE_ID_CHARS_MAX}"
+            f"message id of {characters(message.message_id)} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
         )
     if len(message.tags) > TAGS_MAX or not all(message.tags):
         raise LocalProtocolError(f"tags {message.tags!r}: at most {TAGS_MAX}, none empty")

@@ -1,6 +1,6 @@
 """Legal subjects, groups and consumer ids; names of retry and dead-letter subjects put together and taken apart.
 
-Rules: `docs/reference/wire.md`, 4.7, 5.4, 10.2, 10.3.
+Rules: `docs/reference/wire.md`, sections 4, 5 and 10.
 """
 
 import re
@@ -108,7 +108,7 @@ def check_subject(name: str) -> None:
         )
     if characters(split_subject(name).subject) > SUBJECT_CHARS_MAX:
         raise IllegalName(
-            f"subject {name[:60]!r}... has {characters(name)} characters, allowed are {SUBJECT_CHARS_MAX}",
+            f"subject {name[:60]!r}... has {characters(name)} characters, the limit is {SUBJECT_CHARS_MAX}",
             code="subject.name_illegal",
         )
 
@@ -171,4 +171,4 @@ def _check(name: str, what: str, code: str, most: int) -> None:
             f"{what} {name[:120]!r} holds {found.group()!r}; '/' and line ends are not allowed", code=code
         )
     if characters(name) > most:
-        raise IllegalName(f"{what} {name[:60]!r}... has {characters(name)} characters, allowed are {most}", code=code)
+        raise IllegalName(f"{what} {name[:60]!r}... has {characters(name)} characters, the limit is {most}", code=code)

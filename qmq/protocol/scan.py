@@ -286,7 +286,7 @@ class _Scanner:
         if flag & FLAG_TAGS:
             tags, at = _read_tags(data, at)
             if not 1 <= len(tags) <= TAGS_MAX:
-                problem = f"{len(tags)} tags, allowed are 1 to {TAGS_MAX}"
+                problem = f"{len(tags)} tags, the limit is {TAGS_MAX}"
             elif not all(tags):
                 problem = "an empty tag"
         attribute_bytes: int = _I32.unpack_from(data, at)[0]
@@ -404,11 +404,11 @@ def _too_long(message_id: bytes) -> str:
     characters = len(message_id.decode("utf-8", "replace").encode("utf-16-be")) // 2
     if characters <= MESSAGE_ID_CHARS_MAX:
         return ""
-    return f"message id of {characters} characters, allowed are {MESSAGE_ID_CHARS_MAX}"
+    return f"message id of {characters} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
 
 
 def _too_wide(lengths: list[int]) -> str:
     # Trap T12: the official consumer reads longer lengths as negative and drops the message silently.
     if lengths and max(lengths) > VALUE_BYTES_MAX:
-        return f"a property of {max(lengths)} bytes, allowed are {VALUE_BYTES_MAX}"
+        return f"a property of {max(lengths)} bytes, the limit is {VALUE_BYTES_MAX}"
     return ""

@@ -1,10 +1,12 @@
 """`python -m spark_analytics.jobs [JOB]`, which `manage.py analytics` runs. The console never imports Spark: it starts this."""
 
 import argparse
+import json
 import logging
 import os
 import signal
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,35 +62,38 @@ def main(arguments: list[str] | None = None) -> int:
         _list(JOBS, UPKEEP, ORDER)
         return 0
     if options.job != "all" and options.job not in ORDER:
-        parser.error(f"there is no job {options.job!r}; there are all, {', '.join(ORDER)}")
+        parser.error(f"unknown job {options.job!r}; must be all, {', '.join(ORDER)}")
     if options.from_ms is not None and options.to_ms is not None and options.from_ms >= options.to_ms:
-        parser.error("--to has to be later than --from")
+        parser.error("--to must be later than --from")
     return _run(options, list(ORDER) if options.job == "all" else [options.job])
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="manage.py analytics",
-        description="Read what nodes have into the lake, compute what is due, publish it for the console's analytics pages.",
+        description="Reads messages and histories from the nodes into the lake, computes due summaries, and publishes them for the"
+        " Analytics page.",
     )
-    parser.add_argument("job", nargs="?", default="all", metavar="JOB", help="one of --list; all of them when left out")
-    parser.add_argument("--list", action="store_true", help="say which jobs there are, and end")
+    parser.add_argument("job", nargs="?", default="all", metavar="JOB", help="a job of --list; default: all")
+    parser.add_argument("--list", action="store_true", help="list the jobs")
     parser.add_argument(
-        "--from", dest="from_ms", type=_moment, metavar="TIME", help="compute anew from this time on (ISO, UTC)"
-    )
-    parser.add_argument(
-        "--to", dest="to_ms", type=_moment, metavar="TIME", help="up to this time; the watermark when left out"
+        "--from", dest="from_ms", type=_moment, metavar="TIME", help="recompute from this time (ISO, UTC)"
     )
     parser.add_argument(
-        "--master", default="", metavar="URL", help="Spark's master (local[2]; under spark-submit what that was given)"
+        "--to", dest="to_ms", type=_moment, metavar="TIME", help="up to this time; default: the watermark"
     )
-    parser.add_argument("--lake", default="", metavar="URI", help="folder or Hadoop URI (QMQ_ANALYTICS_LAKE)")
-    parser.add_argument("--memory", default=MEMORY, metavar="SIZE", help="the driver's heap (1g)")
-    parser.add_argument("--metaserver", default="", metavar="URL", help="the metaserver's address page (QMQ_META)")
-    parser.add_argument("--data-dir", default="", metavar="DIR", help="where everything is kept (QMQ_DATA_DIR)")
     parser.add_argument(
-        "--package", default="", metavar="DIR", help="write the zip for spark-submit --py-files, and end"
+        "--master", default="", metavar="URL", help="Spark master; default: local[2], or that of spark-submit"
     )
+    parser.add_argument(
+        "--lake", default="", metavar="URI", help="folder or Hadoop URI of the lake; default: QMQ_ANALYTICS_LAKE"
+    )
+    parser.add_argument("--memory", default=MEMORY, metavar="SIZE", help="heap of the driver; default: 1g")
+    parser.add_argument(
+        "--metaserver", default="", metavar="URL", help="address page of the metaserver; default: QMQ_META"
+    )
+    parser.add_argument("--data-dir", default="", metavar="DIR", help="data folder; default: QMQ_DATA_DIR")
+    parser.add_argument("--package", default="", metavar="DIR", help="write the zip file for spark-submit --py-files")
     parser.add_argument("--scheduled", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -128,7 +133,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
             finally:
                 spark.stop()
                 if archive is not None and archive.is_written:
-                    with progress.doing("keeping what makes the next start quick"):
+                    with progress.doing("writing the class archive for faster starts"):
                         archive.keep() if is_kept else archive.give_up()
     except LakeBusy as error:
         return _complain(str(error), EXIT_BUSY)
@@ -137,10 +142,12 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     except DatabaseError as error:
         return _complain(no_database(error), EXIT_UNAVAILABLE)
     except KeyboardInterrupt:
-        return _complain("interrupted: what was published stays, the rest is due again", EXIT_INTERRUPTED)
+        return _complain("interrupted: published results are kept, the rest is due again", EXIT_INTERRUPTED)
     for name, why in report.failed.items():
         print(f"{name} failed: {why}", file=sys.stderr)
-    progress.say(str(report))
+    # The console stores the last line of a scheduled run, and shows its parts in the language of the viewer.
+    found = report.result()
+    progress.say(json.dumps(asdict(found)) if options.scheduled else found.text)
     return EXIT_FAILED if report.failed else 0
 
 
@@ -168,7 +175,7 @@ def _session(master: str, memory: str, scratch: Path, archive: "ClassArchive | N
 
 
 def _given_master() -> str:
-    """What spark-submit was told, under which the JVM is there before us; else this machine."""
+    """The master given to spark-submit, under which the JVM already runs; otherwise this machine."""
     if SUBMITTED not in os.environ:
         return MASTER
     from pyspark import SparkConf, SparkContext
@@ -206,7 +213,9 @@ def _moment(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no ISO time, like 2026-11-21 or 2026-11-21T14:00") from error
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an ISO time such as 2026-11-21 or 2026-11-21T14:00"
+        ) from error
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

@@ -101,10 +101,17 @@ _HISTORY = ("index", "progress")
 JOBS = {
     job.name: job
     for job in (
-        Job("lag", "backlog, messages in flight, lag and time lag of each group", ("lag",), _HISTORY, ALL_STEPS, _lag),
+        Job(
+            "lag",
+            "backlog, messages in flight, lag and time lag of each consumer group",
+            ("lag",),
+            _HISTORY,
+            ALL_STEPS,
+            _lag,
+        ),
         Job(
             "rates",
-            "what was sent to each subject, and what each group pulled and acked",
+            "messages sent to each subject, and pulled and acknowledged by each consumer group",
             ("subject_rates", "group_rates"),
             _HISTORY,
             ALL_STEPS,
@@ -112,7 +119,7 @@ JOBS = {
         ),
         Job(
             "latency",
-            "how long messages took from store and from pull to ack",
+            "latencies from storing and from delivery to acknowledgement",
             ("latencies",),
             _HISTORY,
             ALL_STEPS,
@@ -120,7 +127,7 @@ JOBS = {
         ),
         Job(
             "skew",
-            "how evenly a group's consumers share its work",
+            "load balance between the consumers of a group",
             ("group_skew", "consumer_shares"),
             _HISTORY,
             LONG_STEPS,
@@ -136,7 +143,7 @@ JOBS = {
         ),
         Job(
             "delayed",
-            "what delay nodes hold, by the time it is due",
+            "pending delayed messages by due time",
             ("delayed_load",),
             _HISTORY,
             LONG_STEPS,
@@ -145,7 +152,7 @@ JOBS = {
         ),
         Job(
             "forecasts",
-            "when lag is worked off and when disks are full",
+            "forecasts of drain times and of full disks",
             ("drain_forecasts", "disk_forecasts"),
             _HISTORY,
             LONG_STEPS,
@@ -153,7 +160,7 @@ JOBS = {
         ),
         Job(
             "anomalies",
-            "what differs from the same hour of earlier days",
+            "anomalies compared with the same hour of previous days",
             ("anomalies",),
             (*_HISTORY, "retries", "dead_letters"),
             LONG_STEPS,
@@ -161,7 +168,7 @@ JOBS = {
         ),
         Job(
             "scores",
-            "whether forecasts and anomaly flags held",
+            "accuracy of forecasts and anomaly flags",
             ("forecast_scores",),
             (*_HISTORY, "retries", "dead_letters"),
             LONG_STEPS,
@@ -169,7 +176,7 @@ JOBS = {
         ),
         Job(
             "capacity",
-            "what each team's subjects take",
+            "usage by team",
             ("team_capacity",),
             _HISTORY,
             LONG_STEPS,
@@ -180,10 +187,10 @@ JOBS = {
 """In the order they run: later ones read what earlier ones published."""
 
 UPKEEP = {
-    "ingest": "read what is new from the nodes into the lake",
-    "state": "keep where groups are at the end of each hour, which every window begins with",
-    "compact": "make few files of an hour's many",
-    "retain": "forget what the lake has kept long enough",
+    "ingest": "read new messages and histories from the nodes into the lake",
+    "state": "store the state of consumer groups at the end of each hour",
+    "compact": "merge the files of each hour",
+    "retain": "delete expired data of the lake",
 }
 """Jobs that fill no summary table."""
 ORDER = ("ingest", "state", *JOBS, "compact", "retain")

@@ -24,7 +24,7 @@ class TooManyRows(Exception):
 
 
 def owners(spark: SparkSession) -> DataFrame:
-    """Each subject and the team that owns it, now: OWNERS; an empty team is nobody."""
+    """Return each subject and its current owner (OWNERS); an empty team means no owner."""
     found = queries.subjects().order_by().values_list("name", "owner__name")
     rows = [(str(subject), str(team or "")) for subject, team in found]
     return local_frame(spark, rows, OWNERS)
@@ -38,7 +38,7 @@ def summary(
     Args:
         steps: in ms.
         times_of_day: only rows that begin at these times of their days (ms since midnight, UTC). Of each key the moment of its
-            first row is there all the same, with zeros for numbers: since when it is known is looked at.
+            first row is included anyway, with zeros for numbers: because the start of its history matters.
 
     Raises:
         TooManyRows: there are more than SUMMARY_ROWS_MAX.

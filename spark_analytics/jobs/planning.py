@@ -41,7 +41,7 @@ def due(done_ms: int, to_ms: int, steps: Sequence[Step]) -> list[Chunk]:
 
     Args:
         done_ms: everything that ended up to here is published.
-        to_ms: the watermark, or an earlier end that was asked for.
+        to_ms: the watermark, or an earlier end that was requested.
         steps: those of the job's tables.
     """
     chunks = []
@@ -88,7 +88,7 @@ def states_due(last_ms: int, to_ms: int) -> list[Window]:
 
 
 def portions(rows_at: Sequence[tuple[int, int]], window: Window, rows_max: int) -> list[Window]:
-    """A window cut into windows in a row that have no more than so many rows each.
+    """Split a window into consecutive windows with at most a given number of rows each.
 
     Args:
         rows_at: moments and how many rows begin at each, in order.

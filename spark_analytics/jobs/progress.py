@@ -36,7 +36,7 @@ class Progress:
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Show a bar while this goes on; nothing where there is no terminal."""
+        """Show a bar while the block runs, if the output is a terminal."""
         if not self._is_tty:
             yield
             return
@@ -66,7 +66,7 @@ class Progress:
 
 
 def bar(what: str, done: int, count: int, seconds: float) -> str:
-    """A line: what, how much of it is done, and for how long it has been going on. Unknown is no bar."""
+    """Return a line with the task, how much of it is done, and its duration. Without a bar if the progress is unknown."""
     if not count:
         return f"{what}  {seconds:.0f} s"
     filled = BAR_CHARS * min(done, count) // count

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from console.analytics import queries, services
 from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
+from console.job_results import Part, Result, counting, result
 from qmq.client.reading import find_nodes
+from qmq.words import counted
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.jobs.planning import HOUR_MS, Chunk, due
@@ -39,7 +41,11 @@ logger = logging.getLogger("qmq.analytics")
 HOLES_FOLDER = "_holes"
 """Where the lake keeps what nodes had forgotten before it was read; table `holes` of the data source."""
 HOLES_LOGGED_MAX = 20
-"""Holes that are told one by one."""
+"""Gaps that are logged one by one."""
+SKIPPED = (
+    "skipped because they contain demo data: {tables} (select 'Replace demo data' on the Analytics page or run"
+    " `manage.py analytics`)"
+)
 
 
 class NothingKnown(Exception):
@@ -48,21 +54,21 @@ class NothingKnown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for."""
+    """The request of a call."""
 
     source: Mapping[str, str]
     """Options of the data source, without `table`."""
     from_ms: int | None = None
     to_ms: int | None = None
     is_scheduled: bool = False
-    """Not started by a person: demo data is replaced only in tables where an operator has asked for it."""
+    """Not started by a user: demo data is replaced only in tables where an operator has requested it."""
     keep_days: Mapping[str, int] = field(default_factory=dict)
     """Lake table -> days, where it is not the table's own figure."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What came of it."""
+    """Result of a call."""
 
     jobs: int = 0
     rows_read: int = 0
@@ -82,19 +88,23 @@ class Report:
     """Summary table -> why it was not filled although its job could."""
 
     def __str__(self) -> str:
-        until = f", up to {moment(self.watermark_ms)}" if self.watermark_ms is not None else ""
-        holes = f", {self.holes} holes" if self.holes else ""
-        late = f", {self.late_rows:,} late rows" if self.late_rows else ""
-        missing = f", without {', '.join(sorted(self.missing))}" if self.missing else ""
-        failed = f", {len(self.failed)} failed" if self.failed else ""
-        counts = f"{self.jobs} jobs: {self.rows_read:,} rows read, {self.rows_written:,} written"
-        skipped = (
-            f"; skipped because they contain demo data: {', '.join(sorted(self.skipped))}. Scheduled runs don't replace it;"
-            " select 'Replace demo data' on the Analytics page or run `manage.py analytics`."
-            if self.skipped
-            else ""
+        return self.result().text
+
+    def result(self) -> Result:
+        """Return the report as the result of the background job."""
+        until = self.watermark_ms
+        missing, skipped = ", ".join(sorted(self.missing)), ", ".join(sorted(self.skipped))
+        return result(
+            counting("analytics.jobs", self.jobs, counted(self.jobs, "job")),
+            counting("analytics.rows_read", self.rows_read, f"{self.rows_read:,} rows read"),
+            counting("analytics.rows_written", self.rows_written, f"{self.rows_written:,} rows written"),
+            Part("analytics.until", f"up to {moment(until)}", {"at_ms": until}) if until is not None else None,
+            counting("analytics.gaps", self.holes, counted(self.holes, "gap")) if self.holes else None,
+            counting("analytics.late", self.late_rows, f"{self.late_rows:,} late rows") if self.late_rows else None,
+            Part("analytics.missing", f"without {missing}", {"groups": missing}) if missing else None,
+            counting("analytics.failed", len(self.failed), f"{len(self.failed)} failed") if self.failed else None,
+            Part("analytics.skipped", SKIPPED.format(tables=skipped), {"tables": skipped}) if skipped else None,
         )
-        return f"{counts}{until}{holes}{late}{missing}{failed}{skipped}"
 
 
 class Runner:
@@ -109,7 +119,7 @@ class Runner:
         doing: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`say` is told of each step, `doing` surrounds what takes long."""
+        """`say` receives each step, `doing` surrounds long operations."""
         self._lake, self._request = lake, request
         self._say, self._doing, self._now_ms = say, doing, now_ms
         self._states = States(lake)
@@ -117,10 +127,10 @@ class Runner:
         self.report = Report()
 
     def run(self, names: Iterable[str]) -> Report:
-        """Run these jobs in their order. One that fails is in the report, and the others run.
+        """Run these jobs in order. A failed job is in the report, and the others run.
 
         Raises:
-            LakeBusy: somebody else writes to the lake.
+            LakeBusy: another run writes to the lake.
         """
         wanted = set(names)
         chosen = [name for name in ORDER if name in wanted]
@@ -222,20 +232,20 @@ class Runner:
         since = [hour for name in ("index", "progress") for hour in late.get(name, ())]
         if since:
             self._states.forget_after(min(since))
-            self._say(f"ingest: computed again from {moment(min(since))} on, rows came late")
+            self._say(f"ingest: recomputed from {moment(min(since))} on, because rows arrived late")
         for name in late:
             self._lake.commit(name, self._lake.snapshot(name), Change(is_late_done=True))
         return sum(rows for hours in late.values() for rows in hours.values())
 
     def _holes(self, folder: str, since_ms: int) -> int:
-        """How many stretches this ingestion could not have: each is told, and stays in the table `holes`."""
+        """Log the gaps that this ingestion found and return their number; they stay in the table `holes`."""
         source = {**self._request.source, "holes": folder}
         holes = self._lake.spark.read.format("qmq").options(**source).option("table", "holes").load()
         found = holes.where(holes["found_at"] >= _at(since_ms)).collect()
         for hole in found[:HOLES_LOGGED_MAX]:
             place = "/".join(filter(None, (hole["broker_group"], hole["subject"], hole["group"])))
             self._say(
-                f"ingest: {hole['table']} of {place}: {hole['begin']} to {hole['end']} are gone ({hole['reason']})"
+                f"ingest: {hole['table']} of {place}: {hole['begin']} to {hole['end']} are missing ({hole['reason']})"
             )
         return len(found)
 
@@ -296,7 +306,9 @@ class Runner:
         return chunks[-1:] if job.is_ahead else chunks
 
     def _begin_ms(self, job: Job, end_ms: int) -> int:
-        """From when on a job computes: what was asked for, else where its tables end; never before what the lake has."""
+        """Return the start of the time that a job computes: the requested one, otherwise the end of its tables; never before the
+        lake's data.
+        """
         if job.is_ahead:
             # Once an hour, or when it is asked for: delay nodes may hold millions.
             done = None if self._request.from_ms is not None else self._done_ms(job)
@@ -310,7 +322,7 @@ class Runner:
         if begin < first and done is not None:
             # Retention took a part of the first day: what was published of it was made from all of it.
             first += -first % Step.DAY.ms
-            self._say(f"{job.name}: from {moment(first)} on, the lake does not have all of what was before")
+            self._say(f"{job.name}: from {moment(first)} on, the lake no longer has all earlier data")
         return max(begin, first)
 
     def _done_ms(self, job: Job) -> int | None:
@@ -327,7 +339,7 @@ class Runner:
     def _watermark(self, tables: Iterable[str]) -> int:
         found = self._lake.watermark_ms(tables)
         if found is None:
-            raise NothingKnown("nothing was read from the nodes yet: `manage.py analytics ingest` does it")
+            raise NothingKnown("nothing has been read from the nodes yet; run `manage.py analytics ingest`")
         return found
 
     def _run_chunk(self, job: Job, chunk: Chunk) -> None:
@@ -361,7 +373,7 @@ class Runner:
             self._failed(job.name, error)
             return
         except BaseException:
-            services.fail_run(run, "it was interrupted")
+            services.fail_run(run, "interrupted")
             raise
         self.report.jobs += 1
         self.report.rows_read += sum(files.values())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 PREFIX = "qmq-analytics-"
 LOCK = ".lock"
-"""Held by whoever uses the folder, as long as the process lives."""
+"""Locked by the process that uses the folder, as long as it runs."""
 UNLOCKED_SECONDS = 3_600.0
 """So old a folder without a lock file has to be: one that is made just now has none yet."""
 

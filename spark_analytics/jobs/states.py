@@ -45,7 +45,7 @@ LATEST = "latest"
 
 
 class States:
-    """States by moment. A moment's tail is written before its state, so whoever finds a state has both."""
+    """States by moment. A moment's tail is written before its state, so a reader that finds a state has both."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake

@@ -29,7 +29,7 @@ class LakeError(QmqError):
 
 
 class LakeBusy(LakeError):
-    """Somebody else writes to the lake."""
+    """Another run writes to the lake."""
 
     code = "analytics.lake_busy"
 
@@ -47,7 +47,7 @@ class LakeFiles(Protocol):
     """Files below a root, named by their paths from it."""
 
     root: str
-    """As Spark is to be told of it."""
+    """The URI for Spark."""
 
     def lock(self) -> None:
         """Be the only writer until this process ends or `unlock`s. LakeBusy: another one is."""
@@ -62,7 +62,7 @@ class LakeFiles(Protocol):
         """A file's bytes. FileNotFoundError: it is not there."""
 
     def create(self, path: str, content: bytes) -> None:
-        """Make a file, whole and lasting. FileExistsError: somebody was earlier."""
+        """Create a file atomically and durably. FileExistsError: another writer created it first."""
 
     def move(self, source: str, target: str) -> None:
         """Give a file another name; folders on the way are made."""
@@ -96,7 +96,9 @@ class LocalFiles:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(fd)
-            raise LakeBusy(f"another run of analytics writes to the lake {self._folder}: wait until it ends") from error
+            raise LakeBusy(
+                f"another analytics run is writing to the lake {self._folder}; wait until it ends"
+            ) from error
         self._lock_fd = fd
 
     def unlock(self) -> None:
@@ -175,7 +177,7 @@ class LocalFiles:
 class HadoopFiles:
     """Any file system that Hadoop knows, by the URI of a folder in it.
 
-    What was closed there is taken for lasting: HDFS keeps copies on several machines, object stores answer when they do. The file
+    A closed file is considered durable: HDFS keeps copies on several machines, object stores answer when they do. The file
     system has to refuse a rename onto a name that exists, as HDFS does; on one that does not, start one writer only.
     """
 

@@ -67,10 +67,10 @@ def ingest(
         missing: those of them that are known to be unreadable, and why.
         source_format: the data source's name.
         complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given as JSON.
-        say: told of each batch.
+        say: receives a line per batch.
 
     Raises:
-        LakeError: a table of the lake can't take rows; LakeBusy: somebody else fills it.
+        LakeError: a table of the lake can't take rows; LakeBusy: another run fills it.
         StreamingQueryException: a stream failed; batches before that are in the lake, and the next call continues behind them.
     """
     groups = sorted(broker_groups)
@@ -145,7 +145,7 @@ def _complete(
 def settle_checkpoint(lake: Lake, table: str) -> None:
     """Take out of a stream's checkpoint what the lake does not know of.
 
-    The lake's change is what makes a batch count. Plans of later batches can be made anew, and the end of the last one written
+    The lake's change is what makes a batch count. Plans of later batches can be made again, and the end of the last one written
     again; after a power cut either may be there by half, and Spark would stop at it.
     """
     batch = lake.snapshot(table).batch

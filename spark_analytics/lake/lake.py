@@ -5,7 +5,7 @@
     LAKE/TABLE/_staging/                                    what is being written
     LAKE/_checkpoints/TABLE/                                how far the stream that fills it has read
 
-Every write goes the same way: Spark writes to staging; the files get their places, where nobody counts them yet; they are synced
+Every write has the same steps: Spark writes to staging; the files are moved to their places, unreferenced; they are synced
 with the names of the folders above them; one change in the log makes them count. So at any kill the table is as it was before the
 write or as it is after it. After a power cut too, because what a change names was on the disk before the change was made; what
 a writer left behind is deleted by `retain`.
@@ -36,11 +36,11 @@ COMPACT_AFTER = timedelta(hours=1)
 COMPACTED_BYTES = 128 << 20
 """About how large compacted files are; Spark splits larger ones between tasks anyway."""
 COMPACTIONS_MAX = 200
-"""Hours of one table compacted in one run; the next goes on."""
+"""Maximum number of hours of one table compacted in one run; the next run continues."""
 GONE_GRACE = timedelta(hours=2)
 """How long files stay after they stopped counting, for readers that began before: no run is allowed as long."""
 ORPHAN_GRACE = timedelta(days=1)
-"""How old files that nobody counts have to be before they are deleted: a writer elsewhere may be about to count them."""
+"""Minimum age of unreferenced files before they are deleted, because another writer may be about to reference them."""
 _HOUR_MS = 3_600_000
 
 
@@ -93,7 +93,7 @@ class Lake:
 
     @property
     def root(self) -> str:
-        """As Spark is told of it."""
+        """The URI for Spark."""
         return self.files.root
 
     def checkpoint(self, table: str) -> str:
@@ -105,7 +105,7 @@ class Lake:
         return self._log(table).snapshot()
 
     def commit(self, table: str, base: Snapshot, change: Change) -> Snapshot:
-        """Make a change to a table as `base` has it. LakeBusy: somebody else has changed it since."""
+        """Commit a change to a table whose snapshot is `base`. LakeBusy: another run has changed it since."""
         return self._log(table).commit(base, change)
 
     def watermark_ms(self, tables: Iterable[str] = STREAMED) -> int | None:
@@ -172,14 +172,14 @@ class Lake:
 
         Raises:
             LakeError: the table was filled by another stream: its checkpoint was lost or replaced.
-            LakeBusy: somebody else has changed the table meanwhile; nothing is added.
+            LakeBusy: another run has changed the table in the meantime; nothing is added.
         """
         base = self.snapshot(table)
         if batch is not None and base.batch is not None:
             if base.batch.stream != batch.stream:
                 raise LakeError(
-                    f"{self.root}/{table} was filled by a stream whose checkpoint is gone: put {CHECKPOINTS_FOLDER}/{table} "
-                    "back, or remove the table's folder and its checkpoint to read anew what the nodes still have"
+                    f"{self.root}/{table} was filled by a stream whose checkpoint is missing: restore {CHECKPOINTS_FOLDER}/{table} "
+                    "or remove the table's folder and its checkpoint to read again what the nodes still have"
                 )
             if batch.number <= base.batch.number:
                 return 0
@@ -214,15 +214,15 @@ class Lake:
 
         Raises:
             LakeError: [from, to) is not whole hours, or rows are outside of it.
-            LakeBusy: somebody else has changed the table meanwhile; nothing is changed.
+            LakeBusy: another run has changed the table in the meantime; nothing is changed.
         """
         if from_ms % _HOUR_MS or to_ms % _HOUR_MS:
-            raise LakeError(f"{table}: whole hours are replaced, not {from_ms} to {to_ms}")
+            raise LakeError(f"{table}: only whole hours can be replaced, not {from_ms} to {to_ms}")
         base = self.snapshot(table)
         added = self._write(table, rows, base.version + 1)
         outside = [item.path for item in added if not from_ms <= hour_of(item.partition) < to_ms]
         if outside:
-            raise LakeError(f"{table}: rows outside of the hours that are replaced: {outside[0]}")
+            raise LakeError(f"{table}: rows outside of the replaced hours: {outside[0]}")
         removed = [path for path, item in base.files.items() if from_ms <= hour_of(item.partition) < to_ms]
         if added or removed:
             self.commit(table, base, Change(added=added, removed=tuple(removed)))
@@ -257,7 +257,8 @@ class Lake:
             yield partition
 
     def retain(self, table: str, keep_days: int) -> int:
-        """Forget hours that began more than so many days ago, and delete what nobody reads any more; how many files went.
+        """Delete hours that started more than this number of days ago, and unreferenced files; return the number of deleted
+        files.
 
         Files that stop counting now are deleted by a later call, when GONE_GRACE is over.
         """
@@ -302,7 +303,7 @@ class Lake:
         return self.spark.read.schema(schema).parquet(*(f"{self.root}/{table}/{item.path}" for item in items))
 
     def _write(self, table: str, rows: "DataFrame", version: int, order: Sequence[str] = ()) -> tuple[DataFile, ...]:
-        """Files with these rows in their places, each in this order, synced; nobody counts them yet."""
+        """Write these rows to files in their final places, each sorted and synced, but not referenced yet."""
         from pyspark.sql import functions as F
 
         # A withheld message has no moment: it lies where it was read, and is in no window.
@@ -333,8 +334,9 @@ class Lake:
         return _Footers(self.spark)
 
     def _checkpoint_files(self, table: str, batch: Batch | None) -> list[str]:
-        """What the stream wrote down before this batch: it has to last as long as the batch does, or after a power cut the stream
-        would plan a batch of this number anew, with another end, and all of it would count as done."""
+        """Sync the stream's plan of this batch. It must be as durable as the batch: after a power cut the stream would otherwise
+        plan another batch with this number and another end, and all of it would count as done.
+        """
         if batch is None:
             return []
         folder = self.checkpoint(table)
@@ -366,7 +368,7 @@ def hour_of(partition: str) -> int:
 
 def _table(name: str) -> LakeTable:
     if name not in TABLES:
-        raise LakeError(f"the lake has no table {name!r}; it has {', '.join(TABLES)}")
+        raise LakeError(f"the lake has no table {name!r}; available: {', '.join(TABLES)}")
     return TABLES[name]
 
 

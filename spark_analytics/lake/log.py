@@ -1,8 +1,8 @@
 """Which files of a table count: its log of changes.
 
 `TABLE/_log/` has a file for each change, numbered without holes. A change names files that came and files that went, all at once:
-whoever reads a table folds the changes into a snapshot and reads exactly its files. So a batch is in the table whole or not at
-all, a compaction swaps many files for one in one step, and a writer that is killed anywhere leaves files that nobody counts.
+a reader of a table folds the changes into a snapshot and reads exactly its files. So a batch is in the table whole or not at
+all, a compaction swaps many files for one in one step, and a writer that is killed anywhere leaves unreferenced files.
 
 Two things are remembered besides files: the last batch of the stream that fills the table, so that a batch which is run twice
 counts once, and up to which time each broker group's rows are in the table (its watermarks).
@@ -138,13 +138,13 @@ class TableLog:
                 problem = str(error)
                 continue
             return self._last
-        raise LakeError(f"{problem} is missing in {self._folder}: put it back, or remove the table's folder")
+        raise LakeError(f"{problem} is missing in {self._folder}; restore it, or remove the table's folder")
 
     def commit(self, base: Snapshot, change: Change) -> Snapshot:
-        """Make a change to the table as `base` has it; the table after it.
+        """Commit a change to the table whose snapshot is `base`, and return the new snapshot.
 
         Raises:
-            LakeBusy: somebody else has changed the table since.
+            LakeBusy: another run has changed the table since.
         """
         version, at_ms = base.version + 1, self._now_ms()
         after = base.after(change, version, at_ms)
@@ -162,7 +162,7 @@ class TableLog:
         try:
             self._files.create(self._path(version), _dump(content))
         except FileExistsError as error:
-            raise LakeBusy(f"another run has changed {self._folder} meanwhile: run it again") from error
+            raise LakeBusy(f"another run has changed {self._folder} in the meantime; run the job again") from error
         if version % SNAPSHOT_EVERY == 0 or change.forgotten:
             self._write_snapshot(after)
         self._last = after

@@ -40,7 +40,7 @@ SCHEDULE = np.dtype(
     [("place", "<u8"), ("due", "<i8"), ("size", "<u4"), ("id", "<u4"), ("subject", "<u4"), ("check", "<u4")]
 )
 for _layout, _bytes in ((INDEX, INDEX_ENTRY_BYTES), (PROGRESS, PROGRESS_ENTRY_BYTES), (SCHEDULE, SCHEDULE_ENTRY_BYTES)):
-    assert _layout.itemsize == _bytes, "the nodes' formats are for ever"
+    assert _layout.itemsize == _bytes, "the nodes' formats do not change"
 
 WITHHELD = bytes(28) + crc32(bytes(28)).to_bytes(4, "big")
 """The index entry of a message that is lost."""
@@ -109,7 +109,7 @@ class Page:
 
 
 def times(ms: Whole, is_null: Flags | None = None) -> pa.Array:
-    """Milliseconds since the epoch as a column of times; null where told, and beyond the years 1 to 9999."""
+    """Return milliseconds since the epoch as a column of times; null where requested, and beyond the years 1 to 9999."""
     beyond = (ms < TIME_MS_MIN) | (ms > TIME_MS_MAX)
     mask = beyond if is_null is None else beyond | is_null
     if not mask.any():
@@ -219,7 +219,7 @@ def failures_page(
     """Columns of the tables `retries` and `dead_letters`: messages of the retry or dead-letter subject `stored_subject`.
 
     Consumers send the next attempt under the retry subject's name; the broker moves the bytes as they were. So a message
-    that still names another subject was moved because its consumer left. Moved a second time it can't be told from the first.
+    that still names another subject was moved because its consumer left. A second move can't be distinguished from the first.
     """
     page, found = _messages(entries_data, raws, first, wanted)
     columns = page.columns
@@ -251,8 +251,8 @@ def _messages(
 ) -> tuple[Page, RawMessages]:
     """The index's part of the columns with a row for every entry, and the messages.
 
-    The node has compared every message with its entry; a size of 0 is one that it could not serve, and one that was lost for good
-    has no time either.
+    The node has compared every message with its entry; a size of 0 is one that it could not serve, and one that was
+    permanently lost has no time either.
     """
     entries = np.frombuffer(entries_data, dtype=INDEX)
     sizes = entries["size"].astype(np.int64)

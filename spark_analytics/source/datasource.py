@@ -2,9 +2,9 @@
 
     spark.read.format("qmq").options(metaserver="localhost:8080", table="index", subjects="order.*").load()
 
-Tables and their columns are in `spark_analytics.schemas`, options in `spark_analytics.source.options.OPTIONS`. Options say what
-is read of nodes: names, times, and columns (a schema given by hand does too), as Spark tells a Python data source nothing of what a
-query selects.
+Tables and their columns are in `spark_analytics.schemas`, options in `spark_analytics.source.options.OPTIONS`. Options select what
+is read from nodes: names, times, and columns (an explicit schema does too), because Spark does not report the selected columns to a
+Python data source.
 
 Filters of a query are pushed down only with option `push_filters`. Spark (4.3, SPARK's `PythonDataSourceV2`) keeps the reader
 that filters were pushed into with the DataFrame: another query of the same DataFrame then silently reads what the first one's
@@ -78,7 +78,7 @@ def arrow_schema(table: str, wanted: StructType) -> pa.Schema:
     """The Arrow schema of these columns.
 
     Raises:
-        SettingError: the table has no such column, has it with another type, or it may be null and shall not.
+        SettingError: the table has no such column, has it with another type, or it can be null where null is not allowed.
     """
     known = SCHEMAS[table]
     for field in wanted:
@@ -91,7 +91,7 @@ def arrow_schema(table: str, wanted: StructType) -> pa.Schema:
                 f" {field.dataType.simpleString()}"
             )
         if ours.nullable and not field.nullable:
-            raise SettingError(f"column {field.name} of table {table} may be null, the schema says NOT NULL")
+            raise SettingError(f"column {field.name} of table {table} may be null, but the schema says NOT NULL")
     return to_arrow_schema(wanted, timezone="UTC")
 
 
@@ -224,7 +224,7 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.table not in STREAMED:
             raise SettingError(f"table {options.table} can't be a stream; {', '.join(STREAMED)} can")
         if options.selection.times.end < HIGHEST:
-            raise SettingError("a stream has no option to: it goes on with what comes")
+            raise SettingError("option to is not supported by streams, which continue with new messages")
         self._options = options
         self._schema = arrow_schema(options.table, schema)
         self._target: Observed | None = None
@@ -275,8 +275,8 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if place is None:
                 broker_group, subject, group = key
                 raise StreamError(
-                    f"subject {subject}{f', group {group},' if group else ''} is not on broker group {broker_group} any more, or"
-                    f" the options leave it out, but the checkpoint has a batch with it that is not finished: put the options back"
+                    f"subject {subject}{f', group {group},' if group else ''} is no longer on broker group {broker_group}, or"
+                    f" the options exclude it, but the checkpoint has an unfinished batch with it; restore the options"
                 )
             sequence_base = reached.incarnations.get(key[0], 0) * SEQUENCES_PER_INCARNATION
             base = reached.ranges[key].base
@@ -299,7 +299,7 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._record(key, place, "forgotten")
 
     def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
-        """Write down that the history is another one, and find where it goes on. Raises NodeUnreadable."""
+        """Record that the history was replaced, and find where to continue. Raises NodeUnreadable."""
         found = entry_at(self._options, self._places[key], done_ms)
         self._record(key, place, "rebuilt")
         return found

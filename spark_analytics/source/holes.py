@@ -1,6 +1,6 @@
-"""What could not be read, written down: one small JSON file for each hole, in a folder that driver and executors reach.
+"""Records of data that could not be read: one small JSON file for each gap, in a folder that driver and executors reach.
 
-A file is named after where its hole begins, so a task that runs again writes the same file again, larger if retention went on.
+A file is named after the start of its gap, so a repeated task writes the same file again, larger if retention has continued.
 """
 
 import json
@@ -28,14 +28,14 @@ unknown."""
 
 
 class GapFound(QmqError):
-    """Rows that were asked for can't be had any more."""
+    """Requested rows are no longer available."""
 
     code = "reading.gap"
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Rows [begin, end) that could not be had. `subject` is the hour, YYYYMMDDHH, of a delay node's."""
+    """Rows [begin, end) that could not be read. `subject` is the hour, YYYYMMDDHH, of a delay node's."""
 
     table: str
     broker_group: str
@@ -53,12 +53,12 @@ class Hole:
 def refuse(hole: Hole) -> GapFound:
     """The error for a hole."""
     why = (
-        "retention took them before they were read: read more often, or keep messages longer"
+        "retention deleted them before they were read; read more often, or increase the retention"
         if hole.reason == "retention"
-        else "their bytes are damaged on the node's disk: `qmq log inspect` says more"
+        else "they are corrupted on the node's disk; see `qmq log inspect`"
     )
     return GapFound(
-        f"{hole} can't be read: {why}. To go on without them and keep a record of it, set options on_gap=record and holes",
+        f"{hole} can't be read: {why}. To continue without them and record the gap, set options on_gap=record and holes",
         code=f"reading.{hole.reason}",
     )
 

@@ -10,9 +10,9 @@ there, also when it is run again and retention has gone on. `complete_ms`: every
 before that time lies before this offset.
 
 A group's history can be followed by another one, whose entries have numbers of their own: the group was forgotten, and perhaps made
-again, or the node made its files anew from its log. It shows by lower numbers, or by another time `began_at_ms` of the entry
+again, or the node rebuilt its files from its log. It shows by lower numbers, or by another time `began_at_ms` of the entry
 `begin`; one that began before `complete_ms` is the same group's. `history` counts how often that happened, and positions in
-the stream are an entry's number and `base`, so that they go on. That a group was forgotten is a row of the stream, at the next
+the stream are an entry's number and `base`, so that they continue. That a group was forgotten is a row of the stream, at the next
 position; then `forgotten_at_ms` is when that was noticed.
 
 A broker group that is started with an empty folder begins another incarnation: its sequences begin again at 0. `incarnations` is
@@ -46,7 +46,7 @@ Key = tuple[str, str, str]
 
 
 class StreamError(QmqError):
-    """A stream can't go on from where it stands; the message says what to do."""
+    """A stream can't continue from its offset; the message says what to do."""
 
     code = "analytics.stream"
 
@@ -106,7 +106,7 @@ class Observed:
     read_at_ms: Mapping[str, int]
     is_wanted: Callable[[Key], bool] = lambda key: True
     incarnations: Mapping[str, int] = field(default_factory=dict)
-    """Broker group -> how many incarnations it had before this one; one that is not there is not known, and taken for the same."""
+    """Broker group -> number of earlier incarnations; an absent one is unknown and assumed unchanged."""
 
 
 class Lost(Protocol):
@@ -116,7 +116,7 @@ class Lost(Protocol):
         """The group was forgotten."""
 
     def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
-        """The node made the history anew: the entry to go on with, the first that is not before `done_ms`."""
+        """Record that the node rebuilt the history: the stream continues with the first entry that is not before `done_ms`."""
 
     def emptied(self, broker_group: str, incarnation: int) -> None:
         """The broker group was started with an empty folder."""
@@ -145,7 +145,7 @@ class Offset:
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> "Offset":
-        """Raises StreamError when it is none of ours."""
+        """Raises StreamError when it is not an offset of this source."""
         try:
             ranges: dict[Key, Place] = {}
             for broker_group, of_subjects in found.get("ranges", {}).items():
@@ -158,7 +158,7 @@ class Offset:
             complete = {str(name): int(at) for name, at in found.get("complete_ms", {}).items()}
             incarnations = {str(name): int(number) for name, number in found.get("incarnations", {}).items()}
         except (AttributeError, TypeError, ValueError) as error:
-            raise StreamError(f"the checkpoint's offset is none of the data source qmq: {error}") from error
+            raise StreamError(f"the checkpoint's offset was not written by data source qmq: {error}") from error
         return cls(ranges, complete, incarnations)
 
 
@@ -177,8 +177,8 @@ def advance(
 ) -> Offset:
     """The offset after `start` with at most `rows_max` rows more (None: all), shared evenly between the ranges.
 
-    With nothing new the answer is `start` itself: no row, and no range to know of. With `may_only_complete` the times still go on,
-    which a stream without end must not do by itself, as it would make batches of nothing. That a group is forgotten, its
+    With nothing new the answer is `start` itself: no row, and no range to know of. With `may_only_complete` the times still
+    advance, which an endless stream must not do by itself, because that would create empty batches. That a group is forgotten, its
     rebuilt history, or an emptied broker group, is an error, or `lost` records it.
 
     Raises:
@@ -249,7 +249,7 @@ def advance(
             places[key], is_changed = old.forgotten(seen.read_at_ms[broker_group]), True
     if len(places) > RANGES_MAX:
         raise StreamError(
-            f"{len(places)} ranges, one stream keeps {RANGES_MAX}: share the subjects between several (option subjects)",
+            f"{len(places)} ranges; a stream can have {RANGES_MAX}. Divide the subjects between several streams (option subjects)",
             code="analytics.too_many_ranges",
         )
     taken = left if rows_max is None else share(left, rows_max)
@@ -274,13 +274,13 @@ def _emptied(start: Offset, seen: Observed, known: set[str], lost: Lost | None) 
             continue
         if number < before:
             raise StreamError(
-                f"broker group {broker_group} was started with an older folder of its own: start it with the latest one, or with"
-                " an empty one",
+                f"broker group {broker_group} was started with an older data folder; start it with the latest one, or with an"
+                " empty one",
                 code="analytics.went_back",
             )
         if lost is None:
             raise StreamError(
-                f"broker group {broker_group} was started with an empty folder. To go on, and keep a record of it, set options"
+                f"broker group {broker_group} was started with an empty folder. To continue and record the gap, set options"
                 " on_gap=record and holes",
                 code="analytics.emptied",
             )
@@ -308,8 +308,8 @@ def _went_back(key: Key, place: Place, held: Held) -> StreamError:
         return _was_forgotten(key, place)
     broker_group, subject, _ = key
     return StreamError(
-        f"broker group {broker_group} holds subject {subject} up to {held.end}, but it was read up to {place.next} before: its"
-        f" data was put back to an older state. Begin again with a new checkpoint",
+        f"broker group {broker_group} holds subject {subject} up to {held.end}, but had been read up to {place.next}: its"
+        f" data was restored to an older state. Start again with a new checkpoint",
         code="analytics.went_back",
     )
 
@@ -317,8 +317,8 @@ def _went_back(key: Key, place: Place, held: Held) -> StreamError:
 def _was_forgotten(key: Key, place: Place) -> StreamError:
     broker_group, subject, group = key
     return StreamError(
-        f"the history of group {group} of subject {subject} on broker group {broker_group}, read up to entry {place.next}, is not"
-        f" there any more: the group was forgotten, or the node made its files anew. To go on, and keep a record of it, set options"
+        f"the history of group {group} of subject {subject} on broker group {broker_group}, read up to entry {place.next}, no"
+        f" longer exists: the group was deleted, or the node rebuilt its files. To continue and record the gap, set options"
         f" on_gap=record and holes",
         code="analytics.history_replaced",
     )

@@ -16,23 +16,23 @@ ROWS_PER_BATCH = 5_000_000
 ROWS_MAX = 1 << 40
 
 OPTIONS = {
-    "metaserver": "host:port or URL of a metaserver; needed",
-    "token": "the read_token of nodes and metaserver, where they have one",
-    "table": f"one of {', '.join(SCHEMAS)}; needed",
-    "columns": "comma list of the columns wanted; all by default. A schema given by hand does the same",
-    "broker_groups": "comma list of names, * and ? as wildcards",
-    "subjects": "the same of subjects; of `retries` and `dead_letters`, of the original ones",
-    "groups": "the same of consumer groups",
+    "metaserver": "host:port or URL of a metaserver; required",
+    "token": "the read_token of nodes and metaserver, if they have one",
+    "table": f"one of {', '.join(SCHEMAS)}; required",
+    "columns": "comma-separated list of columns; default: all. An explicit schema has the same effect",
+    "broker_groups": "comma-separated list of names, * and ? as wildcards",
+    "subjects": "the same for subjects; for `retries` and `dead_letters`, the original subjects",
+    "groups": "the same for consumer groups",
     "from": "ISO time of the earliest row; without a zone it is UTC",
-    "to": "ISO time that all rows lie before",
-    "push_filters": "true: filters on names, on the time and on the number of a row are pushed down; each load() is good for one"
-    " query then, whose filters all others of the same DataFrame would get too (Spark 4.3)",
-    "on_gap": "error, or record: what can't be had any more is written to the folder of option `holes`",
-    "holes": "folder or URI that driver and executors reach; table `holes` reads it",
-    "incarnations": "of a stream, JSON object: broker group -> list of the incarnations of its data folder, oldest first. With it"
-    " the stream finds out whether a broker group was started with an empty folder",
-    "rows_per_partition": "about how many rows a task reads",
-    "rows_per_batch": "at most how many rows a batch of a stream has",
+    "to": "ISO time before which all rows are",
+    "push_filters": "true: filters on names, time and row number are pushed down; each load() then supports only one query,"
+    " because other queries of the same DataFrame would get its filters (Spark 4.3)",
+    "on_gap": "error, or record: data that is no longer available is recorded in the folder of option `holes`",
+    "holes": "folder or URI that driver and executors can reach; table `holes` reads it",
+    "incarnations": "for streams, a JSON object: broker group -> list of the incarnations of its data folder, oldest first."
+    " With it the stream detects broker groups that were started with an empty folder",
+    "rows_per_partition": "approximate number of rows per task",
+    "rows_per_batch": "maximum number of rows per batch of a stream",
 }
 STREAMED = ("index", "progress", "messages", "retries", "dead_letters")
 """Tables that can be streams."""
@@ -58,7 +58,7 @@ NUMBER_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a read was asked for. `selection` is what the options say, before filters narrow it."""
+    """Options of a read. `selection` is what the options select, before filters narrow it."""
 
     table: str
     metaserver: str
@@ -85,21 +85,21 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         raise SettingError(f"format qmq has no option {', '.join(unknown)}; there are {', '.join(OPTIONS)}")
     table = options.get("table", "")
     if table not in SCHEMAS:
-        raise SettingError(f"option table is {table!r}: one of {', '.join(SCHEMAS)} is needed")
+        raise SettingError(f"option table is {table!r}; must be one of {', '.join(SCHEMAS)}")
     metaserver = options.get("metaserver", "")
     if table != "holes":
         if not metaserver:
-            raise SettingError("option metaserver is missing: host:port or URL of a metaserver is needed")
+            raise SettingError("option metaserver is missing: specify host:port or URL of a metaserver")
         metaserver = meta_url(metaserver)
     on_gap = options.get("on_gap", "error")
     if on_gap not in ("error", "record"):
-        raise SettingError(f"option on_gap is {on_gap!r}: error or record is needed")
+        raise SettingError(f"option on_gap is {on_gap!r}; must be error or record")
     push_filters = options.get("push_filters", "false").lower()
     if push_filters not in ("true", "false"):
-        raise SettingError(f"option push_filters is {push_filters!r}: true or false is needed")
+        raise SettingError(f"option push_filters is {push_filters!r}; must be true or false")
     holes = options.get("holes", "")
     if not holes and (table == "holes" or on_gap == "record"):
-        raise SettingError("option holes is missing: a folder or URI where gaps are recorded is needed")
+        raise SettingError("option holes is missing: specify a folder or URI in which gaps are recorded")
     by_default = ROWS_PER_PARTITION_OF_MESSAGES if table in OF_MESSAGES else ROWS_PER_PARTITION
     return ReadOptions(
         table=table,
@@ -121,7 +121,7 @@ def _incarnations(text: str) -> dict[str, tuple[str, ...]]:
         return {str(name): tuple(map(str, found)) for name, found in json.loads(text or "{}").items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise SettingError(
-            f"option incarnations is {text[:80]!r}: a JSON object of lists of texts is needed: {error}"
+            f"option incarnations is {text[:80]!r}; must be a JSON object of lists of texts: {error}"
         ) from error
 
 
@@ -152,5 +152,5 @@ def _count(options: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or not 1 <= int(text) <= ROWS_MAX:
-        raise SettingError(f"option {name} is {text[:40]!r}: a whole number from 1 on is needed")
+        raise SettingError(f"option {name} is {text[:40]!r}; must be a whole number from 1 to {ROWS_MAX}")
     return int(text)

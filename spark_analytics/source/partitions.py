@@ -9,7 +9,7 @@ ROWS_PER_PARTITION = 500_000
 """Rows of a partition by default; of the tables that read messages, `ROWS_PER_PARTITION_OF_MESSAGES`."""
 ROWS_PER_PARTITION_OF_MESSAGES = 50_000
 PARTITIONS_MAX = 20_000
-"""Above it partitions get larger than asked for: Spark's driver holds each in memory."""
+"""Above it partitions get larger than requested: Spark's driver holds each in memory."""
 RANGES_PER_PARTITION_MAX = 2_000
 """Each range is a request of its own, however small it is."""
 

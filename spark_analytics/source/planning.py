@@ -1,4 +1,4 @@
-"""What there is to read: nodes are asked what they hold, in the driver. A node that can't be asked fails the read by name."""
+"""What there is to read: nodes are asked what they hold, in the driver. A node that can't be reached fails the read by name."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ from spark_analytics.source.selection import HIGHEST, LOWEST, Selection, Span
 Found = TypeVar("Found")
 
 CONCURRENT_NODES_MAX = 8
-"""Nodes that are asked at the same time."""
+"""Nodes that are queried at the same time."""
 HOUR_US = 3_600_000_000
 FAILURE_KINDS = {"retries": "retry", "dead_letters": "dead"}
 """Which subjects a table of failures reads, as `split_subject` names them."""
@@ -53,7 +53,7 @@ def plan_ranges(options: ReadOptions, selection: Selection) -> list[Range]:
     """Everything to read of a table that nodes hold.
 
     Raises:
-        NodeUnreadable: a node can't be asked, or refuses.
+        NodeUnreadable: a node can't be reached, or refuses.
         QmqError: the metaserver can't be.
     """
     if selection.times.is_empty or selection.numbers.is_empty:
@@ -114,7 +114,7 @@ def _incarnation(node: NodeLine, incarnation: str, options: ReadOptions) -> dict
     if known is None or not incarnation:
         return {}
     if incarnation not in known:
-        raise QmqError("the node was started with an empty folder just now", code="analytics.incarnation_unknown")
+        raise QmqError("the node has just been started with an empty folder", code="analytics.incarnation_unknown")
     return {node.broker_group: known.index(incarnation)}
 
 
@@ -122,7 +122,7 @@ def entry_at(options: ReadOptions, one: Range, at_ms: int) -> int:
     """The first entry of a group's history that is not before a wall time; its end when there is none.
 
     Raises:
-        NodeUnreadable: the node can't be asked, or has no such group.
+        NodeUnreadable: the node can't be reached, or has no such group.
     """
     try:
         with NodeReader(one.address, token=options.token) as reader:
@@ -132,7 +132,7 @@ def entry_at(options: ReadOptions, one: Range, at_ms: int) -> int:
     except QmqError as error:
         raise named(one, error) from error
     raise NodeUnreadable(
-        f"broker group {one.broker_group} does not have group {one.group} of subject {one.subject} any more"
+        f"broker group {one.broker_group} does not have group {one.group} of subject {one.subject} anymore"
     )
 
 
@@ -151,7 +151,7 @@ def _ranges(node: NodeLine, options: ReadOptions, selection: Selection) -> list[
 def _of_subject(
     node: NodeLine, subject: SubjectRange, table: str, selection: Selection
 ) -> Iterator[tuple[Range, Span]]:
-    """The ranges that a table reads of a subject, whole, and the part of each that lies in the time asked for."""
+    """The ranges that a table reads of a subject, whole, and the part of each that lies in the time requested."""
     of_time = Span(subject.range_begin, subject.range_end)
     if table in FAILURE_KINDS:
         name = split_subject(subject.name)
@@ -185,7 +185,7 @@ def _of_group(node: NodeLine, subject: SubjectRange, group: GroupRange) -> Range
 
 
 def _hours(node: NodeLine, options: ReadOptions, selection: Selection) -> list[Range]:
-    """Hours of due time in the time asked for."""
+    """Hours of due time in the time requested."""
     times = selection.times
     first = LOWEST if times.begin == LOWEST else times.begin // HOUR_US
     last = HIGHEST if times.end == HIGHEST else -(-times.end // HOUR_US)

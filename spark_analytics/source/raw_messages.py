@@ -45,7 +45,7 @@ class RawMessages:
     """The messages of a page: message i is `sizes[i]` bytes from `begins[i]` on; a size of 0 is a withheld one.
 
     Begins rise. Every column has a value for each message; `is_damaged` says which of them are no messages, as far as the columns
-    asked for so far had to look. Their values, and those of withheld ones, are null.
+    requested so far had to look. Their values, and those of withheld ones, are null.
     """
 
     def __init__(self, data: bytes | memoryview, begins: Places, sizes: Places) -> None:
@@ -231,7 +231,7 @@ class RawMessages:
     def _strings(self, begins: Places, ends: Places) -> pa.StringArray:
         """Texts at places of the page that rise and don't overlap.
 
-        The page itself is taken for an array of texts and what lies between them by turns; every other one is kept.
+        The page itself is treated as an array of texts and what lies between them by turns; every other one is kept.
         """
         count = len(begins)
         if not count:

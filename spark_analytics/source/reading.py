@@ -70,7 +70,7 @@ class Task:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The columns to decode: those asked for, and what rows are compared by."""
+        """The columns to decode: those requested, and what rows are compared by."""
         wanted = set(self.schema.names)
         if self.selection.times.is_bounded:
             wanted.add(TIME_COLUMNS[self.table])
@@ -132,15 +132,15 @@ def _read_range(task: Task, reader: NodeReader, one: Range, names: pa.StringArra
     if at < one.end:
         if not is_gone:
             raise NodeUnreadable(
-                f"broker group {one.broker_group} ({one.address}) holds subject {one.subject!r} up to {at} now, up to"
-                f" {one.end} it said before",
+                f"broker group {one.broker_group} ({one.address}) holds subject {one.subject!r} up to {at}, but had reported"
+                f" {one.end} before",
                 code="analytics.went_back",
             )
         _miss(task, one, at, one.end, "retention")
 
 
 def _miss(task: Task, one: Range, begin: int, end: int, reason: Reason) -> None:
-    """Rows that can't be had. Raises GapFound."""
+    """Record rows that are no longer available. Raises GapFound."""
     subject = (
         one.subject if one.hour < 0 else datetime.fromtimestamp(one.hour * HOUR_MS / 1000, UTC).strftime("%Y%m%d%H")
     )
@@ -209,7 +209,7 @@ def _shift(page: Page, base: int, *names: str) -> None:
 
 
 def _chosen(task: Task, page: Page) -> Page:
-    """The rows of a page that are in the time asked for, and of a subject asked for where pages mix them."""
+    """The rows of a page that are in the time requested, and of a subject requested where pages mix them."""
     selection = task.selection
     if selection.times.is_bounded and len(page):
         column = page.columns[TIME_COLUMNS[task.table]]
@@ -230,7 +230,7 @@ def _matching(subjects: pa.StringArray, names: Names) -> NDArray[np.bool_]:
 
 
 def forgotten_batch(schema: pa.Schema, rows: Sequence[Forgotten]) -> pa.RecordBatch:
-    """The rows of a stream of `progress` that say which groups were forgotten: a group's row is nobody's, and its position none."""
+    """Return the rows of a stream of `progress` for deleted groups, without consumer and position."""
     count = len(rows)
     columns = {
         "broker_group": [row.broker_group for row in rows],
@@ -256,7 +256,7 @@ def nodes_batch(task: Task, metaserver: str) -> pa.RecordBatch:
     """Every node as it is now.
 
     Raises:
-        QmqError: the metaserver can't be asked.
+        QmqError: the metaserver can't be reached.
     """
     page = find_nodes(metaserver, token=task.token)
     nodes = [node for node in page.nodes if node.broker_group in task.selection.broker_groups]

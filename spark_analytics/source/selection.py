@@ -109,7 +109,7 @@ def parse_time(text: str, option: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise SettingError(f"{option} is {text[:60]!r}: an ISO time is needed, such as 2026-03-01T12:00:00Z") from error
+        raise SettingError(f"{option} is {text[:60]!r}; must be an ISO time, such as 2026-03-01T12:00:00Z") from error
     return microseconds(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
 
 

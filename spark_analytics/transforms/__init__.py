@@ -15,7 +15,7 @@ How they fit together:
     rows of the above ------> forecasts.drain_forecasts, anomalies.anomalies        nodes --> forecasts.disk_forecasts
 
 **Rows.** A transform that fills a summary table answers its columns behind `step_ms` and `at_ms` (`outputs`), for all `steps` it is
-asked for at once: the heavy part is done once. A window has to be whole steps. Nothing happened, no row: a row that is not there
+requested at once: the heavy part is done once. A window has to be whole steps. Nothing happened, no row: a row that is not there
 means zero events in rates, latencies, skew and failures; lag has a row for each step in which the group existed.
 
 **Watermark.** A transform takes what it is given for all there is. The caller asks for windows that end at or before the watermark:

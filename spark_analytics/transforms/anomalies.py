@@ -22,7 +22,7 @@ MAD_TO_SIGMA = 1.4826
 FLAGGED_BEYOND = 4.0
 """Scores further from 0 are flagged."""
 FLOOR_RATIO = 0.1
-"""A deviation is taken for this part of the median at least: earlier days that were all alike flag no trifle."""
+"""Minimum deviation as a part of the median, so that days with almost equal values do not flag minor changes."""
 LOOKBACK_MS = DAYS_MAX * DAY_MS
 
 SENT, ACKED = "sent_messages_per_second", "acked_messages_per_second"

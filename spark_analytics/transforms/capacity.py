@@ -19,7 +19,7 @@ def team_capacity(
     """What teams' subjects take by step, with owners as they are when the run is made: `outputs.TEAM_CAPACITY`.
 
     A row for each team and step, zeros included. A subject's retry and dead-letter subjects count to it, for their messages
-    take room as well, but not as subjects of their own. Subjects that `owners` does not know are nobody's (an empty team), and
+    take room as well, but not as subjects of their own. Subjects that `owners` does not know have no owner (an empty team), and
     counted in the steps in which they got messages or were sampled. Rates are as in `rates.subject_rates`, the busiest minute
     being the team's. `stored_*_last` is what its subjects keep by the last sample of each in the step, over broker groups; null
     when a step has no sample.

@@ -1,4 +1,4 @@
-"""When lag is worked off and when disks are full, each with an interval.
+"""Forecasts of drain times and full disks, each with an interval.
 
 A speed is estimated with its standard error; the early and the late case are the ends of the interval that holds INTERVAL_RATIO of
 cases by Student's t. What is never reached at a speed of 0 or less is null, and `outlook` says which of the cases that is:
@@ -48,14 +48,14 @@ def student_t(degrees: int) -> float:
 def drain_forecasts(
     lag: DataFrame, progress: DataFrame, *, window: Window, steps: Sequence[int] = LONG_STEPS
 ) -> DataFrame:
-    """How long until a group's lag is worked off, from each step's end on, in seconds: `outputs.DRAIN_FORECASTS`.
+    """Time until a group's lag is zero, from each step's end, in seconds: `outputs.DRAIN_FORECASTS`.
 
     Lag at the step's end, over the speed at which it falls: the mean from minute to minute of the step's last hour, with the
     standard error of that mean. So whatever makes it fall counts: acks, what a filter leaves out, retention. Minutes in which the
     group was set elsewhere do not; fewer than DRAIN_MINUTES_MIN are too few. No lag: 0.
 
     Args:
-        lag: rows of `lag.lag` with minutes, and with the steps asked for.
+        lag: rows of `lag.lag` with minutes, and with the steps requested.
         progress: entries of the window.
         window: whole steps, not beyond the watermark.
         steps: of an hour and longer.

@@ -55,7 +55,8 @@ consumer left a broadcast), dropped (its numbers began again), forget (with its 
 
 GROUP_STATE = StructType([*_GROUP, StructField("next_sequence", _LONG, True), *_HELD])
 """Where groups are at a moment: of each group one row with its position (`next_sequence`; the rest null), and a row for each run it
-holds (`next_sequence` null). A group that was forgotten stays, with position -1: what waits in its retry subject is nobody's."""
+holds (`next_sequence` null). A group that was forgotten stays, with position -1, because its
+pending retries belong to no group."""
 
 RANGES = StructType(
     [
@@ -70,7 +71,7 @@ RANGES = StructType(
 known)."""
 
 OWNERS = StructType([StructField("subject", _TEXT, False), StructField("team", _TEXT, False)])
-"""Each subject of the metadata and the team that owns it; an empty team is nobody."""
+"""Each subject of the metadata and the team that owns it; an empty team means no owner."""
 
 
 def original_subject(subject: Column) -> Column:

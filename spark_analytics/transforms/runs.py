@@ -20,7 +20,7 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
     """What consumers held at the window's beginning or were handed in it, and how that ended in it: RUNS.
 
     Every handed-out message is in one run; a message handed out twice (after a reset) is in two. Runs still held at the
-    window's end have no `ended_ms`. Redeliveries of the same pull sequences are no entries, so nothing is told of them.
+    window's end have no `ended_ms`. Redeliveries of the same pull sequences are no entries, so they are not included.
 
     Args:
         progress: entries of the window (others are left out), each once.

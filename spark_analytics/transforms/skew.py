@@ -18,7 +18,7 @@ def group_skew(runs: DataFrame, *, window: Window, steps: Sequence[int] = LONG_S
 
     Of the consumers that were handed anything in the step (`consumers_count`), by what they acked in it (`acked_messages`; attempts
     in the retry subject count): `max_mean_ratio` is the busiest one's over the mean, `gini_ratio` the Gini coefficient: 0 for the
-    same each, (n - 1) / n for one of n doing all. Both are null when nothing was acked. Nobody was handed anything: no row.
+    same each, (n - 1) / n for one of n doing all. Both are null when nothing was acked. Without deliveries there is no row.
 
     Args:
         runs: RUNS of the window.

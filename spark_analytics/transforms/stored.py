@@ -6,13 +6,13 @@ from pyspark.sql import functions as F
 from spark_analytics.transforms.frames import STORED_SECONDS, bucket, selected
 
 CHUNK_SEQUENCES = 1 << 20
-"""Consume sequences of a subject whose store times are looked at together."""
+"""Number of consume sequences of a subject whose store times are processed together."""
 
 
 def stored_seconds(index: DataFrame) -> DataFrame:
     """Index rows counted by broker group, subject and second of their store time: STORED_SECONDS.
 
-    Withheld messages are in no second: nobody can be handed one. Rows that are counted again give other seconds, so index has to
+    Withheld messages are in no second: they can't be delivered. Rows that are counted again give other seconds, so index has to
     have each message once.
     """
     found = (

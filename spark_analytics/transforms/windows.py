@@ -36,6 +36,6 @@ def check_steps(window: Window, steps: Sequence[int]) -> None:
     """Raises ValueError for a window that is not whole steps: a row would stand for a part of its step."""
     for step_ms in steps:
         if step_ms < MINUTE_MS or step_ms % MINUTE_MS:
-            raise ValueError(f"a step of {step_ms} ms: whole minutes are needed")
+            raise ValueError(f"a step of {step_ms} ms: must be whole minutes")
         if window.from_ms % step_ms or window.to_ms % step_ms:
-            raise ValueError(f"the window from {window.from_ms} to {window.to_ms} is not whole steps of {step_ms} ms")
+            raise ValueError(f"the window from {window.from_ms} to {window.to_ms} is not a multiple of {step_ms} ms")

@@ -644,7 +644,11 @@ class Run:
 
 def _waiting_for_repair(node: DelayNode) -> int:
     """Due messages of subjects whose only broker group takes nothing because its log is damaged."""
-    return sum(int(found["waiting"]) for found in node.delivery.problems() if "the log is damaged" in str(found["why"]))
+    return sum(
+        int(found["waiting"])
+        for found in node.delivery.problems()
+        if "the message log is corrupted" in str(found["why"])
+    )
 
 
 def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] | None = None) -> Report:

@@ -7,7 +7,8 @@ import time
 
 
 def main() -> int:
-    """FAKE_JOBS: ok, fail, unavailable, busy, wait, or hang (whatever it is told); FAKE_JOBS_PID: a file for the process id."""
+    """FAKE_JOBS: ok, report, fail, unavailable, busy, wait, or hang (ignores SIGTERM); FAKE_JOBS_PID: a file for the process ID;
+    FAKE_JOBS_REPORT: the last line of `report`."""
     what = os.environ.get("FAKE_JOBS", "ok")
     if what == "hang":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -17,12 +18,14 @@ def main() -> int:
             file.write(str(os.getpid()))
     print("lag: 12 rows", flush=True)
     print(" ".join(sys.argv[1:]), flush=True)
+    if what == "report":
+        print(os.environ["FAKE_JOBS_REPORT"], flush=True)
     if what in ("hang", "wait"):
         time.sleep(600)
-    if what != "ok":
+    if what not in ("ok", "report"):
         print("WARN NativeCodeLoader: " + 60 * "no library ", file=sys.stderr)
         print("analytics: no luck", file=sys.stderr)
-    return {"ok": 0, "fail": 1, "unavailable": 3, "busy": 4}[what]
+    return {"ok": 0, "report": 0, "fail": 1, "unavailable": 3, "busy": 4}[what]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """`make screenshots`: every page of the console as a picture, with the demo's data, from a system of its own.
 
-python -m tests.support.screenshots [--to FOLDER] [--all] [NAME ...]
+python -m tests.support.screenshots [--to FOLDER] [--all | --docs] [--axe] [NAME ...]
 
-By default each page is shown in the looks that differ most on it; with `--all` in every one.
+By default each page is shown in the looks that differ most on it; with `--all` in every one. `--docs` renews the pictures of the
+documentation in docs/images: what an English desktop shows of a page without scrolling, with some minutes of data in the charts.
 
-Ends with 1 when a page shows an error, is not there, or something went wrong in it (as `tests.support.browser.Visit` has it).
+Ends with 1 when a page shows an error, is not there, or something went wrong in it (as `tests.support.browser.Visit` has it); with
+`--axe` also when axe finds a violation in any picture.
 """
 
 import argparse
@@ -29,6 +31,8 @@ from tests.support.waiting import eventually
 SHOW_SECONDS = 20.0
 """How long a page may take to show its data."""
 RATE = "20"
+DOCS_MESSAGES = 4000
+"""Messages that the demo sends, once its data are loaded, before pictures of the documentation are taken: over three minutes."""
 
 LOOKS = {
     "en": DESKTOP,
@@ -40,6 +44,7 @@ LOOKS = {
     "phone-zh": replace(PHONE, locale="zh-CN"),
     "phone-zh-dark": replace(PHONE, locale="zh-CN", colour_scheme="dark"),
 }
+DOCS_LOOK = replace(DESKTOP, width=1280, height=800, timezone="UTC")
 ALL = ("en", "zh", "dark", "phone", "phone-zh-dark")
 
 
@@ -89,6 +94,8 @@ SHOTS = (
 )
 """Every page. A new one is added here."""
 
+DOCS = PROJECT / "docs/images"
+
 
 def main() -> int:
     """The exit code."""
@@ -100,6 +107,8 @@ def main() -> int:
     parser.add_argument(
         "--all", action="store_true", help="every page in both languages, light and dark, on both screens"
     )
+    parser.add_argument("--axe", action="store_true", help="check each page with axe, as it is in the picture")
+    parser.add_argument("--docs", action="store_true", help="renew the pictures in docs/images")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - {shot.name for shot in SHOTS}
     if unknown:
@@ -107,43 +116,53 @@ def main() -> int:
     shots = [shot for shot in SHOTS if not arguments.names or shot.name in arguments.names]
     if arguments.all:
         shots = [replace(shot, looks=tuple(LOOKS)) for shot in shots]
+    if arguments.docs:
+        arguments.to = DOCS
+        shown = {path.stem for path in DOCS.glob("*.png")}
+        shots = [replace(shot, looks=("docs",)) for shot in shots if arguments.names or shot.name in shown]
     arguments.to.mkdir(parents=True, exist_ok=True)
-    wrong = list(_take(shots, arguments.to))
+    wrong = list(_take(shots, arguments.to, with_axe=arguments.axe))
     print("\n".join((f"{arguments.to}: {sum(len(shot.looks) for shot in shots)} pictures", *wrong)))
     return 1 if wrong else 0
 
 
-def _take(shots: list[Shot], to: Path) -> Iterator[str]:
+def _take(shots: list[Shot], to: Path, *, with_axe: bool) -> Iterator[str]:
     """Write the pictures; yields what went wrong."""
     with (
         tempfile.TemporaryDirectory(prefix="qmq-screenshots-") as folder,
         System(Path(folder), **WHOLE) as system,
         chromium() as browser,
-        demo(system) as password,
+        demo(system, DOCS_MESSAGES if any("docs" in shot.looks for shot in shots) else 0) as password,
     ):
-        for name, look in LOOKS.items():
+        for name, look in {**LOOKS, "docs": DOCS_LOOK}.items():
             shown = [shot for shot in shots if name in shot.looks]
             # The pages of one look share a visit: signing in is limited to so many times a minute.
             with closing(visit(browser, system.url, look)) as one:
                 for shot in sorted(shown, key=lambda shot: not shot.is_public):
                     if not shot.is_public and not one.is_signed_in:
                         one.sign_in("demo", password)
-                    picture = to / f"{shot.name}.{name}.png"
-                    for line in _shoot(one, shot, picture):
+                    is_docs = name == "docs"
+                    picture = to / (f"{shot.name}.png" if is_docs else f"{shot.name}.{name}.png")
+                    for line in _shoot(one, shot, picture, full_page=not is_docs, with_axe=with_axe):
                         yield f"{picture.name}: {line}"
                 for line in one.problems():
                     yield f"{name}: {line}"
 
 
-def _shoot(one: Visit, shot: Shot, to: Path) -> list[str]:
+def _shoot(one: Visit, shot: Shot, to: Path, *, full_page: bool, with_axe: bool) -> list[str]:
     problems = []
     try:
         _show(one, shot.path)
     except (AssertionError, Error) as error:
         problems.append(str(error).splitlines()[0])
-    one.page.screenshot(path=to, full_page=True, animations="disabled")
-    said = one.page.locator("[data-problem], [data-page=not-found]").all_inner_texts()
-    return [*problems, *(" ".join(text.split()) for text in said)]
+    one.page.screenshot(path=to, full_page=full_page, animations="disabled")
+    if with_axe:
+        try:
+            one.axe_clean()
+        except AssertionError as error:
+            problems.append(str(error))
+    shown = one.page.locator("[data-problem], [data-page=not-found]").all_inner_texts()
+    return [*problems, *(" ".join(text.split()) for text in shown)]
 
 
 def _show(one: Visit, path: str) -> None:
@@ -156,8 +175,9 @@ def _show(one: Visit, path: str) -> None:
 
 
 @contextmanager
-def demo(system: System) -> Iterator[str]:
-    """Start a system with the demo at work in it; yields the password of its administrator `demo` when the data are loaded."""
+def demo(system: System, messages: int) -> Iterator[str]:
+    """Start a system with the demo at work in it; yields the password of its administrator `demo` when the data are loaded and
+    this number of messages was sent since."""
     system.start()
     path = system.folder / "demo.out"
     with path.open("w") as out:
@@ -166,10 +186,11 @@ def demo(system: System) -> Iterator[str]:
             env={**os.environ, **system.environment, "PYTHONUNBUFFERED": "1"}, cwd=PROJECT, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
-    def loaded() -> re.Match[str] | None:
-        said = path.read_text()
-        assert process.poll() is None, f"the demo ended with {process.returncode}:\n{said}"
-        return re.search(r"^[\d,]+ sent, ", said, re.MULTILINE)
+    def loaded() -> bool:
+        output = path.read_text()
+        assert process.poll() is None, f"the demo ended with {process.returncode}:\n{output}"
+        sent = [int(count.replace(",", "")) for count in re.findall(r"^([\d,]+) sent, ", output, re.MULTILINE)]
+        return bool(sent) and sent[-1] - sent[0] >= messages
 
     try:
         eventually(loaded, what="the demo is loaded")

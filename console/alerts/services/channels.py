@@ -112,7 +112,7 @@ KIND = Choice(values=[kind.value for kind in ChannelKind])
 
 
 def create_channel(kind: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
-    """Make a channel: a webhook needs a `url`, an e-mail channel `addresses`.
+    """Create a channel: a webhook requires `url`, an email channel `addresses`.
 
     Raises:
         ChangeRefused: a value is not allowed, or there are CHANNELS_MAX channels.
@@ -170,7 +170,7 @@ def try_channel(
     using: Mapping[str, Notifier] | None = None,
     **request: Unpack[Request],
 ) -> dict[str, Any]:
-    """Send a test notification now; what happened. A dry run only looks whether the webhook's host may be asked.
+    """Send a test notification now and return the result. A dry run only checks whether requests to the host are allowed.
 
     Raises:
         NotFound.

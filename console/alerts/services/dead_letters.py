@@ -16,10 +16,10 @@ _BEGUN = ""
 
 
 def count_dead_letters(snapshot: Mapping[str, Any], now: float) -> dict[str, Arrivals | None]:
-    """Note what came since the last look; the arrivals by `subject/group`, None where it could not be measured.
+    """Record arrivals since the last sample and return them by `subject/group`; None where they could not be measured.
 
-    A group's first dead letter makes the subject that is counted. Once a whole system was seen, a subject that is new
-    counts from 0; before that, what is there is taken for old.
+    A group's first dead letter creates its dead-letter subject. Once the whole system has been seen, a new subject counts from 0;
+    before that, existing dead letters count as old.
     """
     counts = dead_letter_counts(snapshot)
     rows = {row.target: row for row in DeadLetterCount.objects.all()[: TARGETS_MAX + 1]}

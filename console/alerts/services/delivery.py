@@ -1,4 +1,6 @@
-"""Sends what the outbox holds: at least once each, with growing pauses after failures, and not for ever."""
+"""Delivers the notifications of the outbox: at least once each, with increasing delays after failures, and a limited number of
+attempts.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -22,7 +24,7 @@ ATTEMPTS_MAX = 10
 PAUSE_SECONDS = 10.0
 PAUSE_SECONDS_MAX = 1_800.0
 CLAIM_SECONDS = 60
-"""How long a notification is one process's: longer than an attempt takes, and then it is anybody's again."""
+"""Time for which a process claims a notification: longer than an attempt takes; afterwards any process can claim it."""
 RUN_SECONDS_MAX = 30.0
 """After this long a run begins no further attempt."""
 assert CLAIM_SECONDS > 2 * SEND_SECONDS
@@ -43,7 +45,7 @@ def deliver(
 ) -> Delivered:
     """Send what is due, at most `limit` notifications and for at most RUN_SECONDS_MAX.
 
-    A channel that fails is left alone for the rest of the run, so that it can't hold up the others.
+    A channel that fails is skipped for the rest of the run, so that it can't hold up the others.
     """
     ticks, senders = clock or SystemClock(), using or notifiers()
     end = ticks.monotonic() + RUN_SECONDS_MAX
@@ -64,7 +66,7 @@ def deliver(
 
 
 def _waits_for_another(row: Notification) -> bool:
-    """Whether the end of an alert would be told before its beginning."""
+    """Whether the resolution of an alert would be delivered before its firing."""
     if row.event != Event.RESOLVED:
         return False
     beginning = Notification.objects.filter(alert=row.alert_id, channel=row.channel_id, event=Event.FIRING)
@@ -72,7 +74,7 @@ def _waits_for_another(row: Notification) -> bool:
 
 
 def _claim(row: Notification, now: datetime) -> bool:
-    """Take a notification for one attempt; whoever counts it up first has it."""
+    """Claim a notification for one attempt; the process that increments the count first has it."""
     mine = Notification.objects.filter(pk=row.pk, state=NotificationState.WAITING, attempts=row.attempts)
     taken = mine.update(attempts=row.attempts + 1, next_at=now + timedelta(seconds=CLAIM_SECONDS))
     row.attempts += taken

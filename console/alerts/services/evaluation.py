@@ -32,13 +32,13 @@ OPEN_MAX = 10_000
 BATCH_ALERTS = 200
 """Alerts changed in one transaction."""
 CHANGES_MAX = 1_000
-"""Changes written by one look; the rest is found again and written by the next. What somebody is told of goes first."""
+"""Changes written by one evaluation; the rest is written by the next. Changes with notifications come first."""
 REFRESHED_MAX = 1_000
 """Values of open alerts written by one look; those that were not come with the next, as the others are fresh then."""
 VALUE_SECONDS = 30
 """An open alert's newest value is written this often."""
 GONE_SECONDS = 3_600
-"""A target that is missing for this long, while everything can be measured, is taken for removed."""
+"""A target that is missing for this long, while everything can be measured, counts as removed."""
 _OPEN_PLACE = 1 << 62
 _FROM_DATABASE = frozenset({Kind.GROUP_STATE, Kind.LOOP_LATE})
 """Kinds whose targets are known whether or not there is a snapshot."""
@@ -64,12 +64,12 @@ class Evaluated:
 def evaluate(
     snapshot: Mapping[str, Any] | None, now: datetime, *, loop_intervals: Mapping[str, float] | None = None
 ) -> Evaluated:
-    """Look at everything once.
+    """Evaluate all rules once.
 
     Args:
-        snapshot: the collector's; None when there is none: then nothing of it is known, and nothing of it ends.
-        now: the time of the look, with its zone.
-        loop_intervals: how often each control loop should run, in seconds; loops not named are not looked at.
+        snapshot: the collector's; None when there is none: then no value is known, and no alert resolves.
+        now: the time of the evaluation, with its zone.
+        loop_intervals: the interval of each background job in seconds; other jobs are not evaluated.
     """
     return _Look(snapshot, now, loop_intervals or {}).run()
 
@@ -229,7 +229,7 @@ class _Look:
             self._urgent.append(lambda: self._resolved(alert, resolution))
 
     def _announce_late(self, rule: AlertRule, alert: Alert) -> None:
-        """Tell of an alert that fired while it was silenced, once it is not any more; unless somebody has it in hand."""
+        """Notify about an alert that fired while it was silenced, once the silence has ended, unless it has been acknowledged."""
         is_untold = alert.state == AlertState.FIRING and alert.announced_at is None and alert.acknowledged_at is None
         if is_untold and not self._silenced(alert):
             self._urgent.append(lambda: self._announce(rule, alert))
@@ -350,7 +350,7 @@ def _resolve(alert: Alert, resolution: Resolution, now: datetime, outbox: Outbox
 
 
 def _change(alert: Alert, **values: Any) -> bool:
-    """Set columns of an alert unless somebody changed it since it was read."""
+    """Set columns of an alert unless it was changed since it was read."""
     mine = Alert.objects.filter(pk=alert.pk, version=alert.version)
     if mine.update(version=F("version") + 1, **values) != 1:
         return False

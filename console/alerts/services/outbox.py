@@ -1,4 +1,4 @@
-"""Writes notifications beside the change they tell of; `delivery` sends them."""
+"""Writes notifications in the transaction of the change that they report; `delivery` sends them."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,7 +11,7 @@ from console.alerts.rules import Event
 from console.times import rfc3339
 
 WAITING_OF_A_CHANNEL_MAX = 1_000
-"""Notifications that wait for one channel; with more, alerts are shown and told to nobody."""
+"""Maximum number of pending notifications of one channel; above it alerts are shown but not notified."""
 
 
 class Outbox:
@@ -41,7 +41,7 @@ class Outbox:
         return len(rows), refused
 
     def notify_resolved(self, alert: Alert, now: datetime) -> tuple[int, int]:
-        """Tell whoever was told that it fires."""
+        """Notify the recipients of the firing notification."""
         notified = AlertChannel.objects.filter(notifications__alert=alert, notifications__event=Event.FIRING)
         return self.notify(alert, Event.RESOLVED, notified, now)
 

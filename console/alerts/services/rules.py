@@ -122,7 +122,8 @@ ALERT_RULE: Resource[AlertRule] = Resource(
     fields={
         "name": NAME,
         "target": replace(
-            GLOB, help="a glob on subject/group, node, broker group or loop; without '/', on the subject alone too"
+            GLOB,
+            help="glob on subject/group, node, broker group or background job; without '/', it also matches the subject alone",
         ),
         "threshold": THRESHOLD,
         "clear_threshold": replace(THRESHOLD, nullable=True, help="null: 80% of the threshold"),
@@ -137,7 +138,7 @@ ALERT_RULE: Resource[AlertRule] = Resource(
         "severity": Choice(values=[severity.value for severity in Severity]),
         "channels": Texts(item=NAME, items_max=10, help="names"),
         "owner": replace(
-            TEAM, help="the team that may change the rule; of a rule about one subject, the subject's owner"
+            TEAM, help="the team that can change the rule; for a rule about one subject, the subject's owner"
         ),
         "is_enabled": Flag(),
     },
@@ -150,7 +151,7 @@ KIND = Choice(values=[kind.value for kind in Kind])
 
 
 def create_rule(kind: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
-    """Create a rule. `name`, `threshold` and `severity` are needed.
+    """Create a rule. `name`, `threshold` and `severity` are required.
 
     A rule about one subject belongs to the subject's owner. Without `owner`, any other rule of an operator who is in exactly
     one team belongs to that team.

@@ -1,4 +1,4 @@
-"""Silences: who shall not be told of what, until when, why."""
+"""Silences: which notifications are suppressed, until when, and why."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -40,7 +40,7 @@ FIELDS: Mapping[str, Field] = {
     "target": replace(GLOB, help="glob on targets"),
     "owner": replace(
         TEAM,
-        help="the team whose alerts are silenced, besides those of unowned subjects; null: of administrators, all alerts",
+        help="the team whose alerts are silenced, and those of subjects without an owner; null: all alerts (administrators only)",
     ),
     "reason": Text(chars_min=1, chars_max=500, is_line=True),
 }

@@ -1,4 +1,4 @@
-"""Why messages were retried or given up."""
+"""Why messages were retried or became dead letters."""
 
 from enum import StrEnum
 

@@ -43,7 +43,7 @@ class Forecast(Summary):
 
 
 class DrainForecast(OfGroup, Forecast):
-    """How long until a consumer group's lag is worked off, from the step's end on."""
+    """Time until a consumer group's lag is zero, from the end of the step."""
 
     lag_messages_last = whole_field("current lag")
     drain_seconds_low = number_field("lower bound")

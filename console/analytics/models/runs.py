@@ -5,7 +5,7 @@ from enum import StrEnum
 from django.db import models
 
 DEMO_JOB = "demo"
-"""The job whose rows are made up; the first real run that fills a table takes them out of it."""
+"""The job whose rows are simulated; the first real run that fills a table deletes them from it."""
 DEMO_DATA = "demo_data"
 """Why a scheduled run skips a table: it holds demo data whose replacement was not requested."""
 

@@ -1,4 +1,4 @@
-"""What all summaries share: the run that made a row, the step it stands for, and its key."""
+"""Fields of all summaries: the run that produced a row, its step, and its key."""
 
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
@@ -26,7 +26,7 @@ class Summary(models.Model):
     at_ms = models.BigIntegerField()
 
     key: ClassVar[tuple[str, ...]] = ()
-    """What tells rows of one step apart, besides when."""
+    """The fields that identify a row within a step."""
     steps: ClassVar[tuple[Step, ...]] = ALL_STEPS
     is_ahead: ClassVar[bool] = False
     """It looks ahead: `at_ms` is in the future, and what is published replaces all that was known."""
@@ -41,7 +41,7 @@ def one_row(table: str, *key: str) -> tuple[models.BaseConstraint, ...]:
 
 
 def by_time(table: str, *columns: str) -> tuple[models.Index, ...]:
-    """For lists of a time, for replacing and forgetting a time, and for columns that are asked for alone."""
+    """For lists of a time range, for replacing and deleting a time range, and for columns that are requested alone."""
     return (
         models.Index(fields=("step_seconds", "at_ms"), name=f"analytics_{table}_at"),
         *(models.Index(fields=(name, "step_seconds", "at_ms"), name=f"analytics_{table}_{name}") for name in columns),

@@ -1,9 +1,9 @@
-"""Dead letters: how many of which group, what each says of its end, and what is decided about them.
+"""Dead letters: counts by consumer group, their attempts, and their replay and deletion.
 
-A letter lies in the append-only log of subject `%DEAD_RETRY%subject%group` until retention takes it. A decision (replayed,
-deleted) is a row beside it: deleted letters are hidden, and none is replayed twice by mistake.
+A dead letter is stored in the append-only log of subject `%DEAD_RETRY%subject%group` until retention deletes it. A decision
+(replayed, deleted) is a row beside it: deleted dead letters are hidden, and none is replayed twice by mistake.
 
-A replay is a copy with a message id of its own, so that no consumer's memory of the old id drops it. The id follows from the
-letter and from how often it was replayed: when nobody knows whether a copy was stored, the next attempt has the same id, and
-consumers that remember ids see one message. The letter's id goes along in property KEY_REPLAY_OF.
+A replay is a copy with its own message ID, so that consumers that remember the old ID do not skip it. The ID is derived from the
+dead letter and the number of its replays: when it is unknown whether a copy was stored, the next attempt has the same ID, and
+consumers that remember IDs see one message. Property KEY_REPLAY_OF of the copy contains the dead letter's ID.
 """

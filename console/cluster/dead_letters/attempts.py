@@ -25,7 +25,7 @@ SCAN_MAX = 20_000
 FOUND_MAX = 50
 """Attempts of one subject on one broker group that are shown."""
 CLOCKS_MS = 3_600_000
-"""How far the clock of whoever made a message's id may be off."""
+"""Maximum deviation of the clock of the client that created a message's ID."""
 _TIME_OF_ID = re.compile(r"([0-9]{6}\.[0-9]{6})\..+")
 
 
@@ -42,7 +42,7 @@ class Attempt:
     """What a node keeps of a consumer that left, instead of its id."""
     pulled_at_ms: int | None = None
     ended_at_ms: int | None = None
-    """When the next attempt, or the letter, was stored."""
+    """When the next attempt, or the dead letter, was stored."""
     why: str = ""
     changes: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     """Properties that differ from the attempt before: name -> (before, now); None: it was not there."""
@@ -55,7 +55,7 @@ class Story:
     dead_letter: DeadLetter
     attempts: list[Attempt]
     changes: Mapping[str, tuple[str | None, str | None]]
-    """What the letter's properties have other than the last attempt's."""
+    """What the dead letter's properties have other than the last attempt's."""
     holes: list[str]
     """Why attempts may be missing; empty: none is."""
 
@@ -64,8 +64,8 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
     """A dead letter and how it came to be one.
 
     Raises:
-        NotFound: there is no such letter.
-        ConnectionLost: its broker group can't be asked.
+        NotFound: there is no such dead letter.
+        ConnectionLost: its broker group can't be reached.
     """
     dead_letter = dead_letter_of(subject, group, broker_group, sequence)
     message_id = dead_letter.message.get("message_id")
@@ -161,7 +161,7 @@ def made_at_ms(message_id: str) -> int | None:
 def _in_order(
     attempts: list[Attempt], dead_letter: Row
 ) -> tuple[list[Attempt], Mapping[str, tuple[str | None, str | None]]]:
-    """The attempts by the time they were stored, each with its end and what it changed; and what the letter changed. Pure."""
+    """The attempts by the time they were stored, each with its end and what it changed; and what the dead letter changed. Pure."""
     ordered = sorted(attempts, key=lambda item: (item.message["stored_at_ms"], item.number))
     rows = [attempt.message for attempt in ordered]
     following = [*rows, dead_letter][1:]

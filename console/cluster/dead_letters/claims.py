@@ -42,7 +42,7 @@ def choose(
 
 @dataclass(slots=True)
 class Claimed:
-    """A letter, its decision, and the decision it had before; None: it had none."""
+    """A dead letter, its decision, and the decision it had before; None: it had none."""
 
     dead_letter: Row
     decision: DeadLetterDecision
@@ -102,7 +102,7 @@ def save(rows: Sequence[DeadLetterDecision], *more: str) -> None:
 
 
 def replay_id(decision: DeadLetterDecision) -> str:
-    """The message id of a letter's next replay: the same until one is known to be stored."""
+    """The message id of a dead letter's next replay: the same until one is known to be stored."""
     words = (decision.subject, decision.group, decision.broker_group, str(decision.sequence), decision.message_id)
     return f"replay.{blake2b('/'.join(words).encode(), digest_size=16).hexdigest()}.{decision.replays + 1}"
 

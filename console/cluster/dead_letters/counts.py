@@ -15,7 +15,7 @@ from qmq.client.nodes import NodeAdmin
 from qmq.protocol.names import DEAD_PREFIX, dead_letter_subject, split_subject
 
 QUESTIONS_MAX = 16
-"""Questions to one node at a time, for the ages of letters."""
+"""Questions to one node at a time, for the ages of dead letters."""
 
 State = DeadLetterDecision.State
 
@@ -35,7 +35,7 @@ class DeadLetterTotal:
     oldest_ms: int | None
     newest_ms: int | None
     broker_groups: Mapping[str, int]
-    """Stored letters by broker group."""
+    """Stored dead letters by broker group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Counts:
 
 @dataclass(slots=True)
 class _Stored:
-    """One dead-letter subject: [begin, end) by broker group, and the times of its first and last letter."""
+    """One dead-letter subject: [begin, end) by broker group, and the times of its first and last dead letter."""
 
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     times_ms: list[int] = field(default_factory=list)
@@ -61,7 +61,7 @@ def count_dead_letters(
     """Count dead letters by subject and consumer group, in the order of their names.
 
     Raises:
-        ChangeRefused: the cursor is none of this question.
+        ChangeRefused: the cursor does not belong to this query.
         CallTimeout: no node answered in time.
     """
     nodes = brokers()
@@ -143,7 +143,7 @@ async def _add_times(admin: NodeAdmin, broker_group: str, stored: Mapping[str, _
 def _count_decisions(
     stored: Mapping[tuple[str, str], Mapping[str, tuple[int, int]]],
 ) -> dict[tuple[str, str], dict[str, int]]:
-    """By (subject, group): decisions about letters that are still stored, by state."""
+    """By (subject, group): decisions about dead letters that are still stored, by state."""
     places = [
         Q(subject=subject, group=group, broker_group=name, sequence__gte=begin, sequence__lt=end)
         for (subject, group), ranges in stored.items()

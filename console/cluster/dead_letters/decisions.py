@@ -19,11 +19,11 @@ from qmq.client.nodes import NodeAdmin
 from qmq.errors import QmqError
 
 REPLAY_MAX = 10_000
-"""Letters that one request may replay or delete; `next` goes on."""
+"""Maximum number of dead letters that one request replays or deletes; `next` continues."""
 SEQUENCES_MAX = 1_000
-"""Letters that one request may name one by one."""
+"""Dead letters that one request may name one by one."""
 BATCH = 200
-"""Letters read, claimed, sent and settled at a time."""
+"""Dead letters read, claimed, sent and settled at a time."""
 
 
 def replay(
@@ -38,10 +38,10 @@ def replay(
     reason: str = "",
     dry_run: bool = False,
 ) -> Progress:
-    """Send copies of letters to the consumer group's retry subject, where only this group gets them, or to the subject.
+    """Send copies of dead letters to the consumer group's retry subject, where only this group gets them, or to the subject.
 
-    A letter that was replayed or deleted before is left alone unless `force`. Each batch is claimed, with its audit entry,
-    before it is sent: two requests never replay the same letter, and none is replayed without an entry.
+    A dead letter that was replayed or deleted before is skipped unless `force`. Each batch is claimed, with its audit entry,
+    before it is sent: two requests never replay the same dead letter, and none is replayed without an entry.
 
     Raises:
         NotFound, Conflict: there is no such subject, or it is archived, or another request claims at this moment.
@@ -65,7 +65,7 @@ def delete(
     reason: str = "",
     dry_run: bool = False,
 ) -> Progress:
-    """Hide letters from lists and from replays. The log is append-only: retention removes their bytes, nothing else does.
+    """Hide dead letters from lists and from replays. The log is append-only: retention removes their bytes, nothing else does.
 
     Raises:
         as `replay`.
@@ -102,8 +102,9 @@ def _work(order: Order, selection: Selection, limit: int) -> Progress:
 def _all_batches(
     order: Order, nodes: Nodes, cursor: str | None, limit: int, progress: Progress, deadline: float
 ) -> Iterator[tuple[int, list[Row]]]:
-    """Batches of all letters with the begin of their log, up to where the logs ended when it began: what consumers give up
-    meanwhile (perhaps the very replays) is not chased."""
+    """Yield batches of all dead letters with the start of their log, up to the ends of the logs when the request started: dead
+    dead letters that arrive during the request (possibly the replays themselves) are not included.
+    """
     query = (f"{order.action} dead letters", order.name)
     windows: dict[str, tuple[int, int]] = {} if cursor is None else decode_cursor(cursor, query)
     fresh = nodes.only(set(nodes.admins) - set(windows))
@@ -136,7 +137,7 @@ def _all_batches(
 def _named_batches(
     order: Order, nodes: Nodes, sequences: Mapping[str, Sequence[int]], progress: Progress, deadline: float
 ) -> Iterator[tuple[int, list[Row]]]:
-    """Batches of the letters named; what is not there fails."""
+    """Batches of the dead letters named; what is not there fails."""
     for group in sorted(nodes.admins):
         left = sorted(set(sequences[group]))
         while left:
@@ -167,7 +168,7 @@ def _read(admin: NodeAdmin, name: str, sequence: int, limit: int) -> Row:
 
 
 def _batch(order: Order, begin: int, batch: Sequence[Row], progress: Progress) -> None:
-    """Decide about letters of one broker group."""
+    """Decide about dead letters of one broker group."""
     if order.dry_run:
         progress.done += len(choose(order, batch, decisions_about(order.subject, order.group, batch), progress))
         return

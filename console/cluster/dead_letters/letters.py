@@ -30,7 +30,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """Letters by the time they were given up."""
+    """Dead letters by the time when they became ones."""
 
     dead_letters: Sequence[DeadLetter]
     next: str | None
@@ -40,8 +40,8 @@ class DeadLetterPage:
 def dead_letters_of(
     subject: str, group: str, *, states: Sequence[str], limit: int, cursor: str | None = None
 ) -> DeadLetterPage:
-    """A page of letters in these states ("open" and those of `DeadLetterDecision`). A page may hold fewer than `limit`, or
-    none, and go on: what is left out was read all the same.
+    """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`). A page can contain fewer than
+    `limit` rows, or none, and have a next one, because filtered rows are read as well.
 
     Raises:
         as `messages.read_page`.
@@ -65,7 +65,7 @@ def dead_letter_of(subject: str, group: str, broker_group: str, sequence: int) -
 
     Raises:
         NotFound: there is none.
-        ConnectionLost: the broker group can't be asked.
+        ConnectionLost: the broker group can't be reached.
     """
     message = read_one(dead_subject(subject, group), broker_group, sequence)
     return DeadLetter(message, decisions_about(subject, group, [message]).get(place_of(message)))
@@ -86,7 +86,7 @@ def place_of(message: Row) -> tuple[str, int]:
 
 
 def decisions_about(subject: str, group: str, messages: Iterable[Row]) -> dict[tuple[str, int], DeadLetterDecision]:
-    """Decisions about these letters, by place. A decision about another letter with the same number is none."""
+    """Decisions about these dead letters, by place. A decision about another dead letter with the same number is none."""
     ids = {place_of(message): message.get("message_id", "") for message in messages}
     by_group: dict[str, list[int]] = {}
     for broker_group, sequence in ids:

@@ -1,4 +1,4 @@
-"""What is to be done with dead letters, and what came of it."""
+"""Selections of dead letters to replay or delete, and the results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from metaserver.services.changes import Actor
 from qmq.protocol.names import dead_letter_subject
 
 NAMED_MAX = 100
-"""Failed or missing letters that an answer names; the rest is counted."""
+"""Failed or missing dead letters that an answer names; the rest is counted."""
 
 To = Literal["group", "subject"]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which letters: all (with `cursor` from where an answer left off), or those named, by broker group."""
+    """Which dead letters: all (with `cursor` from where an answer left off), or those named, by broker group."""
 
     sequences: Mapping[str, Sequence[int]] | None = None
     cursor: str | None = None
@@ -23,7 +23,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A letter that could not be decided about, and why."""
+    """A dead letter that could not be decided about, and why."""
 
     broker_group: str
     sequence: int
@@ -38,7 +38,7 @@ class Progress:
     done: int = 0
     """Replayed or deleted; in a dry run, those that would be."""
     already: int = 0
-    """Decided before, and left alone without `force`."""
+    """Already replayed or deleted, and skipped without `force`."""
     under_way: int = 0
     """Another request is at it."""
     unknown: int = 0
@@ -47,7 +47,7 @@ class Progress:
     failures: list[Failed] = field(default_factory=list)
     """The first of those that failed or are not there."""
     next: str | None = None
-    """Where to go on; None: all that was selected was looked at."""
+    """Cursor to continue from; None: the whole selection was processed."""
     unreachable: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
     """Why no further batch was begun; "" when it was done or its limits were reached."""
@@ -61,7 +61,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be done with the letters of one group."""
+    """The work for the dead letters of one group."""
 
     subject: str
     group: str

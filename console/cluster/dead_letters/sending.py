@@ -1,4 +1,4 @@
-"""Sends copies of dead letters and stores what came of each."""
+"""Sends copies of dead letters and stores the results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from qmq.protocol.messages import (
 from qmq.protocol.names import retry_subject
 
 KEY_REPLAY_OF = "qmq_console_replay_of"
-"""The property of a replay that names the letter's message id."""
+"""The property of a replay that names the dead letter's message id."""
 
 State = DeadLetterDecision.State
 
@@ -59,7 +59,7 @@ def _is_damaged(dead_letter: Row) -> bool:
 
 
 def send(order: Order, claimed: Sequence[Claimed], progress: Progress) -> None:
-    """Send the copies and write down what came of each."""
+    """Send the copies and store the results."""
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     by = order.actor.name
 

@@ -1,4 +1,4 @@
-"""`manage.py analytics`: read what nodes have, compute what is due, fill the tables that the console's analytics pages show."""
+"""`manage.py analytics`: runs the jobs that fill the tables of the Analytics page."""
 
 import os
 import subprocess

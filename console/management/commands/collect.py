@@ -1,4 +1,4 @@
-"""`manage.py collect`: ask all nodes once a second and publish what changed, until SIGTERM."""
+"""`manage.py collect`: requests the numbers of all nodes once a second and publishes changes, until SIGTERM."""
 
 import asyncio
 import signal
@@ -13,7 +13,7 @@ from qmq.clock import SystemClock
 
 
 class Command(BaseCommand):
-    """The collector of live numbers. Any number may run: one acts."""
+    """Collects live numbers from all nodes. Any number of collectors can run: one is active, the others take over if it fails."""
 
     help = __doc__ or ""
     # Checks import every page of the API, half of the CPU time of a start. None is about the collector, and workers run them.

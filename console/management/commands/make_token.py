@@ -1,4 +1,4 @@
-"""`manage.py make_token USER --name NAME`: a machine's token, for whoever has the machine the console runs on."""
+"""`manage.py make_token USER --name NAME`: creates an API token; requires access to the machine that runs the console."""
 
 from datetime import timedelta
 from typing import Any

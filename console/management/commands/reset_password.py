@@ -1,4 +1,4 @@
-"""`manage.py reset_password NAME`: for whoever is locked out and has the machine."""
+"""`manage.py reset_password NAME`: sets a new password; requires access to the machine that runs the console."""
 
 from typing import Any
 

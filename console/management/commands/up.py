@@ -34,7 +34,7 @@ def show_first_admin() -> None:
 
 
 class Command(BaseCommand):
-    """Redis, metaserver, two broker groups, a delay group, the console and its control loops, watched until Ctrl-C."""
+    """Runs a whole system until Ctrl-C: Redis, metaserver, two broker groups, a delay group, the console, background jobs."""
 
     help = __doc__ or ""
 

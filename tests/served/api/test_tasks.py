@@ -1,6 +1,11 @@
 """/tasks/: the control loops, how they are, switched off and on."""
 
+import ast
+import json
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -14,6 +19,7 @@ from tests.support.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/tasks/"
+PROJECT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -30,7 +36,10 @@ def test_every_loop_is_listed_with_how_its_last_run_went(admin: APIClient, monke
     assert loops.run("cleanups").ran
     row = admin.get(f"{LIST}cleanups/").json()
     assert (row["is_late"], row["runs"], row["failures"], row["error"]) == (False, "1", "0", "")
-    assert "deleted" in row["result"]
+    assert row["result"] == "deleted 0 idempotency keys, 0 sessions, 0 clients, 0 summaries"
+    assert row["result_parts"] == [
+        {"code": f"cleanups.{kind}", "values": {"count": 0}} for kind in ("keys", "sessions", "clients", "summaries")
+    ]
     assert row["succeeded_at"] is not None
     assert row["next_run_at"] > row["started_at"]
     ControlLoop.objects.update(held_until=timezone.now() + timedelta(seconds=9))
@@ -78,3 +87,30 @@ def test_a_job_runs_now(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> No
     refused = admin.post("/api/v1/tasks/cleanups/run/", {})
     assert (refused.status_code, refused.json()["code"]) == (409, "task.disabled")
     assert admin.post("/api/v1/tasks/nothing/run/", {}).status_code == 404
+
+
+def codes() -> Iterator[str]:
+    """The codes of all parts of results in the code of background jobs."""
+    for path in [*(PROJECT / "console/tasks").glob("*.py"), *(PROJECT / "spark_analytics/jobs").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Part", "counting"):
+                code = node.args[0]
+                if isinstance(code, ast.Constant):
+                    yield code.value
+
+
+def keys(texts: dict[str, Any], prefix: str = "") -> set[str]:
+    """The keys of a part of a catalogue, without the suffixes of plurals."""
+    found: set[str] = set()
+    for name, value in texts.items():
+        key = f"{prefix}{name}"
+        found |= (
+            keys(value, f"{key}.") if isinstance(value, dict) else {key.removesuffix("_one").removesuffix("_other")}
+        )
+    return found
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_each_part_of_a_result_has_a_text_in_each_language(language: str) -> None:
+    catalogue = json.loads((PROJECT / f"frontend/src/i18n/{language}/tasks.json").read_text())
+    assert keys(catalogue["result"]) == set(codes())

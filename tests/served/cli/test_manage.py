@@ -91,7 +91,7 @@ def test_a_missing_database_is_one_line_that_says_what_to_do(tmp_path: Path, is_
         assert done.returncode != 0, command
         (line,) = done.stderr.strip().splitlines()
         assert str(tmp_path / "meta/meta.sqlite3") in line
-        assert "has no tables of ours" in line if is_there else "does not exist" in line
+        assert "contains no PyQMQ tables" in line if is_there else "does not exist" in line
         assert "--data-dir" in line
         assert "make up" in line
 

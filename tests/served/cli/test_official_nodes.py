@@ -73,7 +73,7 @@ def test_a_start_that_the_broker_cannot_place_ends_the_command_with_one_line(
 ) -> None:
     assert main([*arguments, "--meta", official.address]) == 1
     line = one_line(capsys)
-    assert "cannot place a consumer group" in line
+    assert "cannot set the start of a consumer group" in line
     pulled = {request.subject for request in official.pulls}
     assert "orders" not in pulled, "a pull would have created the group at the end"
 

@@ -49,7 +49,7 @@ def test_a_document_is_planned_applied_and_changes_nothing_the_second_time(
     assert code == 0
     assert '+ subject orders: tags ["money"], messages_per_second 500' in planned, planned
     assert "+ consumer group orders/shipping" in planned
-    assert "5 changes to be made" in planned
+    assert "5 changes to apply" in planned
     assert plane.get("/subjects/")["results"] == []
     code, _, problem = qmq(plane, "-f", str(path))
     assert code == 0, problem

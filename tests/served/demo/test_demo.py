@@ -87,7 +87,7 @@ def test_it_loads_a_shop_and_may_be_run_again(console: System, tmp_path: Path) -
 
     code, said = run(console, tmp_path / "second", *flags)
     assert code == 0, said
-    assert "0 of 147 made or changed" in said
+    assert "0 of 147 created or changed" in said
     assert "user maria.keller" not in said
     assert "delayed messages: 60 sent" in said
     assert counts(console) == first
@@ -114,17 +114,17 @@ def test_without_a_system_it_says_what_to_do(console: System, tmp_path: Path) ->
 def test_another_systems_data_are_told_from_this_ones(console: System, tmp_path: Path) -> None:
     code, said = run(console, tmp_path / "out", "--console", console.url, "--data-dir", str(tmp_path / "empty"))
     assert code == 1
-    assert "is it the running system's?" in said
+    assert "does the system use this folder?" in said
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--rate", "0"), "a number above 0 is needed"),
-        (("--rate", "5000"), "up to 2000 messages a second"),
-        (("--seconds", "nan"), "a number above 0 is needed"),
+        (("--rate", "0"), "must be a number above 0"),
+        (("--rate", "5000"), "up to 2000 messages per second"),
+        (("--seconds", "nan"), "must be a number above 0"),
         (("--port-base", "80"), "a port from 1024"),
-        (("--console", "ftp://x"), "no console URL"),
+        (("--console", "ftp://x"), "not a console URL"),
     ],
 )
 def test_bad_flags_are_refused(console: System, tmp_path: Path, flags: tuple[str, str], words: str) -> None:

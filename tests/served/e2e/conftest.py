@@ -15,6 +15,7 @@ from tests.support.promises import PromiseBroken
 from tests.support.required import missing
 from tests.support.services import named_databases
 from tests.support.system import WHOLE, Person, System
+from tests.support.waiting import ASK_SECONDS, eventually
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 PEOPLE = (
@@ -96,6 +97,19 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def furniture(console: System) -> Furniture:
     """Something of each kind, for tests that only look."""
     return furnish(console)
+
+
+@pytest.fixture
+def whole_again(console: System) -> Iterator[None]:
+    """Start what a test stopped: other tests use the same brokers."""
+    yield
+    for broker in console.brokers.values():
+        if not broker.is_running:
+            broker.start()
+    eventually(
+        lambda: set(console.group_states()) == {"read_write"}, what="all broker groups accept messages again",
+        every_s=ASK_SECONDS,
+    )  # fmt: skip
 
 
 @pytest.fixture

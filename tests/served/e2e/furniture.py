@@ -1,7 +1,7 @@
 """Something of each kind in a system, so that every page has something to show."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from qmq.sync import Consumer, Producer
@@ -35,7 +35,7 @@ class Furniture:
 
 
 def furnish(console: System) -> Furniture:
-    """Messages, a consumer group that is behind, a dead letter of it, a delayed message."""
+    """Messages, a consumer group that is behind, a dead letter of it, a delayed message, a channel and a silence of alerts."""
     url = console.meta_url
     with Producer(url) as producer:
         for number in range(MESSAGES):
@@ -52,5 +52,8 @@ def furnish(console: System) -> Furniture:
         return letters.status == 200 and len(letters.body["results"]) == 1
 
     eventually(is_known, what="the dead letter is known", every_s=ASK_SECONDS)
+    console.post("/alert-channels/", {"name": "on-call", "kind": "email", "addresses": ["on-call@example.com"]})
+    ends_at = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    console.post("/silences/", {"target": f"{SUBJECT}/unused", "ends_at": ends_at, "reason": "furniture"})
     message = console.get(f"/subjects/{SUBJECT}/messages/")["results"][0]
     return Furniture(message["broker_group"], message["sequence"], delayed.message_id)

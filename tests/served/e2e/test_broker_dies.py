@@ -1,6 +1,6 @@
 """A broker is killed while people look."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -8,23 +8,10 @@ from playwright.sync_api import Locator, expect
 from tests.served.e2e.pages import ConsolePage
 from tests.support.browser import Visit
 from tests.support.system import System
-from tests.support.waiting import ASK_SECONDS, eventually
 
 GROUP = "g2"
 SEEN_MS = 30_000
 """Until the metaserver gives up hope and all who look are told; on a busy machine."""
-
-
-@pytest.fixture
-def whole_again(console: System) -> Iterator[None]:
-    """Other tests have this broker too."""
-    yield
-    if not console.brokers[GROUP].is_running:
-        console.brokers[GROUP].start()
-    eventually(
-        lambda: console.group(GROUP)["state"] == "read_write", what="the broker group is whole again",
-        every_s=ASK_SECONDS,
-    )  # fmt: skip
 
 
 def _verdict(visit: Visit) -> Locator:

@@ -133,7 +133,7 @@ async def test_a_node_with_the_secret_is_registered_and_the_metaserver_proves_it
 
 async def test_a_wrong_secret_closes_the_connection(tmp_path: Path) -> None:
     async with running(tmp_path, QMQ_NODE_TOKEN=SECRET) as metaserver, connection(metaserver) as forger:
-        with pytest.raises(AuthenticationFailed, match="not this system's"):
+        with pytest.raises(AuthenticationFailed, match="does not match this system's"):
             await authenticate(forger, secret(OTHER), "node", timeout_s=20)
         await eventually_async(lambda: forger.is_closed)
         await eventually_async(lambda: not metaserver.auth.connections, what="nothing is remembered of it")
@@ -179,7 +179,7 @@ async def test_a_server_that_does_not_know_the_secret_is_recognised() -> None:
     """One that accepts every proof, as a forged metaserver would, and one that has no secret."""
     body = AuthenticateResponse(bytes(32), bytes(32)).encode(9)
     async with answering(lambda frame: (ResponseCode.SUCCESS, body)) as caller:
-        with pytest.raises(AuthenticationFailed, match="does not know the node secret"):
+        with pytest.raises(AuthenticationFailed, match="does not have the node secret"):
             await authenticate(caller, secret(), "node", timeout_s=20)
     async with answering(lambda frame: (ResponseCode.UNKNOWN_CODE, b"")) as caller:
         with pytest.raises(AuthenticationFailed, match="older version"):

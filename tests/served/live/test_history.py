@@ -75,7 +75,7 @@ async def test_past_the_limit_the_reason_says_so(
     monkeypatch.setitem(SERIES_MAX, "groups", 1)
     await written(redis_server.url, (0, state_of("a", "b", "c")))
     assert read(redis_server.url, "a").reason is None
-    assert read(redis_server.url, "b").reason == "only 1 groups are kept a history of; this is one of 2 others"
+    assert read(redis_server.url, "b").reason == "only 1 groups have a history; this is one of 2 others"
 
 
 async def test_everything_expires(client: Any, redis_server: Server) -> None:

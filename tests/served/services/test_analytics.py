@@ -137,7 +137,7 @@ def test_more_rows_than_one_statement_takes() -> None:
     [
         ({"at_ms": BEGIN_MS}, "row 1: without backlog_messages_last"),
         (lag_row(BEGIN_MS, surprise=1), "unknown: surprise"),
-        (lag_row(BEGIN_MS + 1), "at_ms: 1793491200001 is not the beginning of a minute"),
+        (lag_row(BEGIN_MS + 1), "at_ms: 1793491200001 is not the start of a minute"),
         (lag_row(BEGIN_MS - MINUTE_MS), "outside of the window"),
         (lag_row(BEGIN_MS + 3_600_000), "outside of the window"),
         (lag_row(None), "at_ms: null"),  # type: ignore[arg-type]
@@ -145,14 +145,14 @@ def test_more_rows_than_one_statement_takes() -> None:
         (lag_row(BEGIN_MS, lag_messages_max=True), "lag_messages_max: bool True, must be integer"),
         (lag_row(BEGIN_MS, lag_messages_max=-1), "lag_messages_max: -1, from 0"),
         (lag_row(BEGIN_MS, lag_messages_max=1 << 63), "from 0 to"),
-        (lag_row(BEGIN_MS, lag_messages_mean=float("nan")), "lag_messages_mean: nan: what is not known is null"),
+        (lag_row(BEGIN_MS, lag_messages_mean=float("nan")), "lag_messages_mean: nan: unknown values must be null"),
         (lag_row(BEGIN_MS, time_lag_seconds_max=float("inf")), "inf"),
         (lag_row(BEGIN_MS, subject=None), "subject: null"),
         (lag_row(BEGIN_MS, subject=7), "subject: int 7, must be text"),
-        (lag_row(BEGIN_MS, subject="x" * 101), "has 101 characters, allowed are 100"),
+        (lag_row(BEGIN_MS, subject="x" * 101), "has 101 characters, the limit is 100"),
         (lag_row(BEGIN_MS, group="a\x00b"), "group: must not contain NUL"),
         (lag_row(BEGIN_MS, group="\ud800"), "unpaired surrogates"),
-        (lag_row(BEGIN_MS, "good", "good"), "a second row of at_ms 1793491200000, subject 'good', group 'good'"),
+        (lag_row(BEGIN_MS, "good", "good"), "duplicate row of at_ms 1793491200000, subject 'good', group 'good'"),
     ],
 )  # fmt: skip
 def test_a_row_that_is_wrong_changes_nothing_and_says_what(row: dict[str, Any], words: str) -> None:
@@ -169,7 +169,7 @@ def test_words_and_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     run = started()
     for row, words in (
         (latency_row(BEGIN_MS, kind="guess"), "must be one of end_to_end, handling"),
-        (latency_row(BEGIN_MS, p99_ms=None), "p99_ms: null, but it is always known"),
+        (latency_row(BEGIN_MS, p99_ms=None), "p99_ms: null, but a value is required"),
     ):
         with pytest.raises(RowsRefused, match=words):
             services.publish(run, "latencies", [row], step=Step.MINUTE)
@@ -186,10 +186,10 @@ def test_what_can_not_be_published() -> None:
         services.publish(run, "nothing", [], step=Step.MINUTE)
     with pytest.raises(ChangeRefused, match="no step minute"):
         services.publish(run, "failures", [], step=Step.MINUTE)
-    with pytest.raises(ChangeRefused, match="has to name its window"):
+    with pytest.raises(ChangeRefused, match="must specify its window"):
         services.publish(services.start_run("other"), "lag", [], step=Step.MINUTE)
     for from_at, to_at in ((BEGIN, BEGIN), (BEGIN, None), (None, BEGIN)):
-        with pytest.raises(ChangeRefused, match="a beginning and a later end"):
+        with pytest.raises(ChangeRefused, match="a start and a later end"):
             services.start_run("lag", from_at=from_at, to_at=to_at)
 
 
@@ -201,7 +201,7 @@ def test_a_run_that_is_taken_for_dead_writes_nothing_more() -> None:
     dead, elsewhere = started(), services.start_run("lag", from_at=BEGIN + HOUR, to_at=BEGIN + 2 * HOUR)
     other_job = started("rates")
     heir = started()
-    with pytest.raises(Conflict, match=f"run {heir.pk} has taken its place"):
+    with pytest.raises(Conflict, match=f"run {heir.pk} replaced it"):
         services.publish(dead, "lag", [lag_row(BEGIN_MS)], step=Step.MINUTE)
     with pytest.raises(Conflict):
         services.finish_run(dead)

@@ -1,10 +1,11 @@
 """The control loop that runs the analytics jobs: what it says of each end, and that nothing is left behind."""
 
+import json
 import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from console.tasks import analytics, loops
 from console.tasks.analytics import analyse
 from console.tasks.loops import Context
 from metaserver.services.changes import Actor
+from spark_analytics.jobs.runner import Report
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,6 +49,20 @@ def test_the_last_line_is_the_result_and_the_loop_is_known() -> None:
     assert "analytics" in loops.schedule()
 
 
+def test_the_last_line_of_a_scheduled_run_has_the_parts_of_the_result(fake: pytest.MonkeyPatch) -> None:
+    found = Report(jobs=4, missing={"g2": "gone"}).result()
+    fake.setenv("FAKE_JOBS", "report")
+    fake.setenv("FAKE_JOBS_REPORT", json.dumps(asdict(found)))
+    assert loops.run("analytics").text == "4 jobs, 0 rows read, 0 rows written, without g2"
+    parts = [
+        {"code": "analytics.jobs", "values": {"count": 4}},
+        {"code": "analytics.rows_read", "values": {"count": 0}},
+        {"code": "analytics.rows_written", "values": {"count": 0}},
+        {"code": "analytics.missing", "values": {"groups": "g2"}},
+    ]
+    assert ControlLoop.objects.get(name="analytics").result_parts == parts
+
+
 @pytest.mark.parametrize(
     ("what", "problem"), [("fail", "exit code 1: analytics: no luck"), ("unavailable", "can't be run")]
 )
@@ -58,14 +74,14 @@ def test_a_failure_is_the_loops_failure(fake: pytest.MonkeyPatch, what: str, pro
 
 def test_somebody_who_runs_them_by_hand_is_no_failure(fake: pytest.MonkeyPatch) -> None:
     fake.setenv("FAKE_JOBS", "busy")
-    assert analyse(context()).startswith("not run: analytics: no luck")
+    assert analyse(context()).text.startswith("not run: analytics: no luck")
 
 
 def test_nothing_is_started_where_memory_is_short_or_spark_is_not_there(fake: pytest.MonkeyPatch) -> None:
     fake.setattr(analytics, "memory_available_bytes", lambda: 100 << 20)
-    assert analyse(context()) == "not run: 100 MiB of memory available, 2048 MiB required"
+    assert analyse(context()).text == "not run: 100 MiB of memory available, 2048 MiB required"
     fake.setattr(analytics, "find_spec", lambda name: None)
-    assert "PySpark is not installed" in analyse(context())
+    assert "PySpark is not installed" in analyse(context()).text
 
 
 def test_one_that_hangs_is_stopped_when_its_time_is_over_with_all_it_started(
@@ -115,7 +131,7 @@ def test_one_whose_worker_ends_is_told_to_end_and_that_is_no_failure(
 
     with ThreadPoolExecutor(1) as pool:
         telling = pool.submit(lambda: None if is_before else tell())
-        assert analyse(context()).startswith("stopped with its worker; the remaining jobs run again")
+        assert analyse(context()).text.startswith("stopped with its worker; the remaining jobs run again")
         telling.result()
 
 

@@ -219,11 +219,11 @@ def test_no_process_connects_to_nodes_of_a_group_that_waits() -> None:
     unapproved("g1")
     broker_group("g2")
     assert set(queries.masters()) == {"g2"}
-    assert set(queries.broker_admin_addresses()) == {"g2"}
+    assert set(queries.broker_masters()) == {"g2"}
     assert [node.node_id for node in queries.approved_nodes()] == ["g2-node"]
     assert {node.node_id for node in queries.nodes()} == {"g1-a", "g2-node"}
     service.approve_group("g1", actor=ACTOR)
-    assert set(queries.masters()) == set(queries.broker_admin_addresses()) == {"g1", "g2"}
+    assert set(queries.masters()) == set(queries.broker_masters()) == {"g1", "g2"}
 
 
 @pytest.mark.database

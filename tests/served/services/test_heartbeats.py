@@ -27,7 +27,7 @@ def ago(seconds: float) -> Any:
 
 
 def expire() -> str:
-    return heartbeats.expire(Context(LOOP, time.monotonic() + 10))
+    return heartbeats.expire(Context(LOOP, time.monotonic() + 10)).text
 
 
 def beat(name: str = "m1", *, seen: float = 0.5, steady: float = 600.0) -> None:
@@ -156,13 +156,13 @@ def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyP
     Session.objects.create(session_key="new", session_data="", expire_date=ago(-60))
     ClientSeen.objects.create(key="new", subject="s", client_type=1, client_id="c", last_seen_at=ago(6 * 86400))
     context = Context(Actor("loop cleanups"), time.monotonic() + 10)
-    said = [cleanups.clean_up(context) for _ in range(3)]
-    assert [text.split(",")[0] for text in said] == [
+    texts = [cleanups.clean_up(context).text for _ in range(3)]
+    assert [text.split(",")[0] for text in texts] == [
         "deleted 3 idempotency keys",
         "deleted 2 idempotency keys",
         "deleted 0 idempotency keys",
     ]
-    assert said[0] == "deleted 3 idempotency keys, 3 sessions, 3 clients, 0 summaries"
+    assert texts[0] == "deleted 3 idempotency keys, 3 sessions, 3 clients, 0 summaries"
     assert IdempotencyKey.objects.get().key == "new"
     assert Session.objects.get().session_key == "new"
     assert ClientSeen.objects.get().key == "new"

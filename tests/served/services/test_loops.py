@@ -11,6 +11,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from console.celery import app
+from console.job_results import Result
 from console.models import ControlLoop
 from console.tasks import loops
 from console.tasks.loops import Context, Loop
@@ -27,10 +28,10 @@ def ran() -> Iterator[list[str]]:
     """A loop named `probe` whose runs are counted here."""
     done: list[str] = []
 
-    def run(context: Context) -> str:
+    def run(context: Context) -> Result:
         done.append(context.actor.name)
         context.state["runs"] = context.state.get("runs", 0) + 1
-        return f"run {context.state['runs']}"
+        return Result(f"run {context.state['runs']}", [{"code": "probe.run", "values": {"count": len(done)}}])
 
     loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", run)
     yield done
@@ -47,6 +48,7 @@ def test_a_run_is_noted_and_remembers_what_it_kept(ran: list[str]) -> None:
     assert loops.run("probe").text == "run 2"
     stored = row()
     assert (stored.runs, stored.failures, stored.result, stored.held_until) == (2, 0, "run 2", None)
+    assert stored.result_parts == [{"code": "probe.run", "values": {"count": 2}}]
     assert stored.succeeded_at is not None
     assert ran == ["loop probe", "loop probe"]
 
@@ -56,13 +58,13 @@ def test_one_acts_at_a_time_however_many_ask(ran: list[str]) -> None:
     inside, most, release = threading.Semaphore(0), [], threading.Event()
     guard = threading.Lock()
 
-    def slow(context: Context) -> str:
+    def slow(context: Context) -> Result:
         assert guard.acquire(blocking=False), "two act at once"
         most.append(context.actor.name)
         inside.release()
         release.wait(20)
         guard.release()
-        return "done"
+        return Result("done")
 
     loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", slow)
     ControlLoop.objects.create(name="probe")
@@ -113,7 +115,7 @@ def test_a_holder_that_died_is_replaced_when_its_time_is_over(ran: list[str]) ->
 def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
     others: list[bool] = []
 
-    def long(context: Context) -> str:
+    def long(context: Context) -> Result:
         taken_until = row().held_until
         assert taken_until is not None
         assert taken_until <= timezone.now() + timedelta(seconds=0.5), "a turn, not the whole limit"
@@ -121,10 +123,10 @@ def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
         others.append(loops.run("probe", holder="other").ran)
         kept_until = row().held_until
         eventually(lambda: kept_until is not None and timezone.now() > kept_until, what="its last turn is over")
-        loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], run=lambda context: "replaced")
+        loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], run=lambda context: Result("replaced"))
         others.append(loops.run("probe", holder="other").ran)
         context.extend_hold()
-        return "too late"
+        return Result("too late")
 
     loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", long, hold_seconds=0.5)
     assert loops.run("probe").ran
@@ -143,7 +145,7 @@ def test_a_failure_is_noted_and_keeps_the_state_of_the_run_before(ran: list[str]
     assert loops.run("probe").ran
     good = loops.LOOPS["probe"].run
 
-    def fails(context: Context) -> str:
+    def fails(context: Context) -> Result:
         context.state["runs"] = 99
         raise ValueError("no luck")
 
@@ -159,9 +161,9 @@ def test_a_failure_is_noted_and_keeps_the_state_of_the_run_before(ran: list[str]
 
 @pytest.mark.database
 def test_a_run_that_lost_its_turn_does_not_write_over_its_follower(ran: list[str]) -> None:
-    def overtaken(context: Context) -> str:
+    def overtaken(context: Context) -> Result:
         ControlLoop.objects.update(holder="follower", started_at=timezone.now() + timedelta(seconds=1))
-        return "too late"
+        return Result("too late")
 
     loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", overtaken)
     assert loops.run("probe").ran

@@ -47,9 +47,9 @@ def test_it_lists_its_jobs_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("laag",), "there is no job 'laag'; there are all, ingest"),
-        (("lag", "--from", "yesterday"), "'yesterday' is no ISO time"),
-        (("lag", "--from", "2026-11-02", "--to", "2026-11-01"), "--to has to be later than --from"),
+        (("laag",), "unknown job 'laag'; must be all, ingest"),
+        (("lag", "--from", "yesterday"), "'yesterday' is not an ISO time"),
+        (("lag", "--from", "2026-11-02", "--to", "2026-11-01"), "--to must be later than --from"),
     ],
 )
 def test_wrong_use_is_told_and_is_2(

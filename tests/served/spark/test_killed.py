@@ -102,6 +102,6 @@ def test_a_run_that_is_killed_leaves_whole_publications_and_the_next_completes_t
     assert [row for row in whole["failures"] if row[0] == 3600] == left["failures"]
     (first, second) = whole["runs"]
     assert first[0] == "failed"
-    assert "it did not end; run 2 has taken its place" in first[1]
+    assert "it did not finish; run 2 replaced it" in first[1]
     assert second == ["succeeded", "", len(whole["failures"])]
     assert whole["states"] == [["failures", 2026]]

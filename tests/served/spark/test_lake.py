@@ -104,7 +104,7 @@ def test_a_batch_that_is_run_again_counts_once(spark: SparkSession, lake: Lake) 
     assert lake.append("index", index_rows(spark, 0, 10), batch=Batch("s", 0)) == 10
     assert lake.append("index", index_rows(spark, 0, 10), batch=Batch("s", 0)) == 0
     assert lake.append("index", index_rows(spark, 10, 20), batch=Batch("s", 1)) == 10
-    with pytest.raises(LakeError, match="checkpoint is gone"):
+    with pytest.raises(LakeError, match="checkpoint is missing"):
         lake.append("index", index_rows(spark, 0, 10), batch=Batch("another", 0))
     assert sequences(lake) == list(range(20))
 
@@ -114,7 +114,7 @@ def test_replacing_hours_takes_the_old_rows_out(spark: SparkSession, lake: Lake)
     assert lake.replace("index", index_rows(spark, 60, 62), NINE + HOUR_MS, NINE + 2 * HOUR_MS) == 2
     left = [*range(60), 60, 61, *range(120, 125)]
     assert sequences(lake) == left
-    with pytest.raises(LakeError, match="outside of the hours"):
+    with pytest.raises(LakeError, match="outside of the replaced hours"):
         lake.replace("index", index_rows(spark, 0, 1), NINE + HOUR_MS, NINE + 2 * HOUR_MS)
     with pytest.raises(LakeError, match="whole hours"):
         lake.replace("index", index_rows(spark, 0, 1), NINE + 1, NINE + HOUR_MS)
@@ -546,7 +546,7 @@ def test_a_lost_checkpoint_is_said_and_nothing_is_read_twice(
     arrivals(0, 10)
     take_in(lake, tmp_path)
     lake.files.delete("_checkpoints/index")
-    with pytest.raises(LakeError, match="checkpoint is gone"):
+    with pytest.raises(LakeError, match="checkpoint is missing"):
         take_in(lake, tmp_path)
     assert sequences(lake) == list(range(10))
 

@@ -204,7 +204,7 @@ def test_a_day_that_retention_has_begun_to_take_is_left_as_it_was_published(
     monkeypatch.setattr(States, "begin_ms", lambda _: day.first_ms + 5 * HOUR_MS)
     said: list[str] = []
     assert "nothing is due" in Runner(lake, Request({}), say=said.append).run(["skew"]).left_out["skew"]
-    assert "does not have all of what was before" in said[0]
+    assert "no longer has all earlier data" in said[0]
     assert published("group_skew") == before
 
 

@@ -116,7 +116,12 @@ def test_what_was_sent_comes_to_the_pages_with_nobody_asking(up: Up, tmp_path: P
     loop = seen(
         lambda: (row := watched.loop())["succeeded_at"] and not row["is_late"] and row, CALL_SECONDS, "it has succeeded"
     )
-    assert re.match(r"\d+ jobs: [\d,]+ rows read, [\d,]+ written, up to ", loop["result"]), loop
+    assert re.match(r"\d+ jobs, [\d,]+ rows read, [\d,]+ rows written, up to ", loop["result"]), loop
+    assert [part["code"] for part in loop["result_parts"]][:3] == [
+        "analytics.jobs",
+        "analytics.rows_read",
+        "analytics.rows_written",
+    ]
     assert int(loop["runs"]) >= 2
     assert (loop["failures"], loop["queue"]) == ("0", "analytics")
 

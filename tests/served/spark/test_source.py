@@ -186,10 +186,10 @@ def test_times_as_options(read: Read, shop: Shop) -> None:
         ({"table": "indexes"}, "one of index, progress"),
         ({"table": "index", "subject": "orders"}, "no option subject"),
         ({"table": "index", "columns": "size,when"}, "has no column when"),
-        ({"table": "index", "from": "yesterday"}, "an ISO time is needed"),
+        ({"table": "index", "from": "yesterday"}, "must be an ISO time"),
         ({"table": "index", "on_gap": "ignore"}, "error or record"),
         ({"table": "index", "on_gap": "record"}, "holes is missing"),
-        ({"table": "index", "rows_per_partition": "0"}, "from 1 on"),
+        ({"table": "index", "rows_per_partition": "0"}, "from 1 to"),
     ],
 )
 def test_wrong_options_are_named(spark: SparkSession, shop: Shop, options: dict[str, str], text: str) -> None:

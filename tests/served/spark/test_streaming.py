@@ -132,7 +132,7 @@ def test_a_forgotten_group_ends_with_a_row_and_one_made_again_goes_on_behind_it(
     assert sum(count for _, kind, count in before if kind == "ack") == 10
 
     forget(system, "left", "leaver")
-    with pytest.raises(Exception, match=r"history of group leaver of subject left .* is not there any more"):
+    with pytest.raises(Exception, match=r"history of group leaver of subject left .* no longer exists"):
         run(spark, system, "progress", tmp_path, subjects="left")
     for _ in range(2):
         run(spark, system, "progress", tmp_path, **options)

@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.up import Up
 from tests.support.waiting import eventually
 
 FOLDERS = ("docs/tutorials", "docs/how-to")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/alerts.md", *sorted(
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/alerts.md", "docs/reference/rest-api.md", *sorted(
     str(path.relative_to(PROJECT)) for folder in FOLDERS for path in (PROJECT / folder).glob("*.md")
 ))  # fmt: skip
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
@@ -86,3 +87,50 @@ def test_a_page_runs_as_written(up: Up, page: str, tmp_path: Path) -> None:
         for worker in workers:
             worker.kill()
             worker.wait()
+
+
+def _documented_metrics() -> set[str]:
+    """Names in the tables of docs/reference/metrics.md. `_x` after `qmq_broker_...` stands for `qmq_broker_x`."""
+    names: set[str] = set()
+    text = (PROJECT / "docs/reference/metrics.md").read_text()
+    for cell in re.findall(r"^\| (qmq_[^|]*) \|", text, re.M):
+        prefix = ""
+        for name in re.sub(r"\{[^}]*\}", "", cell).replace(",", " ").split():
+            if name.startswith("qmq_"):
+                prefix = "_".join(name.split("_")[:2])
+            names.add(name if name.startswith("qmq_") else prefix + name)
+    return names
+
+
+def _metrics(up: Up, token: str) -> set[str]:
+    """Names that the console, the metaserver, a broker and the delay node serve."""
+    ports = (up.base, up.base + 1, up.base + 4, up.base + 8)
+    names: set[str] = set()
+    for port in ports:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}"} if port == up.base else {}
+        )
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            names |= set(re.findall(r"^# TYPE (qmq_\w+)", answer.read().decode(), re.M))
+    return names
+
+
+def test_every_metric_is_documented_and_every_documented_metric_exists(up: Up, token: str) -> None:
+    documented = _documented_metrics()
+    real = {name for name in _metrics(up, token) if not name.endswith("_created")}
+    shared = {name.replace("qmq_broker_", "qmq_delay_") for name in documented}
+    assert documented <= real
+    assert real - documented <= shared
+
+
+def test_queries_of_the_monitoring_page_name_metrics(up: Up, token: str) -> None:
+    text = (PROJECT / "docs/how-to/monitor.md").read_text()
+    names = {re.sub(r"_bucket$", "", name) for name in re.findall(r"\bqmq_[a-z_]+", re.sub(r"`/[^`]*`", "", text))}
+    assert len(names) >= 10
+    assert names <= _metrics(up, token) | {"qmq_metrics_token", "qmq_api_token"}
+
+
+def test_the_built_in_alert_rules_are_documented(up: Up, token: str) -> None:
+    rules = {rule["name"] for rule in up.get("/alert-rules/?limit=500", token)["results"] if rule["is_builtin"]}
+    table = (PROJECT / "docs/alerts.md").read_text().partition("### Built-in rules")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| ([A-Z][^|]*?) \| `", table, re.M)) == rules

@@ -72,7 +72,7 @@ def test_a_redis_that_ends_is_started_again_with_its_password(up: Up, token: str
     with redis.Redis.from_url(redis_url(up.base + 9, password(up))) as owner:
         pid = owner.info("server")["process_id"]
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: "redis ended with code -9, starting it again" in up.text(), what="Redis is started again")
+        eventually(lambda: "redis ended with code -9, restarting it" in up.text(), what="Redis is started again")
         eventually(lambda: pings(owner), what="Redis answers")
         assert owner.info("server")["process_id"] != pid
         assert owner.config_get("requirepass")["requirepass"] == password(up)
@@ -110,7 +110,7 @@ def test_secrets_are_in_no_output_and_on_no_command_line(up: Up, token: str) -> 
 def test_a_broker_that_crashes_is_started_again(up: Up) -> None:
     (broker,) = [pid for pid, line in command_lines(up).items() if "g1-a" in line]
     os.kill(broker, signal.SIGKILL)
-    eventually(lambda: "g1-a ended with code -9, starting it again" in up.text())
+    eventually(lambda: "g1-a ended with code -9, restarting it" in up.text())
     eventually(lambda: answers(f"http://127.0.0.1:{up.base + 4}/readyz"), what="the broker serves again")
 
 

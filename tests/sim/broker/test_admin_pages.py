@@ -490,7 +490,7 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
     async with asked(tmp_path) as (_, _client, admin):
         member = (await admin.group("orders", "g"))["members"][0]
         assert member["last_seen_seconds"] is None
-        assert member["reasons"]["last_seen_seconds"] == "not heard of since this node started"
+        assert member["reasons"]["last_seen_seconds"] == "not seen since this node started"
 
 
 async def test_addresses_are_bounded_and_follow_a_consumer_to_its_new_connection(
@@ -594,9 +594,9 @@ async def test_a_group_with_members_lag_or_retries_is_kept_and_one_that_nobody_m
 
         assert "lag of 1" in await why()
         await client.pull()
-        assert "1 members" in await why()
+        assert "1 consumer seen" in await why()
         await client.ack(0, 0)
-        assert "1 members" in await why()
+        assert "1 consumer seen" in await why()
         clock.advance(200)
         await client.send(message(1, RETRY))
         assert "1 messages in its retry subject" in await why()
@@ -629,7 +629,7 @@ async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
             await broker.checkpoints.finish()
             assert broker.disk.list_dir(folder)
         done = await admin.forget("orders", "g", force=True)
-        assert "1 members" in done["forced_although"]
+        assert "1 consumer seen" in done["forced_although"]
         if checkpoint in ("after", "both"):
             await broker.checkpoints.finish()
             assert broker.disk.list_dir(folder) == [], "its history goes once no checkpoint counts on it"

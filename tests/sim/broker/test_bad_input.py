@@ -226,7 +226,7 @@ async def test_f13_while_the_next_segment_is_being_made_sends_leave_the_reserve_
         assert loop.time() < began_at + 30
         (failure,) = failures.values()
         assert failure.result == SendResult.STORE_ERROR
-        assert "the next segment is not made yet: " in failure.remark
+        assert "the next segment is not created yet: " in failure.remark
         assert broker.log.room_bytes > 800_000
         begin, got = await client.pull(limit=stored + 1)
         assert len(got) == stored + 1

@@ -50,7 +50,7 @@ async def page(broker: Broker, path: str) -> tuple[int, Any]:
 async def check_visible(broker: Broker, lost: int, commits: list[tuple[int, int]]) -> None:
     """The damage is on all pages."""
     assert [(found.begin, found.end) for found in broker.log.damaged] == commits
-    assert "the log is damaged" in broker.refuse_sends()
+    assert "the message log is corrupted" in broker.refuse_sends()
     _, stats = await page(broker, "/stats")
     assert (stats["state"], len(stats["log"]["damaged"])) == ("read_only", len(commits))
     subject = next(item for item in stats["subjects"] if item["subject"] == "orders")
@@ -60,7 +60,7 @@ async def check_visible(broker: Broker, lost: int, commits: list[tuple[int, int]
     # A supervisor that restarts what is not healthy must leave the node alone, and clients are served.
     assert (await page(broker, "/healthz"))[0] == 200
     status, ready = await page(broker, "/readyz")
-    assert (status, "damaged" in ready["read_only"]) == (200, True)
+    assert (status, "corrupted" in ready["read_only"]) == (200, True)
 
 
 @pytest.mark.parametrize("flipped", [0, 52, SENDS * PER_SEND - 1])
@@ -201,7 +201,7 @@ async def test_damage_beside_entries_that_are_repaired_is_recorded(tmp_path: Pat
         assert (await client.pull())[1] == ["m1"], "the entry is repaired from the log"
         ((begin, end),) = [(damage.begin, damage.end) for damage in broker.log.damaged]
         assert begin < entry.log_offset < end
-        assert "the log is damaged" in broker.refuse_sends()
+        assert "the message log is corrupted" in broker.refuse_sends()
 
 
 async def test_a_bulk_read_of_much_damage_repairs_a_part_in_each_answer(

@@ -71,7 +71,7 @@ async def test_a_closed_subject_refuses_its_own_messages_and_nothing_else(tmp_pa
         frame = (message(2, "open"), message(3), message(4, "open"), message(5), message(6, "%RETRY%orders%g"))
         failures = await client.send(*frame)
         assert results(failures) == {"m3": SendResult.STORE_ERROR, "m5": SendResult.STORE_ERROR}
-        assert "subject orders is closed" in failures["m3"].remark
+        assert "subject orders accepts no new messages" in failures["m3"].remark
         assert await client.pull("open") == (0, ["m2", "m4"])
         # What is stored is worked off: read, acked, retried.
         assert await client.pull() == (0, ["m0", "m1"])

@@ -40,7 +40,7 @@ async def test_a_subject_that_is_open_holds_messages_or_is_read_is_not_deleted(t
         await client.begin()
         assert not await client.send(message(0), message(1, RETRY), message(2, DEAD))
         assert (await client.pull())[1] == ["m0"]
-        assert "still takes messages" in await why_refused(broker)
+        assert "still accepts messages" in await why_refused(broker)
         await enforce(broker, CLOSED)
         assert await why_refused(broker) == "holds 1 messages"
         empty(broker, "orders")

@@ -98,7 +98,7 @@ async def test_a_start_that_the_broker_cannot_place_fails_the_first_pull(start: 
     async with official_system() as system:
         consumer = consumer_of(system, start=start)
         await consumer.start()
-        with pytest.raises(ClientFailed, match="cannot place a consumer group") as raised:
+        with pytest.raises(ClientFailed, match="cannot set the start of a consumer group") as raised:
             await asyncio.wait_for(anext(aiter(consumer)), 20)  # type: ignore[arg-type]
         assert isinstance(raised.value.__cause__, ConsumeFailed)
         assert raised.value.__cause__.code == "client.start_unsupported"

@@ -220,7 +220,7 @@ async def test_a_route_without_a_usable_address_is_reported_once_and_left_out(
             session._pushed(answer("h:1", "h:one", "", "h:70000", "nothing", ":5", "h:٣"))
     assert [route.master for route in session.routes("orders", ClientType.CONSUMER)] == ["h:1", ""]
     assert [record.getMessage().count("ignored") for record in caplog.records] == [1] * 5
-    assert "'h:one' is no host:port" in caplog.text
+    assert "'h:one' is not of the form host:port" in caplog.text
     other = MetaSession(
         "http://m/meta/address", app="", client_id="c", timeouts=Timeouts(route=0.0), backoff=DEFAULT_BACKOFF
     )
@@ -232,7 +232,7 @@ async def test_a_route_without_a_usable_address_is_reported_once_and_left_out(
 
 @pytest.mark.parametrize("address", ["h:one", "h:70000", "h:0", "h", ":1", "", "h:-1"])
 async def test_the_pool_refuses_what_is_no_address(address: str) -> None:
-    with pytest.raises(ProtocolError, match="no host:port"):
+    with pytest.raises(ProtocolError, match="not of the form host:port"):
         await Pool(1.0).get(address)
 
 

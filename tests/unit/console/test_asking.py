@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from console.cluster import limits
+from console.cluster import asking, limits
 from console.cluster.asking import NO_ADDRESS, Nodes, ask
 from qmq.client.nodes import NodeAdmin, NodeRefused
-from qmq.errors import CallTimeout, ConnectionLost
+from qmq.errors import CallTimeout, ConnectionLost, Unreachable
 
 NODE: Any = object()
 
@@ -17,6 +17,8 @@ async def question(name: str, node: NodeAdmin) -> str:
     await asyncio.sleep(0)
     if name == "lost":
         raise ConnectionLost("nobody answers")
+    if name == "refusing":
+        raise Unreachable("http://10.0.0.9:20981/stats", "connection refused")
     if name == "broken":
         raise ConnectionResetError("reset")
     if name == "empty":
@@ -39,6 +41,21 @@ async def test_every_node_is_named_once_in_the_order_they_were_given() -> None:
     }  # fmt: skip
     assert found.codes["busy"] == "scan.busy"
     assert "gone" not in found.codes, "it was not asked"
+
+
+async def test_the_reason_of_one_that_can_not_be_reached_leaves_its_address_out() -> None:
+    found = await Nodes({"refusing": NODE}).answers(question)
+    assert (found.unreachable, found.codes) == ({"refusing": "connection refused"}, {"refusing": "net.unreachable"})
+
+
+def test_offline_nodes_have_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds: dict[str, float] = {}
+    monkeypatch.setattr(asking, "node_admin", lambda address, limit, bytes_max: seconds.__setitem__(address, limit))
+    addresses = {"g1": "10.0.0.1:20981", "g2": "10.0.0.2:20981"}
+    Nodes.at(addresses, offline={"g2"})
+    assert seconds == {"10.0.0.1:20981": limits.NODE_SECONDS, "10.0.0.2:20981": limits.OFFLINE_NODE_SECONDS}
+    Nodes.at(addresses, 0.5, offline={"g2"})
+    assert set(seconds.values()) == {0.5}
 
 
 async def test_one_that_does_not_answer_costs_its_own_time_only() -> None:

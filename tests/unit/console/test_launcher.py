@@ -72,7 +72,7 @@ def test_another_redis_is_used_as_it_is(monkeypatch: Any, tmp_path: Path) -> Non
 async def test_a_redis_that_does_not_start_is_reported_without_its_password(monkeypatch: Any) -> None:
     monkeypatch.setattr(child, "READY_SECONDS", 0.0)
     server = Child(started()["redis"], lambda *_: None)
-    with pytest.raises(GaveUp, match=r"did not answer redis://127\.0\.0\.1:9009/0 in 0 s"):
+    with pytest.raises(GaveUp, match=r"did not respond at redis://127\.0\.0\.1:9009/0 in 0 s"):
         await server.wait_ready()
 
 
@@ -162,7 +162,7 @@ ENDS = (sys.executable, "-S", "-c", "print('disk full'); raise SystemExit(1)")
 async def test_a_node_that_keeps_ending_is_restarted_once_a_minute_and_stops_nothing_else() -> None:
     pauses, lines = await watched(Program("g1-a", ENDS, "", is_node=True), CRASHES_MAX + 4)
     assert pauses == [0.5, 1, 2, 4, 8, *[NODE_PAUSE_SECONDS] * 4]
-    assert "g1-a ended with code 1, starting it again in 60 s" in lines
+    assert "g1-a ended with code 1, restarting it in 60 s" in lines
 
 
 async def test_any_other_process_that_keeps_ending_stops_the_system() -> None:

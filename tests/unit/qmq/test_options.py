@@ -31,7 +31,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("argv", "environ", "words"),
     [
-        (["--port", "x"], {}, "--port is 'x': a whole number from 0 to 65535"),
+        (["--port", "x"], {}, "--port is 'x'; must be a whole number from 0 to 65535"),
         (["--port", "70000"], {}, "from 0 to 65535"),
         (["--flush", "never"], {}, "always, interval, os"),
         (["--nonsense"], {}, "'--nonsense' is no flag"),

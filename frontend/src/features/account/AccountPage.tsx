@@ -37,7 +37,7 @@ export default function AccountPage() {
         {!me.lacks_second_factor && (
           <Grid.Col span={12} order={5}>
             <Section title={t("common:nav.tokens")}>
-              <Text size="sm">
+              <Text size="sm" className="prose">
                 {t("tokens.text")}{" "}
                 <LinkTo to="/tokens" size="sm">
                   {t("tokens.link")}

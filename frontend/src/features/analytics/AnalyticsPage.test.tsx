@@ -136,7 +136,9 @@ test("forecasts say how often their interval held, or that it is not verified ye
   });
   await mount(AnalyticsPage, "/analytics?tab=forecast", "/analytics");
   expect(
-    await screen.findByText(/61% of the 100 forecasts .* last 30 days fell within their interval \(target 80%\)/),
+    await screen.findByText(
+      /last 30 days. For 61% of them the actual time was within the predicted interval \(target 80%\)/,
+    ),
   ).toBeInTheDocument();
   expect(await screen.findByText(/Not verified yet: only 4 forecasts came due/)).toBeInTheDocument();
 });
@@ -225,7 +227,7 @@ test("demo data is named with its range, and replaced by an administrator", asyn
   expect(notice).toHaveTextContent("Scheduled runs don't replace it.");
   await userEvent.click(await screen.findByRole("button", { name: "Replace demo data" }));
   const dialog = await screen.findByRole("dialog");
-  expect(dialog).toHaveTextContent("deleted (2 tables)");
+  expect(dialog).toHaveTextContent("each of the 2 tables");
   await userEvent.type(within(dialog).getByLabelText(/Reason/), "real traffic");
   await userEvent.click(within(dialog).getByRole("button", { name: "Replace demo data" }));
   expect(await screen.findByText(/The next run replaces it\./)).toBeInTheDocument();

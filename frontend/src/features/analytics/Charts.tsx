@@ -2,7 +2,7 @@ import { Stack, Text, Title } from "@mantine/core";
 import { useMemo, type ComponentProps } from "react";
 import { useTranslation } from "react-i18next";
 import type { Row } from "@/features/analytics/queries";
-import { formatOf, gridOf, lineOf, splitOf, textIn } from "@/features/analytics/series";
+import { countsMessages, formatOf, gridOf, lineOf, splitOf, textIn } from "@/features/analytics/series";
 import type { Chart, Part, Split } from "@/features/analytics/views";
 import { TimeChart, type Band, type Series } from "@/ui/chart/TimeChart";
 
@@ -40,7 +40,8 @@ function Lines({ title, chart, rows, grid }: Drawn & { title: string; chart: Cha
     () =>
       Object.entries(chart.lines).map(([column, line]) => {
         const { as, scale } = formatIn(rows, column);
-        return { ...line, label: t(`column.${column}`), as, values: lineOf(rows, grid, column, scale) };
+        const unit = countsMessages(column) ? t("axis.messages") : undefined;
+        return { ...line, label: t(`column.${column}`), as, unit, values: lineOf(rows, grid, column, scale) };
       }),
     [chart, rows, grid, t],
   );
@@ -56,9 +57,11 @@ function SplitLines({ split, rows, grid }: Drawn & { split: Split }) {
   const { t } = useTranslation("analytics");
   const series = useMemo<Series[]>(() => {
     const { as } = formatOf(split.column);
+    const unit = countsMessages(split.column) ? t("axis.messages") : undefined;
     return splitOf(rows, grid, split.by, split.column).map(({ name, values }) => ({
       label: name === null ? t("others") : name || t("nobody"),
       as,
+      unit,
       values,
     }));
   }, [split, rows, grid, t]);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatOf, gridOf, LINES_MAX, lineOf, splitOf } from "@/features/analytics/series";
+import { countsMessages, formatOf, gridOf, LINES_MAX, lineOf, splitOf } from "@/features/analytics/series";
 
 const at = (minute: number) => `2026-11-21T10:0${minute}:00Z`;
 const first = Date.parse(at(0)) / 1000;
@@ -35,6 +35,15 @@ test.each([
   ["disk_used_bytes_last", "bytes"],
 ])("%s is a %s", (column, as) => {
   expect(formatOf(column).as).toBe(as);
+});
+
+test.each([
+  ["lag_messages_max", true],
+  ["messages", true],
+  ["sent_messages_per_second_max", false],
+  ["consumers_count", false],
+])("whether %s counts messages: %s", (column, expected) => {
+  expect(countsMessages(column)).toBe(expected);
 });
 
 test("split: the largest first; nothing of a cause in a step that others have is zero, a step nobody has is a gap", () => {

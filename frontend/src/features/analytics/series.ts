@@ -22,6 +22,11 @@ export function formatOf(column: string): { as: Format; scale: number } {
   return { as: "count", scale: 1 };
 }
 
+/** Whether a column counts messages. */
+export function countsMessages(column: string): boolean {
+  return formatOf(column).as === "count" && /(^|_)messages(_|$)/.test(column);
+}
+
 export function numberIn(row: Row, column: string): number | null {
   const value = row[column];
   return typeof value === "number" && Number.isFinite(value) ? value : null;

@@ -30,7 +30,7 @@ export default function AuditPage() {
         column("actor", (row) => row.actor),
         column("action", (row) => <Code>{row.action}</Code>),
         column("target", (row) => <span className="break">{row.target}</span>),
-        column("reason", (row) => <span className="break">{row.reason}</span>),
+        column("reason", (row) => <span className="break">{row.reason || "—"}</span>),
         column("address", { isHiddenAtFirst: true }, (row) => row.address),
         column("request_id", { header: t("column.request"), isHiddenAtFirst: true }, (row) => (
           <Code>{row.request_id}</Code>

@@ -31,6 +31,6 @@ test("the first broken entry is named and nothing after it is asked", async () =
   });
   await mount(VerifyChain, "/audit");
   await userEvent.click(screen.getByRole("button", { name: "Verify" }));
-  expect(await screen.findByText("Entry 17 was modified")).toBeInTheDocument();
+  expect(await screen.findByText("Entry 17 does not match the hash chain")).toBeInTheDocument();
   expect(asked).toHaveLength(1);
 });

@@ -72,13 +72,19 @@ test("a draining group says what is left and what is waited for", async () => {
         is_enabled: true,
         is_late: false,
         error: "",
-        result: "2 subjects move, 0 steps taken; waiting: orders on g1: group a has 7 messages to go",
+        result: "2 subjects moving, 0 steps completed; waiting for: orders on g1: group a has 7 messages pending",
+        result_parts: [
+          { code: "moves.moving", values: { count: 2 } },
+          { code: "waiting.lag", values: { subject: "orders", broker_group: "g1", group: "a", count: 7 } },
+        ],
       },
     },
   );
   await open();
   expect(await screen.findByText(/2 subjects left/)).toBeInTheDocument();
-  expect(await screen.findByText(/group a has 7 messages to go/)).toBeInTheDocument();
+  expect(
+    await screen.findByText(/2 subjects moving; waiting for: orders on g1: group a has 7 messages pending/),
+  ).toBeInTheDocument();
   expect(screen.getByText(/old disks/)).toBeInTheDocument();
   expect(document.querySelector("[aria-current=step]")).toHaveAttribute("data-step", "moved");
 });
@@ -86,7 +92,7 @@ test("a draining group says what is left and what is waited for", async () => {
 test("a loop that is off holds a drain up, and that is said", async () => {
   shown(
     { operator_state: "draining", subjects: 2 },
-    { "GET /api/v1/tasks/moves/": { is_enabled: false, is_late: false, error: "", result: "" } },
+    { "GET /api/v1/tasks/moves/": { is_enabled: false, is_late: false, error: "", result: "", result_parts: [] } },
   );
   await open();
   expect(await screen.findByText(/is disabled/)).toBeInTheDocument();

@@ -25,7 +25,12 @@ export function DiskBar({ numbers, label = "" }: { numbers: Entry | undefined; l
   const share = disk.used / disk.total;
   const usage = t("disk_of", { used: bytes(disk.used, language), total: bytes(disk.total, language) });
   return (
-    <Stack gap={2} miw={130}>
+    <Stack
+      gap={2}
+      miw={130}
+      className={disk.isLast ? "incomplete" : undefined}
+      data-hint={disk.isLast ? t("disk_last") : undefined}
+    >
       <Group justify="space-between" gap="xs" wrap="nowrap">
         <Text size="xs" className="nowrap">
           {label} {usage}

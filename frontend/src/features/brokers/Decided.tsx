@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { GroupVerdict } from "@/features/brokers/cluster";
 import { movesOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { Instant } from "@/ui/Instant";
+import { useJobResult } from "@/ui/jobResult";
 import { LinkTo } from "@/ui/LinkTo";
 
 /** The operator's decision about the group, its time and reason, and the progress of a drain; or that it waits for approval. */
@@ -67,6 +68,7 @@ function Drain({ group, verdict }: { group: BrokerGroupDetail; verdict: GroupVer
 
 function Waiting() {
   const { t } = useTranslation("brokers");
+  const resultOf = useJobResult();
   const { data: moves } = useQuery(movesOptions());
   if (!moves) return null;
   const problem = !moves.is_enabled ? t("drain.loop_off") : moves.error || (moves.is_late ? t("drain.loop_late") : "");
@@ -74,7 +76,7 @@ function Waiting() {
     <Text size="sm" className="break" data-waiting="">
       {t("drain.loop_says")}{" "}
       <Text span inherit c={problem ? "red" : undefined}>
-        {problem || moves.result || "—"}
+        {problem || resultOf(moves) || "—"}
       </Text>{" "}
       <LinkTo to="/tasks" size="sm">
         {t("drain.tasks")}

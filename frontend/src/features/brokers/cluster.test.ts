@@ -51,7 +51,17 @@ test("a group that came since is drawn too, its subjects unknown", () => {
 });
 
 test("a disk is known whole or not at all", () => {
-  expect(diskOf({ disk_free_bytes: 25, disk_total_bytes: 100 })).toEqual({ used: 75, total: 100 });
+  expect(diskOf({ disk_free_bytes: 25, disk_total_bytes: 100 })).toEqual({
+    used: 75,
+    total: 100,
+    isLast: false,
+  });
+  const last = { disk_free_bytes: 30, disk_total_bytes: 100 };
+  expect(diskOf({ disk_free_bytes: null, disk_total_bytes: null, last })).toEqual({
+    used: 70,
+    total: 100,
+    isLast: true,
+  });
   expect(diskOf({ disk_free_bytes: 25 })).toBeNull();
   expect(diskOf(undefined)).toBeNull();
 });

@@ -1,6 +1,7 @@
 import type { BrokerGroup, Kind, NodeRow } from "@/features/brokers/queries";
 import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
+import { measured } from "@/live/useLive";
 
 /** A node as pages show it: where it is, and its newest numbers. */
 export interface NodeView {
@@ -127,9 +128,12 @@ export function groupViews(rows: readonly BrokerGroup[], live: LiveState): Group
   return [...rows, ...added].map((row) => withLive(row, live)).sort((a, b) => a.name.localeCompare(b.name));
 }
 
-/** Used and whole bytes of a node's disk; null where it was not measured. */
-export function diskOf(numbers: Entry | undefined): { used: number; total: number } | null {
-  const { disk_free_bytes: free, disk_total_bytes: total } = numbers ?? {};
-  if (typeof free !== "number" || typeof total !== "number" || total <= 0) return null;
-  return { used: total - free, total };
+/** Used and whole bytes of a node's disk, `isLast` if they are from the last measurement; null if it was never measured. */
+export function diskOf(numbers: Entry | undefined): { used: number; total: number; isLast: boolean } | null {
+  const free = measured(numbers, "disk_free_bytes");
+  const total = measured(numbers, "disk_total_bytes");
+  const freeBytes = free.value ?? free.last;
+  const totalBytes = total.value ?? total.last;
+  if (freeBytes === undefined || totalBytes === undefined || totalBytes <= 0) return null;
+  return { used: totalBytes - freeBytes, total: totalBytes, isLast: free.value === null };
 }

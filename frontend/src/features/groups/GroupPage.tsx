@@ -10,7 +10,7 @@ import { Members } from "@/features/groups/Members";
 import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
-import { groupKey, lagPath, useLive } from "@/live/useLive";
+import { groupKey, lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { AlertsOf } from "@/ui/AlertsOf";
 import { consumerProgram, shellWord } from "@/ui/clientLines";
 import { SubjectLink } from "@/ui/links";
@@ -52,12 +52,7 @@ export default function GroupPage() {
               <>
                 <Numbers name={name} />
                 <Charts name={name} />
-                <Part
-                  title={t("members.title")}
-                  note={detail.members.length < detail.members_total ? t("members.cut") : undefined}
-                >
-                  <Members name={name} detail={detail} etag={data?.etag ?? null} />
-                </Part>
+                <Consumers name={name} detail={detail} etag={data?.etag ?? null} />
               </>
             )}
             <Part title={t("places.title")} note={t("places.note")}>
@@ -70,6 +65,22 @@ export default function GroupPage() {
         )}
       </Stack>
     </>
+  );
+}
+
+function Consumers(props: { name: GroupName; detail: Detail; etag: string | null }) {
+  const { t } = useTranslation("groups");
+  const { name, detail } = props;
+  const entry = useLiveEntry(lagPath({ ...name }), "groups", groupKey(name.subject, name.group));
+  const { missing = [] } = measured(entry, "lag");
+  const notes = [
+    missing.length > 0 && t("members.missing", { groups: missing.join(", ") }),
+    detail.members.length < detail.members_total && t("members.cut"),
+  ].filter(Boolean);
+  return (
+    <Part title={t("members.title")} note={notes.join(" ") || undefined}>
+      <Members {...props} missing={missing.length > 0} />
+    </Part>
   );
 }
 

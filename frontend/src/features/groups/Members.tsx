@@ -16,7 +16,18 @@ import { defineColumns } from "@/ui/table/define";
 const ROWS_AT_FIRST = 50;
 
 /** Who reads: where from, how fast, what it holds; each can be paused by itself. */
-export function Members({ name, detail, etag }: { name: GroupName; detail: Detail; etag: string | null }) {
+export function Members({
+  name,
+  detail,
+  etag,
+  missing,
+}: {
+  name: GroupName;
+  detail: Detail;
+  etag: string | null;
+  /** Whether some broker groups could not be reached. */
+  missing: boolean;
+}) {
   const { t } = useTranslation("groups");
   const language = useLanguage();
   const { dataUpdatedAt } = useQuery(detailOptions(name));
@@ -24,7 +35,7 @@ export function Members({ name, detail, etag }: { name: GroupName; detail: Detai
   const rates = useRates(detail, dataUpdatedAt);
   const [isWhole, setWhole] = useState(false);
   const [chosen, setChosen] = useState<{ id: string; to: boolean; etag: string | null } | null>(null);
-  if (consumers.length === 0) return <Text c="dimmed">{t("members.none")}</Text>;
+  if (consumers.length === 0) return <Text c="dimmed">{t(missing ? "members.none_known" : "members.none")}</Text>;
   const shown = isWhole ? consumers : consumers.slice(0, ROWS_AT_FIRST);
   const early = t("members.rate_early");
   const why = ({ isKnown, parts }: Consumer, field: string) =>

@@ -16,7 +16,6 @@ export function Numbers({ name }: { name: GroupName }) {
   const entry = useLiveEntry(path, "groups", groupKey(name.subject, name.group));
   const sent = useLiveEntry(path, "subjects", name.subject);
   const deadLetters = useQuery(deadLettersOptions(name));
-  const deadLettersReason = deadLetters.error ? deadLetters.error.message : deadLetters.data?.reason;
   return (
     <SimpleGrid cols={{ base: 2, xs: 3, md: 4, xl: 6 }} spacing="sm">
       {NUMBERS.map(({ field, as }) => (
@@ -37,7 +36,7 @@ export function Numbers({ name }: { name: GroupName }) {
       ))}
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
         <LinkTo to="/dead-letters/$subject/$group" params={{ subject: name.subject, group: name.group }} inherit>
-          <Measured value={deadLettersReason ? null : deadLetters.data?.open} reason={deadLettersReason} />
+          <Measured {...(deadLetters.error ? { value: null, reason: deadLetters.error.message } : deadLetters.data)} />
           <span className="sr-only"> {t("dead_letters_link")}</span>
         </LinkTo>
       </Tile>

@@ -1,6 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import type { Change, Schema } from "@/api/client";
 import { change, read, readWithTag, type Attempt } from "@/api/requests";
+import type { Reading } from "@/live/useLive";
 
 export type GroupLag = Schema<"GroupLag">;
 export type Detail = Schema<"GroupDetail">;
@@ -40,8 +41,11 @@ export function deadLettersOptions(name: GroupName) {
     queryKey: [...groupsKey, "dead-letters", name],
     queryFn: async (context) => {
       const { results, unreachable } = await read("/api/v1/dead-letters/", { query: { ...name } })(context);
+      const open = results[0]?.open ?? 0;
+      const missing = Object.keys(unreachable);
       const reason = Object.entries(unreachable).map(([group, why]) => `${group}: ${why}`);
-      return { open: results[0]?.open ?? 0, reason: reason.join("; ") || null };
+      const reading: Reading = missing.length > 0 ? { value: null, atLeast: open, missing } : { value: open };
+      return { ...reading, reason: reason.join("; ") || null };
     },
     refetchInterval: 15_000,
   });

@@ -7,7 +7,7 @@ import { attention, type Item } from "@/features/overview/attention";
 import { Card } from "@/features/overview/Card";
 import { Events } from "@/features/overview/Events";
 import { overviewOptions, type Overview } from "@/features/overview/queries";
-import { useLive, type Reading } from "@/live/useLive";
+import { measured, useLive, type Reading } from "@/live/useLive";
 import { TimeChart } from "@/ui/chart/TimeChart";
 import { LastHour, type Line } from "@/ui/LastHour";
 import { GroupLink } from "@/ui/links";
@@ -140,11 +140,9 @@ function Worst({ overview }: { overview: Overview }) {
                   {row.subject} · {row.group}
                 </GroupLink>
               )),
-              column("lag", { header: t("tile.lag"), align: "right" }, (row) => (
-                <Measured value={row.lag} reason={row.reason} />
-              )),
+              column("lag", { header: t("tile.lag"), align: "right" }, (row) => <Measured {...measured(row, "lag")} />),
               column("time_lag", { align: "right" }, (row) => (
-                <Measured value={row.time_lag_seconds} as="duration" reason={row.reason} />
+                <Measured {...measured(row, "time_lag_seconds")} as="duration" />
               )),
               column("drain", { align: "right" }, (row) => (
                 <Measured

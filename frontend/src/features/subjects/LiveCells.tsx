@@ -14,14 +14,8 @@ export function LiveWorstLag({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
   const worst = useLivePart(lagPath(), "groups", worstLags).get(subject);
   if (!worst) return <Measured value={null} reason={t("worst_lag.no_group")} />;
-  return (
-    <Measured
-      value={worst.lag}
-      reason={worst.reason}
-      as="compact"
-      about={worst.lag ? t("worst_lag.of", { group: worst.group }) : undefined}
-    />
-  );
+  const { group, ...reading } = worst;
+  return <Measured {...reading} as="compact" about={reading.value ? t("worst_lag.of", { group }) : undefined} />;
 }
 
 interface OfGroup {

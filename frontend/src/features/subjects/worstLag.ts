@@ -1,12 +1,21 @@
 import { perSection } from "@/live/perSection";
+import { measured, type Reading } from "@/live/useLive";
 
-/** The consumer group of a subject that is furthest behind. */
-export interface WorstLag {
-  /** Messages; null: one of its groups could not be measured, so that nobody knows which is furthest behind. */
-  lag: number | null;
-  reason: string | null;
+/** The consumer group of a subject with the highest lag; a lower bound while one of its groups is not measured completely. */
+export interface WorstLag extends Reading {
   group: string;
-  groups: number;
+}
+
+function lowerBound({ value, atLeast }: Reading): number {
+  return value ?? atLeast ?? -1;
+}
+
+function higher(one: WorstLag, other: WorstLag): WorstLag {
+  const worst = lowerBound(other) > lowerBound(one) ? other : one;
+  const incomplete = [one, other].find(({ value }) => value === null);
+  if (!incomplete) return worst;
+  const atLeast = lowerBound(worst);
+  return { ...incomplete, group: worst.group, atLeast: atLeast < 0 ? undefined : atLeast };
 }
 
 /** By subject, from the live section `groups`. */
@@ -14,15 +23,9 @@ export const worstLags = perSection((groups): ReadonlyMap<string, WorstLag> => {
   const worst = new Map<string, WorstLag>();
   for (const [key, entry] of Object.entries(groups)) {
     const [subject = "", group = ""] = key.split("\n");
-    const lag = typeof entry.lag === "number" ? entry.lag : null;
+    const one = { ...measured(entry, "lag"), last: undefined, group };
     const before = worst.get(subject);
-    const count = (before?.groups ?? 0) + 1;
-    if (before && (before.lag === null || (lag !== null && lag <= before.lag))) {
-      worst.set(subject, { ...before, groups: count });
-    } else {
-      const reason = lag === null && typeof entry.reason === "string" ? entry.reason : null;
-      worst.set(subject, { lag, reason, group, groups: count });
-    }
+    worst.set(subject, before ? higher(before, one) : one);
   }
   return worst;
 });

@@ -9,6 +9,7 @@ import { sequence } from "@/format/numbers";
 import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
+import { useJobResult } from "@/ui/jobResult";
 import { loaded } from "@/ui/loaded";
 import { PageHeader } from "@/ui/PageHeader";
 import { useLanguage } from "@/ui/preferences";
@@ -33,6 +34,7 @@ export default function TasksPage() {
 function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: Task) => void }) {
   const { t } = useTranslation("tasks");
   const language = useLanguage();
+  const resultOf = useJobResult();
   const may = useMay();
   const canAct = may("change_cluster");
   const columns = useMemo(
@@ -48,9 +50,9 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
         )),
         column("state", { card: "state" }, (task) => <Verdict task={task} />),
         column("last", { card: "fact" }, (task) => <Instant at={task.finished_at} relative />),
-        column("result", { card: "line" }, ({ error, result }) => (
-          <Text size="sm" c={error ? "red" : undefined} className="break" miw={200}>
-            {error || result || "—"}
+        column("result", { card: "line" }, (task) => (
+          <Text size="sm" c={task.error ? "red" : undefined} className="break" miw={200}>
+            {task.error || resultOf(task) || "—"}
           </Text>
         )),
         column("next", { card: "fact" }, (task) =>
@@ -77,7 +79,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
             </Group>
           )),
       ]),
-    [t, language, canAct, onSwitch],
+    [t, language, resultOf, canAct, onSwitch],
   );
   return <TableView label={t("title")} rows={tasks} columns={columns} rowKey={nameOf} />;
 }

@@ -41,7 +41,14 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
     latest.current = { data, width };
   });
   const shape = JSON.stringify({
-    series: series.map(({ label: name, as, axis, style, colour }) => ({ label: name, as, axis, style, colour })),
+    series: series.map(({ label: name, as, unit, axis, style, colour }) => ({
+      label: name,
+      as,
+      unit,
+      axis,
+      style,
+      colour,
+    })),
     bands: bands.map(({ label: name, colour }) => ({ label: name, colour })),
   } satisfies Shape);
   const hasRoom = width > 0;

@@ -11,6 +11,8 @@ export interface Series {
   /** As many as there are instants; null where it could not be measured: a gap, never zero. */
   values: readonly (number | null)[];
   as?: Format;
+  /** Title of the axis if the names of its lines are too long for it; the format's by default. */
+  unit?: string;
   /** Series of different units get an axis of their own, left and right; two at most. */
   axis?: "left" | "right";
   style?: "line" | "area" | "bars";

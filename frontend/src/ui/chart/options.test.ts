@@ -22,6 +22,12 @@ test("an axis has the names of its lines, or what they count where there are man
   expect(axisTitle([{ label: "Sent/s" }, { label: "Acked/s" }], units)).toBe("Sent/s, Acked/s");
   const many = ["order.created", "order.paid", "click.tracked"].map((label) => ({ label, as: "rate" as const }));
   expect(axisTitle(many, units)).toBe("Per second");
+  expect(
+    axisTitle(
+      many.map((line) => ({ ...line, unit: "Messages" })),
+      units,
+    ),
+  ).toBe("Messages");
 });
 
 test("with two axes each line says which is its own", () => {

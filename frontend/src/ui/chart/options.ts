@@ -40,10 +40,13 @@ export interface Look {
 /** The longest title of an axis that is made of the names of its lines. */
 const NAMES_MAX = 36;
 
-/** What an axis shows: its lines' names, or what they count where these are long. Durations and bytes have their units at the ticks. */
-export function axisTitle(lines: readonly Pick<Series, "label" | "as">[], units: Look["words"]["units"]): string {
+/** The title of an axis: the names of its lines, or their unit if these are too long. Durations and bytes have their units at the ticks. */
+export function axisTitle(
+  lines: readonly Pick<Series, "label" | "as" | "unit">[],
+  units: Look["words"]["units"],
+): string {
   const names = lines.map(({ label }) => label).join(", ");
-  return names.length <= NAMES_MAX ? names : (units[lines[0]?.as ?? "count"] ?? names);
+  return names.length <= NAMES_MAX ? names : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
 }
 
 /** A line as the legend shows it, as a CSS background: its colour and dashes, or an area below it. */

@@ -36,7 +36,7 @@ test("what is no date says how one is written", async () => {
   await userEvent.type(screen.getByRole("textbox", { name: "Due" }), "01/12/2026");
   expect(screen.getByRole("status")).toHaveTextContent("none");
   await userEvent.tab();
-  expect(screen.getByText("Write a date like 2026-12-01 10:11.")).toBeInTheDocument();
+  expect(screen.getByText("Enter a date in the format 2026-12-01 10:11.")).toBeInTheDocument();
 });
 
 test("often wanted instants are one click away", async () => {

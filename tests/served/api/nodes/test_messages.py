@@ -122,8 +122,7 @@ def test_a_group_that_is_down_is_named_and_the_rest_answered(cluster: ThreadedSy
     cluster.stop_broker("g2")
     page = crew.own.get(ORDERS).json()
     assert page["results"] == [row for row in before if row["broker_group"] == "g1"]
-    assert list(page["unreachable"]) == ["g2"]
-    assert "can't be reached" in page["unreachable"]["g2"]
+    assert page["unreachable"] == {"g2": "connection refused"}
     assert page["next"] is None
     answer = crew.own.get(ORDERS + "g2/0/")
     assert (answer.status_code, answer.json()["code"]) == (503, "net.unreachable")
@@ -329,7 +328,7 @@ def test_a_silent_node_leaves_a_hole_in_time(
         address = "{}:{}".format(*silent.getsockname())
         broker_groups.save_node(replace(node, admin_address=address))
         page = crew.own.get(ORDERS).json()
-        assert "no answer in 2 s" in page["unreachable"]["g2"]
+        assert page["unreachable"]["g2"] == "no response within 2 s"
         assert {row["broker_group"] for row in page["results"]} == {"g1"}
         monkeypatch.setattr(limits, "NODE_SECONDS", 60.0)
         with pytest.raises(CallTimeout):

@@ -120,7 +120,9 @@ def stats(*found: dict[str, Any], **values: Any) -> Measured[dict[str, Any]]:
     return Measured({**head, "subjects": list(found), **values}, None, NOW_MS)
 
 
-AWAY: Measured[dict[str, Any]] = Measured(None, "node g2-a: no answer", NOW_MS)
+AWAY: Measured[dict[str, Any]] = Measured(None, "connection refused", NOW_MS)
+AWAY_REASON = f"node g2-a: {AWAY.reason}"
+"""Of what the node g2-a holds."""
 
 
 def test_an_id_that_two_processes_use_counts_once_for_its_group_and_old_nodes_report_none() -> None:
@@ -220,7 +222,7 @@ def test_what_waits_for_another_attempt_is_shown_at_its_group() -> None:
     before = empty() | summed(empty(), None, places, {"g1-a": stats(orders), "g2-a": stats(retries)}, {})
     found = summed(before, NOW_MS, places, {"g1-a": stats(orders), "g2-a": AWAY}, {})["groups"]
     group = found[group_key("orders", "g")]
-    assert (group["lag"], group["retry_lag"], group["reason"]) == (0, None, AWAY.reason)
+    assert (group["lag"], group["retry_lag"], group["reason"]) == (0, None, AWAY_REASON)
 
 
 def test_slaves_do_not_count_twice() -> None:
@@ -243,7 +245,7 @@ def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> N
     now = empty() | summed(before, NOW_MS, places, {**both, "g2-a": AWAY}, {})
     for key in (group_key("orders", "g"), group_key("orders", "only-g2")):
         group = now["groups"][key]
-        assert (group["lag"], group["time_lag_seconds"], group["reason"]) == (None, None, AWAY.reason)
+        assert (group["lag"], group["time_lag_seconds"], group["reason"]) == (None, None, AWAY_REASON)
         assert group["at"] == rfc3339(NOW_MS)
     assert now["subjects"]["orders"]["send_rate"] is None
     assert now["subjects"]["orders"]["broker_groups"] == ["g1", "g2"]
@@ -254,6 +256,62 @@ def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> N
     assert later == now
     again = empty() | summed(later, NOW_MS + 61_000, places, both, {})
     assert again == before
+
+
+def test_what_reachable_broker_groups_report_is_a_lower_bound_while_one_is_away() -> None:
+    places = [place("g1"), place("g2")]
+    online = [{"consumer_id": name, "online": True} for name in ("c1", "c2", "c3")]
+    both = {
+        "g1-a": stats(
+            subject_stats(
+                "orders", 0, 9, group_stats(lag=4, time_lag_seconds=2.0, ack_rate=3.0, retried=1, consumers=online[:2])
+            ),
+            subject_stats("%RETRY%orders%g", 0, 9, group_stats(lag=5)),
+        ),
+        "g2-a": stats(
+            subject_stats("orders", 0, 9, group_stats(lag=3, retried=2, consumers=online[1:])), send_rate=1.0
+        ),
+    }
+    key = group_key("orders", "g")
+    before = empty() | summed(empty(), None, places, both, {})
+    whole = before["groups"][key]
+    assert (whole["lag"], whole["consumers_online"], whole["retry_lag"], whole["retried"]) == (7, 3, 5, 3)
+    assert "at_least" not in whole
+    now = empty() | summed(before, NOW_MS, places, {**both, "g2-a": AWAY}, {})
+    group = now["groups"][key]
+    assert (group["missing"], group["lag"], group["consumers_online"]) == (["g2"], None, None)
+    part = {"lag": 4, "time_lag_seconds": 2.0, "ack_rate": 3.0, "consumers_online": 2, "retry_lag": 5, "retried": 1}
+    assert group["at_least"].items() >= part.items()
+    assert group["last"].items() >= {"lag": 7, "consumers_online": 3, "retry_lag": 5, "retried": 3}.items()
+    assert now["subjects"]["orders"]["at_least"]["send_rate"] == 1.0
+    assert summed(now, NOW_MS, places, {**both, "g2-a": AWAY}, {})["groups"][key] is group
+
+
+def test_retries_of_unreachable_broker_groups_are_missing_in_the_lower_bound() -> None:
+    places = [place("g1"), place("g2")]
+    both = {
+        f"{name}-a": stats(
+            subject_stats("orders", 0, 9, group_stats()), subject_stats("%RETRY%orders%g", 0, 9, group_stats(lag=lag))
+        )
+        for name, lag in (("g1", 5), ("g2", 6))
+    }
+    before = empty() | summed(empty(), None, places, both, {})
+    now = summed(before, NOW_MS, places, {**both, "g2-a": AWAY}, {})
+    group = now["groups"][group_key("orders", "g")]
+    assert (group["retry_lag"], group["at_least"]["retry_lag"], group["last"]["retry_lag"]) == (None, 5, 11)
+
+
+def test_a_node_that_is_away_keeps_its_last_numbers() -> None:
+    places = [place("g1"), place("g2")]
+    both = {"g1-a": stats(), "g2-a": stats(subject_stats("orders", 0, 9), disk_free_bytes=7, disk_total_bytes=10)}
+    before = empty() | summed(empty(), None, places, both, {})
+    assert "last" not in before["nodes"]["g2-a"]
+    now = empty() | summed(before, NOW_MS, places, {**both, "g2-a": AWAY}, {})
+    node = now["nodes"]["g2-a"]
+    assert (node["send_rate"], node["disk_free_bytes"], node["at"]) == (None, None, rfc3339(NOW_MS))
+    assert node["last"].items() >= {"send_rate": 1.0, "disk_free_bytes": 7, "disk_total_bytes": 10}.items()
+    later = summed(now, NOW_MS + 60_000, places, {**both, "g2-a": AWAY}, {})["nodes"]["g2-a"]
+    assert (later["last"], later["at"]) == (node["last"], node["at"])
 
 
 def test_a_routed_subject_whose_node_was_never_reached_is_unknown() -> None:

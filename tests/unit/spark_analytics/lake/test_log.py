@@ -56,7 +56,7 @@ def test_of_two_writers_on_one_snapshot_the_second_changes_nothing(files: LocalF
     other = TableLog(files, "index")
     base = other.snapshot()
     log.commit(log.snapshot(), Change(added=(data("a"),)))
-    with pytest.raises(LakeBusy, match="run it again"):
+    with pytest.raises(LakeBusy, match="run the job again"):
         other.commit(base, Change(added=(data("b"),)))
     assert list(reopened(files).files) == [data("a").path]
     assert other.commit(other.snapshot(), Change(added=(data("b"),))).version == 2

@@ -139,7 +139,7 @@ def test_a_node_that_holds_less_than_it_said_is_an_error_even_where_gaps_are_rec
     answers: type[FakeReader], tmp_path: Path
 ) -> None:
     answers.pages = [page(0, 1, 1)]
-    with pytest.raises(NodeUnreadable, match=r"g1 \(host:1\) holds subject 'orders' up to 2 now, up to 6"):
+    with pytest.raises(NodeUnreadable, match=r"g1 \(host:1\) holds subject 'orders' up to 2, but had reported 6"):
         read("record", str(tmp_path))
 
 

@@ -160,7 +160,7 @@ def test_options() -> None:
         ({"from": "2026-03-02", "to": "2026-03-02"}, "is not before option to"),
         ({"metaserver": ""}, "metaserver is missing"),
         ({"rows_per_batch": "many"}, "option rows_per_batch is 'many'"),
-        ({"rows_per_partition": str(1 << 41)}, "from 1 on"),
+        ({"rows_per_partition": str(1 << 41)}, "from 1 to"),
         ({"push_filters": "1"}, "true or false"),
         ({"path": "/x"}, "no option path; there are metaserver"),
     ],

@@ -48,7 +48,7 @@ def test_both_sides_mean_the_same_words() -> None:
 def test_a_window_is_whole_steps() -> None:
     day = windows.Window(0, windows.DAY_MS)
     windows.check_steps(day, windows.SHORT_STEPS)
-    with pytest.raises(ValueError, match="not whole steps of 86400000 ms"):
+    with pytest.raises(ValueError, match="not a multiple of 86400000 ms"):
         windows.check_steps(windows.Window(0, windows.HOUR_MS), windows.LONG_STEPS)
     with pytest.raises(ValueError, match="whole minutes"):
         windows.check_steps(day, (1000,))

@@ -1,0 +1,91 @@
+"""One of two broker groups is killed, or hangs: no page is blank, and every number says how complete it is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.served.e2e.furniture import Furniture
+from tests.served.e2e.pages import Inside
+from tests.served.e2e.test_every_page import PAGES
+from tests.support.browser import Visit
+from tests.support.system import System
+from tests.support.waiting import ASK_SECONDS, eventually
+
+NUMBERS = (
+    "/", "/subjects", "/subjects/{subject}", "/subjects/{subject}?tab=groups", "/groups", "/groups/{subject}/{group}",
+)  # fmt: skip
+"""Pages with sums over broker groups."""
+LISTS = (
+    "/subjects/{subject}?tab=messages", "/subjects/{subject}?tab=tail", "/dead-letters", "/dead-letters/{subject}/{group}",
+)  # fmt: skip
+"""Pages that list what nodes store."""
+SEEN_MS = 30_000
+
+
+@contextmanager
+def _killed(console: System, group: str) -> Iterator[None]:
+    console.brokers[group].kill()
+    yield
+
+
+@contextmanager
+def _hanging(console: System, group: str) -> Iterator[None]:
+    with console.brokers[group].paused():
+        yield
+
+
+def _hints(found: Locator) -> list[str]:
+    return [str(one.get_attribute("data-hint")) for one in found.all()]
+
+
+def _says_how_complete_it_is(inside: Inside, pattern: str, away: str) -> None:
+    main = inside.page.get_by_role("main")
+    if pattern in LISTS:
+        expect(main.locator("[data-unreachable]").first).to_contain_text(away, timeout=SEEN_MS)
+    if pattern in NUMBERS:
+        incomplete = main.locator("[data-incomplete]")
+        expect(incomplete.first).to_be_visible(timeout=SEEN_MS)
+        assert all(away in hint for hint in _hints(incomplete)), _hints(incomplete)
+        unknown, of_away = main.locator(".unknown"), main.locator("tr", has_text=away).locator(".unknown")
+        assert unknown.count() - of_away.count() <= 1, f"more than the time to drain is unknown: {_hints(unknown)}"
+    no_reason = inside.text("unknown.reason")
+    # A dash has its reason, and it is not the one for which nothing is known.
+    assert no_reason not in _hints(main.locator(".unknown"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "patterns"),
+    [
+        pytest.param(_killed, [pattern for area in PAGES.values() for pattern in area], id="killed"),
+        pytest.param(_hanging, [*NUMBERS, *LISTS], id="hanging"),
+    ],
+)
+@pytest.mark.usefixtures("whole_again")
+def test_every_page_shows_what_is_known(
+    new_visit: Callable[..., Visit],
+    console: System,
+    furniture: Furniture,
+    fault: Callable[[System, str], Iterator[None]],
+    patterns: list[str],
+) -> None:
+    visit = new_visit(user="ada")
+    inside = Inside(visit)
+    (away,) = console.brokers.keys() - {furniture.broker_group}
+    wrong = []
+    with fault(console, away):  # type: ignore[attr-defined]
+        eventually(
+            lambda: (console.get("/overview/")["known"] or {}).get("missing") == [away]
+            and console.group(away)["state"] == "offline",
+            what="the collector and the metaserver noticed", every_s=ASK_SECONDS,
+        )  # fmt: skip
+        for pattern in patterns:
+            visit.open(furniture.address(pattern))
+            try:
+                inside.settles()
+                expect(inside.page.locator("[data-problem], [data-page=not-found]")).to_have_count(0)
+                _says_how_complete_it_is(inside, pattern, away)
+            except AssertionError as error:
+                wrong.append(f"{pattern}: {error}")
+    assert not wrong, "\n".join(wrong)

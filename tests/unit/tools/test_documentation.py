@@ -1,0 +1,141 @@
+"""What pages and examples name exists: settings, units, configurations, error codes, pictures."""
+
+import ast
+import re
+import shlex
+from configparser import ConfigParser
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.conf import settings
+
+from broker_node.options import BrokerOptions
+from console.http_protocol import UVICORN_OPTIONS
+from console.options import ConsoleOptions
+from delay_node.options import DelayOptions
+from metaserver.options import MetaOptions
+from qmq.options import parse_options, variable_of
+from tools.prose import PROJECT, markdown_pages
+
+PAGES = {str(path.relative_to(PROJECT)): path.read_text() for path in markdown_pages(PROJECT)}
+HOW_TO = {name: text for name, text in PAGES.items() if name.startswith(("README", "docs/how-to", "docs/tutorials"))}
+BLOCKS = [
+    (name, block)
+    for name, text in HOW_TO.items()
+    for block in re.findall(r"^ *```text\n(.*?)^ *```", text, re.S | re.M)
+]
+OPTIONS: dict[str, type[Any]] = {
+    "broker": BrokerOptions,
+    "delay": DelayOptions,
+    "meta": MetaOptions,
+    "": ConsoleOptions,
+}
+OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN"}
+"""Variables of the command line and of examples."""
+VARIABLES = {variable_of(item, process) for process, kind in OPTIONS.items() for item in fields(kind)} | OF_TOOLS
+UNITS = sorted((PROJECT / "deploy/systemd").glob("*.service"))
+PICTURE_BYTES_MAX = 200_000
+
+
+def _unit(path: Path) -> ConfigParser:
+    unit = ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(path.read_text())
+    return unit
+
+
+@pytest.mark.parametrize("name", HOW_TO)
+def test_settings_of_a_page_exist(name: str) -> None:
+    assert set(re.findall(r"\bQMQ_[A-Z_]+[A-Z]\b(?!_)", HOW_TO[name])) <= VARIABLES
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_starts_a_process_with_options_that_it_has(path: Path) -> None:
+    unit = _unit(path)
+    assert {"Unit", "Service", "Install"} == set(unit.sections())
+    command = shlex.split(unit["Service"]["ExecStart"].replace("%%", "%").replace("%i", "g1"))
+    program, arguments = Path(command[0]).name, command[1:]
+    if program == "python":
+        module = arguments[1]
+        process = {"broker_node": "broker", "delay_node": "delay", "metaserver": "meta"}[module]
+        assert parse_options(OPTIONS[process], arguments[2:], {}, prog=module, process=process).data_dir.startswith(
+            "/var/lib/qmq/"
+        )
+    elif program == "uvicorn":
+        assert " ".join(UVICORN_OPTIONS) in " ".join(arguments)
+    elif program == "celery":
+        assert arguments[:2] == ["-A", "console.celery"]
+        if arguments[2] == "worker":
+            assert arguments[arguments.index("--queues") + 1] in settings.CELERY_TASK_QUEUES
+    else:
+        assert (program, arguments) == ("qmq-console", ["collect"])
+
+
+def test_each_unit_is_on_the_page_that_enables_them() -> None:
+    page = PAGES["docs/how-to/deploy-one-machine.md"]
+    (enabled,) = re.findall(r"systemctl enable --now (.*?)\n```", page, re.S)
+    names = {word.partition("@")[0] for word in enabled.replace("\\\n", " ").split()}
+    assert names == {path.stem.rstrip("@") for path in UNITS}
+
+
+def test_nodes_of_the_one_machine_have_ports_of_their_own() -> None:
+    page = PAGES["docs/how-to/deploy-one-machine.md"]
+    second = dict(re.findall(r"^(QMQ_BROKER_\w+)=(\d+)$", page, re.M))
+    first, other = (
+        parse_options(BrokerOptions, [], environment, prog="broker_node", process="broker")
+        for environment in ({}, second)
+    )
+    ports = [port for node in (first, other, DelayOptions()) for port in (node.port, node.admin_port)]
+    assert len(set(ports)) == 6
+    assert all(str(port) in page for port in ports)
+
+
+def test_configurations_of_other_programs_can_be_parsed() -> None:
+    (prometheus,) = (block for _, block in BLOCKS if "scrape_configs" in block)
+    jobs = yaml.safe_load(prometheus)["scrape_configs"]
+    assert all(job["static_configs"][0]["targets"] and job["job_name"] for job in jobs)
+    (nginx,) = (block for _, block in BLOCKS if "proxy_pass" in block)
+    lines = [line.strip() for line in nginx.strip().splitlines()]
+    assert lines[0] == "location / {"
+    assert lines[-1] == "}"
+    assert all(re.fullmatch(r"[a-z_]+ .+;", line) for line in lines[1:-1])
+
+
+def _codes_of_code() -> tuple[set[str], set[str]]:
+    """Codes in strings, and the last words of those that are put together (`f"{kind}.unknown"`)."""
+    codes, endings = set(), set()
+    for folder in ("api", "console", "metaserver", "qmq", "broker_node", "delay_node"):
+        for path in (PROJECT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    codes.add(node.value)
+                elif isinstance(node, ast.JoinedStr) and isinstance(last := node.values[-1], ast.Constant):
+                    endings.add(str(last.value))
+    return codes, endings
+
+
+def test_documented_error_codes_exist() -> None:
+    codes, endings = _codes_of_code()
+    documented = {
+        code
+        for page in ("docs/reference/errors.md", "docs/how-to/troubleshooting.md")
+        for row in re.findall(r"^\|.*\|$", PAGES[page], re.M)
+        for code in re.findall(r"`([a-z_]+\.[a-z_]+)`", row)
+    }
+    assert len(documented) > 50
+    missing = {code for code in documented - codes if f".{code.partition('.')[2]}" not in endings}
+    assert not missing
+
+
+def test_pictures_are_shown_described_and_small() -> None:
+    shown = {
+        (PROJECT / name).parent.joinpath(target).resolve(): text
+        for name, page in PAGES.items()
+        for text, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", page)
+    }
+    assert set(shown) == set((PROJECT / "docs/images").iterdir())
+    assert all(len(text) > 20 for text in shown.values())
+    assert max(path.stat().st_size for path in shown) < PICTURE_BYTES_MAX

@@ -1,0 +1,82 @@
+"""What an extra of the package installs is enough for what it is for."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+
+import pytest
+from packaging.requirements import Requirement
+
+from tools.prose import PROJECT
+
+OURS = [
+    f'{requirement}{" and" if ";" in requirement else ";"} extra == "{extra}"'
+    for extra, requirements in tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ].items()
+    for requirement in requirements
+]
+"""Requirements of our package, also where the installed one is older."""
+IMPORTS = {
+    "": ("qmq", "qmq.sync", "qmq.cli"),
+    "node": ("broker_node.__main__", "delay_node.__main__"),
+    "console": ("metaserver.__main__", "console.asgi", "console.celery", "kombu.transport.redis", "uvicorn.main"),
+}
+"""Modules that the processes of an extra need. Celery imports its transport by name, when it connects."""
+
+PROGRAM = """
+import os, sys
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+
+class OnlyInstalled(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in MISSING:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+MISSING = set(sys.argv[2].split(","))
+for name in [name for name in sys.modules if name.partition(".")[0] in MISSING]:
+    del sys.modules[name]
+sys.meta_path.insert(0, OnlyInstalled())
+os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
+for name in sys.argv[1].split(","):
+    import_module(name)
+"""
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _installed_with(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]) -> Iterator[str]:
+    """Yield the distributions that pip installs for a distribution with these extras."""
+    if (name, extras) in seen:
+        return
+    seen.add((name, extras))
+    yield name
+    try:
+        requirements = OURS if name == "pyqmq" else metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        return
+    for requirement in map(Requirement, requirements):
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            yield from _installed_with(_normalized(requirement.name), frozenset(requirement.extras), seen)
+
+
+@pytest.mark.parametrize("extra", IMPORTS)
+def test_an_extra_brings_what_its_processes_import(extra: str) -> None:
+    installed = set(_installed_with("pyqmq", frozenset({extra}), set())) | {"pip", "setuptools"}
+    missing = {
+        module
+        for module, distributions in metadata.packages_distributions().items()
+        if not any(_normalized(name) in installed for name in distributions)
+    }
+    assert "pytest" in missing
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, ",".join(IMPORTS[extra]), ",".join(missing)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
