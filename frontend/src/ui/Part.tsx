@@ -1,10 +1,18 @@
 import { Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 
+interface Props {
+  title: string;
+  note?: string;
+  /** Whether it is a region of the page, called by its title. */
+  isRegion?: boolean;
+  children: ReactNode;
+}
+
 /** A part of a page, with its heading. */
-export function Part({ title, note, children }: { title: string; note?: string; children: ReactNode }) {
+export function Part({ title, note, isRegion = false, children }: Props) {
   return (
-    <section>
+    <section aria-label={isRegion ? title : undefined}>
       <Title order={2} size="h4" mb={note ? 4 : "xs"}>
         {title}
       </Title>

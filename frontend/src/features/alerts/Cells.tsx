@@ -1,5 +1,5 @@
 import { Badge, Group } from "@mantine/core";
-import { IconAlertTriangle, IconCheck, IconDots, IconFlame, IconVolumeOff } from "@tabler/icons-react";
+import { IconAlertTriangle, IconCheck, IconDots, IconFlame, IconVolumeOff, type Icon } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { placeOf } from "@/features/alerts/place";
 import type { Alert, AlertKind } from "@/features/alerts/queries";
@@ -17,12 +17,12 @@ const STATES = { firing: "red", pending: "yellow", resolved: "teal" } as const;
 export function SeverityBadge({ severity }: { severity: Alert["severity"] }) {
   const { t } = useTranslation("alerts");
   const isCritical = severity === "critical";
-  const Icon = isCritical ? IconFlame : IconAlertTriangle;
+  const Sign = isCritical ? IconFlame : IconAlertTriangle;
   return (
     <Badge
       color={isCritical ? "red" : "yellow"}
       variant="light"
-      leftSection={<Icon size={12} aria-hidden />}
+      leftSection={<Sign size={12} aria-hidden />}
       data-severity={severity}
     >
       {t(`severity.${severity}`)}
@@ -74,27 +74,20 @@ export function Actions({
   const { t } = useTranslation("alerts");
   if (alert.state === "resolved") return null;
   const about = { rule: alert.rule, target: alert.target };
-  const look = { size: "md", iconSize: 16 };
+  const button = (what: "acknowledge" | "silence", icon: Icon, onClick: () => void) => (
+    <IconButton
+      size="md"
+      iconSize={16}
+      icon={icon}
+      hint={t(`${what}.action`)}
+      label={t(`${what}.of`, about)}
+      onClick={onClick}
+    />
+  );
   return (
     <Group gap={4} wrap="nowrap">
-      {!alert.acknowledged_at && (
-        <IconButton
-          {...look}
-          icon={IconCheck}
-          hint={t("acknowledge.action")}
-          label={t("acknowledge.of", about)}
-          onClick={onAcknowledge}
-        />
-      )}
-      {!alert.is_silenced && (
-        <IconButton
-          {...look}
-          icon={IconVolumeOff}
-          hint={t("silence.action")}
-          label={t("silence.of", about)}
-          onClick={onSilence}
-        />
-      )}
+      {!alert.acknowledged_at && button("acknowledge", IconCheck, onAcknowledge)}
+      {!alert.is_silenced && button("silence", IconVolumeOff, onSilence)}
     </Group>
   );
 }

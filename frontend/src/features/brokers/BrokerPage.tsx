@@ -1,4 +1,4 @@
-import { Paper, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { StartHelp } from "@/features/brokers/AddGroup";
@@ -13,6 +13,7 @@ import { PlacedSubjects } from "@/features/brokers/PlacedSubjects";
 import { groupOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/LiveBadge";
+import { Part } from "@/ui/Part";
 import { ResourcePage } from "@/ui/ResourcePage";
 import { usePathParams } from "@/ui/urlState";
 
@@ -52,10 +53,7 @@ function Whole({ group, view }: { group: BrokerGroupDetail; view: GroupView }) {
   return (
     <Stack gap="lg">
       <Decided group={group} verdict={view.verdict} />
-      <section aria-label={t("column.nodes")}>
-        <Title order={2} size="h4" mb="xs">
-          {t("column.nodes")}
-        </Title>
+      <Part title={t("column.nodes")} isRegion>
         {view.nodes.length === 0 ? (
           <Paper withBorder p="md">
             <Text mb="sm">{t("no_nodes")}</Text>
@@ -68,7 +66,7 @@ function Whole({ group, view }: { group: BrokerGroupDetail; view: GroupView }) {
             ))}
           </SimpleGrid>
         )}
-      </section>
+      </Part>
       <GroupHistory name={name} kind={view.kind} />
       {view.kind === "broker" && <PlacedSubjects name={name} isMoving={group.subjects_moving > 0} />}
     </Stack>

@@ -1,9 +1,10 @@
-import { Paper, SimpleGrid, Text, Title } from "@mantine/core";
+import { Paper, SimpleGrid, Text } from "@mantine/core";
 import { memo, useCallback } from "react";
 import { useTranslation } from "react-i18next";
 import type { Kind } from "@/features/brokers/queries";
 import { TimeChart } from "@/ui/chart/TimeChart";
 import { LastHour, type Line } from "@/ui/LastHour";
+import { Part } from "@/ui/Part";
 
 const RIGHT = { axis: "right", colour: "orange" } as const;
 const DISK: readonly Line[] = [
@@ -37,10 +38,7 @@ export const GroupHistory = memo(function GroupHistory({ name, kind }: { name: s
   const { t } = useTranslation("brokers");
   const labelOf = useCallback((field: string) => t(`number.${field}`), [t]);
   return (
-    <section aria-label={t("last_hour")}>
-      <Title order={2} size="h4" mb="xs">
-        {t("last_hour")}
-      </Title>
+    <Part title={t("last_hour")} isRegion>
       <LastHour of={{ broker_group: name }} charts={CHARTS[kind]} labelOf={labelOf}>
         {(at, charts, isPending) => (
           <SimpleGrid cols={{ base: 1, lg: 2 }}>
@@ -58,6 +56,6 @@ export const GroupHistory = memo(function GroupHistory({ name, kind }: { name: s
           </SimpleGrid>
         )}
       </LastHour>
-    </section>
+    </Part>
   );
 });

@@ -65,22 +65,17 @@ export function nodeVerdict(numbers: Entry | undefined): NodeVerdict {
   return STATES.has(numbers.state) ? (numbers.state as NodeVerdict) : "unknown";
 }
 
-function ofRow(row: NodeRow, live: LiveState): NodeView {
+type ReadNode = Pick<NodeRow, "node_id" | "kind" | "is_master" | "address">;
+
+function viewOf(row: ReadNode, numbers: Entry | undefined): NodeView {
   const { node_id: nodeId, kind } = row;
-  const numbers = live.nodes?.[nodeId];
   const isMaster = numbers ? numbers.is_master === true : row.is_master;
   const address = textOf(numbers?.address) || row.address;
   return { nodeId, kind, address, role: isMaster ? "master" : "slave", numbers };
 }
 
-function ofEntry(numbers: Entry): NodeView {
-  return {
-    nodeId: textOf(numbers.node_id),
-    role: numbers.is_master === true ? "master" : "slave",
-    address: textOf(numbers.address),
-    kind: numbers.kind === "delay" ? "delay" : "broker",
-    numbers,
-  };
+function kindOf(entry: Entry): Kind {
+  return entry.kind === "delay" ? "delay" : "broker";
 }
 
 type ReadGroup = Pick<
@@ -104,9 +99,12 @@ export function withLive(row: ReadGroup, live: LiveState): GroupView {
   const added = Object.values(live.nodes ?? {}).filter(
     (entry) => entry.broker_group === row.name && !known.has(textOf(entry.node_id)),
   );
-  const nodes = [...row.nodes.map((node) => ofRow(node, live)), ...added.map(ofEntry)].sort(
-    (a, b) => Number(b.role === "master") - Number(a.role === "master") || a.nodeId.localeCompare(b.nodeId),
-  );
+  const nodes = [
+    ...row.nodes.map((node) => viewOf(node, live.nodes?.[node.node_id])),
+    ...added.map((entry) =>
+      viewOf({ node_id: textOf(entry.node_id), kind: kindOf(entry), is_master: false, address: "" }, entry),
+    ),
+  ].sort((a, b) => Number(b.role === "master") - Number(a.role === "master") || a.nodeId.localeCompare(b.nodeId));
   return {
     name: row.name,
     kind: row.kind,
@@ -126,7 +124,7 @@ export function groupViews(rows: readonly BrokerGroup[], live: LiveState): Group
   const known = new Set(rows.map((row) => row.name));
   const added = Object.entries(live.broker_groups ?? {})
     .filter(([name]) => !known.has(name))
-    .map(([name, { kind }]): ReadGroup => ({ ...UNREAD, name, kind: kind === "delay" ? "delay" : "broker" }));
+    .map(([name, entry]): ReadGroup => ({ ...UNREAD, name, kind: kindOf(entry) }));
   return [...rows, ...added].map((row) => withLive(row, live)).sort((a, b) => a.name.localeCompare(b.name));
 }
 

@@ -1,11 +1,10 @@
 import { Autocomplete, Button, Group, Stack } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { asProblem } from "@/api/problem";
-import { subjectNamesOptions } from "@/api/subjects";
+import { useSubjectNames } from "@/api/subjects";
 import { BulkCancel } from "@/features/delayed/BulkCancel";
 import { dayOf, dayWith, HOUR_MS, isDay, rangeOf, windowFrom, type Cell } from "@/features/delayed/calendar";
 import { CalendarView } from "@/features/delayed/CalendarView";
@@ -131,15 +130,11 @@ function useCounts(hours: readonly { hour: string; pending: number }[] | undefin
   );
 }
 
-const TYPING_MS = 300;
-
 /** Of which subject, with those that are known to choose from; another one may be typed: its messages are still to come. */
 function SubjectField({ value, onChange }: { value: string; onChange: (subject: string) => void }) {
   const { t } = useTranslation("delayed");
   const [typed, setTyped] = useState(value);
-  const [searched, setSearched] = useState(value);
-  const ask = useDebouncedCallback(setSearched, TYPING_MS);
-  const { data } = useQuery({ ...subjectNamesOptions(searched), placeholderData: keepPreviousData });
+  const { names } = useSubjectNames(typed);
   return (
     <form
       onSubmit={(event) => {
@@ -150,17 +145,14 @@ function SubjectField({ value, onChange }: { value: string; onChange: (subject: 
       <Autocomplete
         label={t("subject")}
         placeholder={t("all_subjects")}
-        data={data ?? []}
+        data={names}
         filter={({ options }) => options}
         value={typed}
         w={320}
         maw="100%"
         clearable
         clearButtonProps={{ "aria-label": t("all_subjects") }}
-        onChange={(next) => {
-          setTyped(next);
-          ask(next);
-        }}
+        onChange={setTyped}
         onClear={() => onChange("")}
         onOptionSubmit={onChange}
         onBlur={() => {

@@ -1,5 +1,6 @@
-import { Badge, Group, List, Paper, ScrollArea, Text } from "@mantine/core";
+import { Badge, Group, List, ScrollArea, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { Card } from "@/features/overview/Card";
 import { describe } from "@/features/overview/describe";
 import { useLive } from "@/live/useLive";
 import { Instant } from "@/ui/Instant";
@@ -15,10 +16,7 @@ export function Events() {
     .slice(0, SHOWN_MAX)
     .map(([id, event]) => ({ id, at: event.at, ...describe(event) }));
   return (
-    <Paper withBorder p="md">
-      <Text component="h2" fw={600} mb="xs">
-        {t("events")}
-      </Text>
+    <Card title={t("events")}>
       {events.length === 0 ? (
         <Text c="dimmed">{t("no_events")}</Text>
       ) : (
@@ -44,6 +42,6 @@ export function Events() {
           </List>
         </ScrollArea.Autosize>
       )}
-    </Paper>
+    </Card>
   );
 }

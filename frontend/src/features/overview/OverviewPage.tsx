@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { attention, type Item } from "@/features/overview/attention";
+import { Card } from "@/features/overview/Card";
 import { Events } from "@/features/overview/Events";
 import { overviewOptions, type Overview } from "@/features/overview/queries";
 import { measured, useLive, type Reading } from "@/live/useLive";
@@ -115,26 +116,20 @@ function Flow() {
   const { t } = useTranslation("overview");
   const labelOf = useCallback((field: string) => t(`tile.${field}`), [t]);
   return (
-    <Paper withBorder p="md">
-      <Text component="h2" fw={600} mb="xs">
-        {t("flow")}
-      </Text>
+    <Card title={t("flow")}>
       <LastHour of={SYSTEM} charts={FLOW} labelOf={labelOf}>
         {(at, [series = []], isPending) => (
           <TimeChart label={t("flow")} at={at} series={series} height={240} isPending={isPending} />
         )}
       </LastHour>
-    </Paper>
+    </Card>
   );
 }
 
 function Worst({ overview }: { overview: Overview }) {
   const { t } = useTranslation("overview");
   return (
-    <Paper withBorder p="md">
-      <Text component="h2" fw={600} mb="xs">
-        {t("worst")}
-      </Text>
+    <Card title={t("worst")}>
       {overview.worst.length === 0 ? (
         <Text c="dimmed">{overview.unmeasured_reason ?? t("nobody_behind")}</Text>
       ) : (
@@ -165,7 +160,7 @@ function Worst({ overview }: { overview: Overview }) {
           rowKey={(row) => `${row.subject} ${row.group}`}
         />
       )}
-    </Paper>
+    </Card>
   );
 }
 
@@ -180,10 +175,7 @@ function Attention({ items }: { items: readonly Item[] }) {
     );
   }
   return (
-    <Paper withBorder p="md" data-attention={items.length}>
-      <Text component="h2" fw={600} size="md" mb="xs">
-        {t("needs", { count: items.length })}
-      </Text>
+    <Card title={t("needs", { count: items.length })} data-attention={items.length}>
       <List listStyleType="none" spacing={6}>
         {items.map((item) => (
           <List.Item key={`${item.text} ${JSON.stringify(item.values)}`}>
@@ -198,6 +190,6 @@ function Attention({ items }: { items: readonly Item[] }) {
           </List.Item>
         ))}
       </List>
-    </Paper>
+    </Card>
   );
 }

@@ -10,14 +10,13 @@ import {
   Text,
   TextInput,
 } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { IconRoute, IconSearch } from "@tabler/icons-react";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
-import { subjectNamesOptions } from "@/api/subjects";
+import { useSubjectNames } from "@/api/subjects";
 import { findOptions, type Message } from "@/features/trace/queries";
 import { recentOf, withRecent, type Place } from "@/features/trace/recent";
 import { fieldsOf } from "@/ui/fields";
@@ -126,8 +125,6 @@ function Results({ subject, messageId }: { subject: string; messageId: string })
   );
 }
 
-const TYPING_MS = 250;
-
 interface Props {
   subject: string;
   messageId: string;
@@ -148,8 +145,7 @@ function FindForm(props: Props) {
   });
   const { subject, messageId, brokerGroup, sequence } = values;
   const fields = fieldsOf(values, (some) => setValues({ ...values, ...some }));
-  const [settled] = useDebouncedValue(subject, TYPING_MS);
-  const { data: names = [] } = useQuery({ ...subjectNamesOptions(settled), placeholderData: keepPreviousData });
+  const { names, settled } = useSubjectNames(subject);
   const { data: place } = useQuery({ ...placeOptions(settled), enabled: by === "place" && names.includes(settled) });
   const groups = place?.brokerGroups ?? [];
   const group = groups.includes(brokerGroup) ? brokerGroup : (groups[0] ?? "");
