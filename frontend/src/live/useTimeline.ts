@@ -5,6 +5,9 @@ import { feedAt } from "@/live/feed";
 import { appended, joined, NO_SERIES, type Series } from "@/live/series";
 import { seriesOf } from "@/live/timeline";
 
+/** Between two live points. The numbers beside a chart change each second; to draw an hour again as often is most of a page's work. */
+const POINT_SECONDS = 2;
+
 /** Where the numbers of one thing are found live: `lagPath({ subject })`, "subjects", its name. */
 export interface LivePlace {
   path: string;
@@ -36,7 +39,11 @@ function useSeries(path: string, section: string, key: string, fields: readonly 
       const { at, state, status } = feed.get();
       if (at === null || status.kind !== "live") return;
       const seconds = Math.round(new Date(at).getTime() / 1000);
-      setSeries((before) => appended(before, seconds, state[section]?.[key], fields));
+      setSeries((before) =>
+        seconds < (before.at.at(-1) ?? -Infinity) + POINT_SECONDS
+          ? before
+          : appended(before, seconds, state[section]?.[key], fields),
+      );
     };
     const leave = feed.subscribe(take);
     take();

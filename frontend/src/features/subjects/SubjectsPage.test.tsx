@@ -35,6 +35,7 @@ test("filters, order and page go to the API and stay in the address", async () =
   });
   const page = await mount(SubjectsPage, "/subjects");
   expect(await screen.findByRole("link", { name: "order.paid" })).toHaveAttribute("href", "/subjects/order.paid");
+  expect(screen.getByText("2 rows on this page")).toBeInTheDocument();
   await userEvent.type(screen.getByLabelText("Search subjects"), "ord");
   await waitFor(() => expect(page.address()).toContain("search=ord"));
   await userEvent.click(screen.getByRole("button", { name: "Subject" }));
@@ -56,6 +57,7 @@ test("a rate that was not measured is unknown, not zero", async () => {
   await mount(SubjectsPage, "/subjects");
   const cell = (await screen.findByRole("link", { name: "a" })).closest("tr")?.querySelector("[data-cell=send_rate]");
   expect(cell).toHaveTextContent("—");
+  expect(screen.getByText("1 row")).toBeInTheDocument();
 });
 
 test("an empty list teaches the first message", async () => {

@@ -72,6 +72,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   );
   const isFull = rows.length >= ROWS_MAX;
   const hasMore = isAll && found.hasNextPage && !isFull;
+  const isPart = !isAll && Boolean(list.cursor || first?.next || first?.previous);
   const { isFetching, fetchNextPage } = found;
   const loadMore = useCallback(() => {
     if (!isFetching) void fetchNextPage();
@@ -139,7 +140,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
       {!found.isPending && (
         <Group justify="space-between" mt="xs" gap="xs">
           <Text size="sm" c="dimmed" aria-live="polite" data-rows={rows.length}>
-            {t(hasMore ? "table.rows_so_far" : "table.rows", {
+            {t(hasMore ? "table.rows_so_far" : isPart ? "table.rows_of_page" : "table.rows", {
               count: rows.length,
               shown: numbers.count(rows.length, language),
             })}
