@@ -175,7 +175,7 @@ def show(one: Visit, path: str) -> None:
 
 
 @contextmanager
-def demo(system: System, messages: int) -> Iterator[str]:
+def demo(system: System, messages: int = 0) -> Iterator[str]:
     """Start a system with the demo at work in it; yields the password of its administrator `demo` when the data are loaded and
     this number of messages was sent since."""
     system.start()

@@ -103,7 +103,7 @@ const all = [
   {
     path: "/analytics",
     load: () => import("@/features/analytics/AnalyticsPage"),
-    texts: ["analytics", "tasks"],
+    texts: ["analytics"],
     nav: { label: "analytics", section: "insight", order: 10, icon: IconChartHistogram },
   },
   {

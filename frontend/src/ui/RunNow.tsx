@@ -9,11 +9,11 @@ export const tasksKey = ["tasks"] as const;
 
 /** Runs a background job now. */
 export function RunNow({ name, ...props }: { name: string } & Pick<ButtonProps, "size" | "disabled">) {
-  const { t } = useTranslation("tasks");
+  const { t } = useTranslation();
   const client = useQueryClient();
   const run = useMutation({
     mutationFn: () => must(api.POST("/api/v1/tasks/{name}/run/", { params: { path: { name } }, body: {} })),
-    onSuccess: () => notifications.show({ message: t("started", { name }), color: "teal" }),
+    onSuccess: () => notifications.show({ message: t("run_now.started", { name }), color: "teal" }),
     onError: (error) => notifications.show({ message: error.message, color: "red" }),
     onSettled: () => client.invalidateQueries({ queryKey: tasksKey }),
   });
@@ -23,9 +23,9 @@ export function RunNow({ name, ...props }: { name: string } & Pick<ButtonProps, 
       {...props}
       loading={run.isPending}
       onClick={() => run.mutate()}
-      aria-label={t("run_now_of", { name })}
+      aria-label={t("run_now.label", { name })}
     >
-      {t("run_now")}
+      {t("run_now.action")}
     </Button>
   );
 }

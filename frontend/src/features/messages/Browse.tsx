@@ -1,4 +1,4 @@
-import { Button, Menu, SegmentedControl } from "@mantine/core";
+import { SegmentedControl } from "@mantine/core";
 import { IconClock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
@@ -10,6 +10,7 @@ import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { shellWord } from "@/ui/clientLines";
+import { MenuButton } from "@/ui/MenuButton";
 import { Teach } from "@/ui/Teach";
 import { placeKey } from "@/ui/message/place";
 import { useUrlState } from "@/ui/urlState";
@@ -68,31 +69,19 @@ export function Browse({ subject }: { subject: string }) {
             data={STARTS.map((value) => ({ value, label: t(`by.${value}`) }))}
           />
           {start === "time" && (
-            <Menu position="bottom-end">
-              <Menu.Target>
-                <Button variant="default" size="sm" leftSection={<IconClock size={16} aria-hidden />}>
-                  {t("back.open")}
-                </Button>
-              </Menu.Target>
-              <Menu.Dropdown>
-                {BACK_MINUTES.map((minutes) => (
-                  <Menu.Item
-                    key={minutes}
-                    onClick={() =>
-                      change({
-                        from_time: new Date(Date.now() - minutes * 60_000).toISOString(),
-                        cursor: undefined,
-                      })
-                    }
-                  >
-                    {t(`back.${minutes}`)}
-                  </Menu.Item>
-                ))}
-                <Menu.Item onClick={() => change({ from_time: undefined, cursor: undefined })}>
-                  {t("back.all")}
-                </Menu.Item>
-              </Menu.Dropdown>
-            </Menu>
+            <MenuButton
+              withText
+              label={t("back.open")}
+              icon={<IconClock size={16} aria-hidden />}
+              entries={[
+                ...BACK_MINUTES.map((minutes) => ({
+                  label: t(`back.${minutes}`),
+                  onClick: () =>
+                    change({ from_time: new Date(Date.now() - minutes * 60_000).toISOString(), cursor: undefined }),
+                })),
+                { label: t("back.all"), onClick: () => change({ from_time: undefined, cursor: undefined }) },
+              ]}
+            />
           )}
         </>
       }
