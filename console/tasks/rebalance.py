@@ -281,7 +281,7 @@ REBALANCE = register(
         "rebalance",
         10.0,
         60.0,
-        "assigns two broker groups to each subject, none of them draining",
+        "assigns two broker groups to each subject and skips draining groups",
         rebalance,
     )
 )

@@ -4,6 +4,7 @@ import {
   IconChartHistogram,
   IconFileImport,
   IconHistory,
+  IconInbox,
   IconKey,
   IconLayoutDashboard,
   IconMailX,
@@ -34,7 +35,7 @@ const all = [
     path: "/groups",
     load: () => import("@/features/groups/GroupsPage"),
     texts: ["groups"],
-    nav: { label: "groups", section: "messages", order: 20, icon: IconUsersGroup },
+    nav: { label: "groups", section: "messages", order: 20, icon: IconInbox },
   },
   {
     path: "/groups/$subject/$group",

@@ -39,10 +39,10 @@ export function ChannelList() {
         column("has_secret", { header: t("channel.signed") }, (row) =>
           row.kind === "email" ? "—" : t(row.has_secret ? "common:state.yes" : "common:state.no"),
         ),
-        column("last_success_at", { header: t("channel.last_success"), sort: true }, (row) => (
+        column("last_success_at", { card: "fact", header: t("channel.last_success"), sort: true }, (row) => (
           <Instant at={row.last_success_at} relative />
         )),
-        column("last_failure_at", { header: t("channel.last_failure"), sort: true }, (row) => (
+        column("last_failure_at", { card: "fact", header: t("channel.last_failure"), sort: true }, (row) => (
           <Stack gap={0}>
             <Instant at={row.last_failure_at} relative />
             {row.last_error && (

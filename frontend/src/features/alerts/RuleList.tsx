@@ -47,7 +47,9 @@ export function RuleList() {
       )),
       column("severity", { card: "fact" }, (row) => <SeverityBadge severity={row.severity} />),
       column("kind", { card: "fact", sort: true }, (row) => t(`kind.${row.kind}`)),
-      column("target", { card: "line" }, (row) => <code className="break">{row.target}</code>),
+      column("target", { card: "line" }, (row) =>
+        row.target === "*" ? t("target_all") : <code className="break">{row.target}</code>,
+      ),
       column(
         "fires",
         { header: t("fires_when") },
@@ -58,7 +60,11 @@ export function RuleList() {
         { header: t("ends_when") },
         (row) => `${clearText(row.kind, row.clear_threshold, language, t)} ${lasting(row.clear_for_seconds)}`,
       ),
-      column("channels", { header: t("column.told") }, (row) => row.channels.join(", ") || t("filter.nobody")),
+      column(
+        "channels",
+        { card: "fact", header: t("column.told") },
+        (row) => row.channels.join(", ") || t("filter.nobody"),
+      ),
       column("owner", { sort: true, isHiddenAtFirst: true }, (row) => row.owner ?? "—"),
       column("firing", { align: "right" }, (row) =>
         row.firing > 0 ? (

@@ -33,7 +33,9 @@ export function SilenceList() {
         )),
         column("reason", { header: t("silence.reason") }, (row) => <span className="break">{row.reason}</span>),
         column("starts_at", { header: t("column.since"), sort: true }, (row) => <Instant at={row.starts_at} />),
-        column("ends_at", { header: t("column.until"), sort: true }, (row) => <Instant at={row.ends_at} relative />),
+        column("ends_at", { card: "fact", header: t("column.until"), sort: true }, (row) => (
+          <Instant at={row.ends_at} relative />
+        )),
         column("created_by", { sort: true }, (row) => row.created_by),
         column("ended_by", { isHiddenAtFirst: true }, (row) => row.ended_by ?? "—"),
         canChange && column("action", { card: "action" }, (row) => <End silence={row} onEnd={() => setEnding(row)} />),

@@ -42,7 +42,7 @@ export default function AuditPage() {
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
       { kind: "text", name: "actor", label: t("filter.actor") },
-      { kind: "text", name: "action", label: t("filter.action"), placeholder: "subject." },
+      { kind: "text", name: "action", label: t("filter.action") },
       { kind: "text", name: "target", label: t("filter.target") },
       { kind: "instant", name: "since", label: t("filter.since"), direction: "past" },
       { kind: "instant", name: "until", label: t("filter.until"), direction: "past" },

@@ -5,7 +5,7 @@ import { addDays, dayOf, HOUR_MS, WINDOW_DAYS, type Cell, type Counts, type Day 
 import { DayHours } from "@/features/delayed/DayHours";
 import { HeatMap } from "@/features/delayed/HeatMap";
 import { zoneName } from "@/format/times";
-import { useLanguage, useZone } from "@/ui/preferences";
+import { useZone } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Unreachable } from "@/ui/Unreachable";
 import { useNowBy } from "@/ui/useNow";
@@ -30,17 +30,10 @@ export interface CalendarProps {
 export function CalendarView(props: CalendarProps) {
   const { days, day, counts, unreachable, error, onRetry, selected, onHour, onDay, onWindow } = props;
   const { t } = useTranslation("delayed");
-  const language = useLanguage();
   const zone = useZone();
   const today = dayOf(useNowBy(HOUR_MS), zone);
-  const date = new Intl.DateTimeFormat(language, {
-    day: "numeric",
-    month: "short",
-    year: "numeric",
-    timeZone: zone === "utc" ? "UTC" : undefined,
-  });
   const [first, last] = [days[0], days.at(-1)];
-  const range = day ? date.format(day.begin) : first && last ? date.formatRange(first.begin, last.begin) : "";
+  const range = day ? day.day : first && last ? `${first.day} – ${last.day}` : "";
   const move = (back: boolean) => {
     const sign = back ? -1 : 1;
     if (day) onDay(addDays(day.day, sign));

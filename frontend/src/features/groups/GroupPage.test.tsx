@@ -52,7 +52,7 @@ test("live numbers, why the group is in its state, and what nobody measured", as
   expect(document.querySelector('[data-tile="Pulled/s"]')).toHaveTextContent("—");
   expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
   expect(
-    screen.getByText(/Catching up\. 1,234 messages pending; at the current rates the lag is gone in about 1m 30s/),
+    screen.getByText(/Catching up\. 1,234 messages not acknowledged; at the current rates the lag is gone in about 1m 30s/),
   ).toBeVisible();
 });
 
@@ -82,7 +82,7 @@ test("a reset asks for its plan first, says it in words, and takes the name and 
   const dialog = await screen.findByRole("dialog");
   await userEvent.click(within(dialog).getByLabelText("Latest"));
   await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
-  expect(await within(dialog).findByText(/40 pending messages are skipped/)).toBeInTheDocument();
+  expect(await within(dialog).findByText(/40 messages are skipped/)).toBeInTheDocument();
   expect(within(dialog).getByText(/1 message in flight stays/)).toBeInTheDocument();
   expect(within(dialog).queryByText(/delivered again/)).not.toBeInTheDocument();
   const apply = within(dialog).getByRole("button", { name: "Reset progress" });

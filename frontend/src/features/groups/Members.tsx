@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { consumersOf, countsOf, ratesOf, type Consumer, type Counts, SAMPLES_MAX } from "@/features/groups/members";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { count } from "@/format/numbers";
+import { duration } from "@/format/times";
 import { Measured } from "@/ui/Measured";
 import { TextButton } from "@/ui/buttons";
 import { useLanguage } from "@/ui/preferences";
@@ -51,7 +52,11 @@ export function Members({
           <Badge color={one.isOnline ? "teal" : "gray"} variant="light" data-online={one.isOnline}>
             {t(one.isOnline ? "members.online" : "members.away")}
           </Badge>
-          <Measured value={one.lastSeen} as="duration" reason={why(one, "last_seen_seconds")} />
+          {one.lastSeen === null ? (
+            <Measured value={null} reason={why(one, "last_seen_seconds")} />
+          ) : (
+            t("members.ago", { time: duration(one.lastSeen, language) })
+          )}
         </Group>
       )),
       column("in_flight", { header: t("column.in_flight"), align: "right" }, (one) => <InFlight one={one} />),

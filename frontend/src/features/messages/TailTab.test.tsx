@@ -55,7 +55,7 @@ test("rows arrive, stand still while paused, and are filtered on screen", async 
   await userEvent.click(screen.getByRole("button", { name: "Resume" }));
   expect(screen.getByText("id-3")).toBeInTheDocument();
 
-  await userEvent.type(screen.getByLabelText("Filter"), "us");
+  await userEvent.type(screen.getByLabelText("Filter displayed messages"), "us");
   expect(await screen.findByText(/1 of 3 received messages shown/)).toBeInTheDocument();
   expect(screen.queryByText("id-3")).not.toBeInTheDocument();
   expect(page.address()).toContain("filter=us");

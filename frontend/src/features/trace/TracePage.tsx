@@ -20,6 +20,9 @@ import { Teach } from "@/ui/Teach";
 import { useUrlState, usePathParams } from "@/ui/urlState";
 import { shellWord } from "@/ui/clientLines";
 
+/** The scope of a trace that all broker groups answered, as the API names it. */
+const EVERYWHERE = "all broker groups";
+
 /** What became of one message: until it was stored, then in each consumer group, as far as the nodes still know. */
 export default function TracePage() {
   const { t } = useTranslation("trace");
@@ -124,7 +127,7 @@ function Found({ trace, nowMs, more }: { trace: Trace; nowMs: number; more: Reac
       )}
       {more}
       <Text size="sm" c="dimmed">
-        {t("scope", { scope: trace.scope })}
+        {t(trace.scope === EVERYWHERE ? "scope.all" : "scope.reachable")}
       </Text>
       {message && (
         <>

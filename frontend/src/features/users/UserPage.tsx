@@ -89,7 +89,7 @@ function Facts({ user }: { user: User }) {
   const { t } = useTranslation("users");
   const facts: Fact[] = [
     [t("column.name"), [user.first_name, user.last_name].filter(Boolean).join(" ") || "—"],
-    [t("column.email"), user.email ?? "—"],
+    [t("column.email"), user.email || "—"],
     [
       t("column.teams"),
       user.teams?.length ? (

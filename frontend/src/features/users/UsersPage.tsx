@@ -30,7 +30,7 @@ export default function UsersPage() {
           </Group>
         )),
         column("name", (row) => [row.first_name, row.last_name].filter(Boolean).join(" ") || "—"),
-        column("email", (row) => row.email ?? "—"),
+        column("email", (row) => row.email || "—"),
         column("role", (row) => <RoleBadge role={row.role} />),
         column("teams", (row) => (
           <Group gap={4}>
