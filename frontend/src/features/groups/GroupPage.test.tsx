@@ -52,7 +52,9 @@ test("live numbers, why the group is in its state, and what nobody measured", as
   expect(document.querySelector('[data-tile="Pulled/s"]')).toHaveTextContent("—");
   expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
   expect(
-    screen.getByText(/Catching up\. 1,234 messages not acknowledged; at the current rates the lag is gone in about 1m 30s/),
+    screen.getByText(
+      /Catching up\. 1,234 messages not acknowledged; at the current rates the lag is gone in about 1m 30s/,
+    ),
   ).toBeVisible();
 });
 
