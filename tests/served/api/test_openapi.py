@@ -187,7 +187,8 @@ def test_every_answer_is_in_the_file_and_none_is_a_500(
     @hypothesis.given(case=OPERATIONS[label].as_strategy())
     def ask(case: Any) -> None:
         for headers in callers.values():
-            response = case.call(app=application, headers=headers)
+            # Over WSGI, the client does not decompress.
+            response = case.call(app=application, headers={**headers, "Accept-Encoding": "identity"})
             if response.status_code >= 500:
                 raise PromiseBroken(f"{label}: {response.status_code} {response.text}")
             with judging():

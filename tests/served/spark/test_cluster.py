@@ -57,7 +57,7 @@ def test_executors_elsewhere_read_nodes_and_compute(spark: SparkSession, system:
         ]  # fmt: skip
         said = run(found, tmp_path, system, *submit, str(jobs.__file__), "lag", "--lake", str(simulated))
         assert "lag: " in said
-        assert "1 jobs: " in said
+        assert "1 job, " in said
         eventually(lambda: len(found.state()["completedapps"]) == 2, what="the master lists both as completed")
         state = found.state()
         assert state["aliveworkers"] == 2

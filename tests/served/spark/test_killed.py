@@ -96,7 +96,7 @@ def test_a_run_that_is_killed_leaves_whole_publications_and_the_next_completes_t
     assert left["states"] == [["failures", None]], "no time is recorded up to which rows are complete"
 
     said = database.python("manage.py", "analytics", "failures", "--lake", str(lake))
-    assert said.splitlines()[-1].startswith("1 jobs: ")
+    assert said.splitlines()[-1].startswith("1 job, ")
     whole = database.told()
     assert {row[0] for row in whole["failures"]} == {3600, 86400}
     assert [row for row in whole["failures"] if row[0] == 3600] == left["failures"]
