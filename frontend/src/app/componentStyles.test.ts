@@ -30,7 +30,7 @@ function stylesOf(names: ReadonlySet<string>): Set<string> {
   const modules = new Map(read(`${LIBRARY}/esm`, /\.mjs$/).map((file) => [basename(file, ".mjs"), file]));
   const files = new Set([...names].flatMap((name) => modules.get(name) ?? []));
   const styles = new Set<string>();
-  // A set goes on to what is added to it.
+  // The loop also visits what is added to the set meanwhile.
   for (const file of files) {
     for (const [, from] of readFileSync(file, "utf8").matchAll(/from "(\.[^"]+)"/g)) {
       const other = resolve(dirname(file), from ?? "");

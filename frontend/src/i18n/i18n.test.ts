@@ -101,7 +101,7 @@ test("no text is left over", () => {
 /** Namespaces that a file uses, with all that it imports: dialogs that are loaded later too, but not the pages of others. */
 function namespacesFrom(...begin: string[]): Set<string> {
   const files = new Set(begin);
-  // A set goes on to what is added to it.
+  // The loop also visits what is added to the set meanwhile.
   for (const file of files) {
     for (const [, used] of (sources[file] ?? "").matchAll(/"@\/((?:ui|live|api|features)\/[\w/]+)"/g)) {
       for (const end of [".ts", ".tsx"])

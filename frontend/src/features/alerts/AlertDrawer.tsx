@@ -28,7 +28,7 @@ interface Props {
   onSilence: (alert: Alert) => void;
 }
 
-/** The alert that the address names: where it stands, what happened in which order, who was told. */
+/** The alert that the address names: its state, its timeline and its notifications. */
 export function AlertDrawer(actions: Props) {
   const { t } = useTranslation("alerts");
   return (

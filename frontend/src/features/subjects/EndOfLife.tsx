@@ -62,7 +62,7 @@ export function EndOfLife({ subject, etag, deed }: { subject: Subject; etag: str
           title={t(`${opened.deed}.dialog`, { name })}
           actionLabel={t(`${opened.deed}.action`)}
           doneMessage={t(`${opened.deed}.done`, { name })}
-          // Restoring refuses nobody anything.
+          // A restore takes nothing from any client.
           confirmName={opened.deed === "restore" ? undefined : name}
           run={(attempt) => RUN[opened.deed](name, opened.etag, attempt)}
           refreshes={[subjectsKey]}

@@ -2,7 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, type ReactNode, type RefObject } from "react";
 
 const ROW_PX = 40;
-/** Rows behind the last drawn one that should be there already: a piece ahead, however fast somebody scrolls. */
+/** Rows behind the last drawn one that should be there already: a piece ahead, however fast the user scrolls. */
 const ROWS_AHEAD = 500;
 
 /** The rows of a long list that are in sight. */
