@@ -1,7 +1,7 @@
 """Messages on their way to a node: a batch is one request, and carries for each message who waits for its outcome."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -37,11 +37,13 @@ class ManyOutcomes:
         self._outcomes.append(error)
         self._failed += 1
 
-    def set(self, place: int, outcome: Outcome) -> None:
-        self._outcomes[place] = outcome
-        self._open -= 1
-        if not isinstance(outcome, Receipt):
-            self._failed += 1
+    def set(self, places: Sequence[int], outcomes: Sequence[Outcome]) -> None:
+        """The outcomes of a batch."""
+        found = self._outcomes
+        for place, outcome in zip(places, outcomes, strict=True):
+            found[place] = outcome
+        self._open -= len(places)
+        self._failed += sum(not isinstance(outcome, Receipt) for outcome in outcomes)
         if self._is_complete and not self._open:
             self._end()
 

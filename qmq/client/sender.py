@@ -109,7 +109,7 @@ class Sender:
         """Fail what is queued or waits for room, and every later message. Batches in flight still finish."""
         self.failed = error
         for batch in self._drain():
-            self._settle(batch, _always(self._failure()))
+            self._settle(batch, _same(self._failure(), batch))
 
     def _drain(self) -> list[Batch]:
         batches = self._accumulator.drain()
@@ -255,7 +255,7 @@ class Sender:
         for work in under_way:
             work.cancel()
         for batch in left:
-            self._settle(batch, _always(error))
+            self._settle(batch, _same(error, batch))
         tasks = [work for work in under_way if isinstance(work, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks)
@@ -299,7 +299,10 @@ class Sender:
             if batch is None:
                 return
             self._in_flight[batch] = None
-            self._start(batch)
+            try:
+                self._start(batch)
+            except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
+                self._crash(batch, error)
             self._admit()
 
     def _start(self, batch: Batch) -> None:
@@ -373,7 +376,7 @@ class Sender:
     def _wait_ended(self, batch: Batch, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._crash(batch, error)
+            self._crash(batch, error, is_reported=True)
         self._attempt_ended()
 
     def _send_to(self, batch: Batch, route: BrokerGroupRoute, caller: Caller) -> None:
@@ -408,7 +411,6 @@ class Sender:
             batch.may_be_stored = True
             self._attempt_failed(batch, route, str(error))
         except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
-            self._supervisor.report(BATCH_NAME, error)
             self._crash(batch, error)
         else:
             self._breaker.succeeded(route.name)
@@ -430,11 +432,13 @@ class Sender:
         self._session.refresh(batch.subject, _client_type(batch))
         self._again(batch, problem, route.name)
 
-    def _crash(self, batch: Batch, error: BaseException) -> None:
+    def _crash(self, batch: Batch, error: BaseException, *, is_reported: bool = False) -> None:
         """Fail a batch because of an unexpected exception."""
+        if not is_reported:
+            self._supervisor.report(BATCH_NAME, error)
         failure = SendFailed(f"task {BATCH_NAME!r} failed: {error}; the message may be stored")
         failure.__cause__ = error
-        self._settle(batch, _always(failure))
+        self._settle(batch, _same(failure, batch))
 
     def _sort_out(self, batch: Batch, failures: dict[str, SendFailure], group: str) -> None:
         """Settle what was stored or is rejected permanently, and queue the rest again."""
@@ -452,7 +456,7 @@ class Sender:
                 stored.append(place)
             elif failure.result in _PERMANENT:
                 text = f"{group} rejected message {message_id}: {failure.remark} (result {failure.result})"
-                self._settle(batch.part([place]), _always(SendFailed(text, code=_code_of(failure.remark))))
+                self._settle(batch.part([place]), [SendFailed(text, code=_code_of(failure.remark))])
             elif failure.remark.startswith(NO_SPACE):
                 full.append(place)
                 full_problem = f"{group}: {failure.remark}"
@@ -488,11 +492,16 @@ class Sender:
         kind = "delay group" if batch.is_delayed else "broker group"
         stored = "it may be stored by an earlier attempt" if batch.may_be_stored else "it is not stored"
 
-        def error(message_id: str) -> SendFailed:
-            text = f"no {kind} has space for message {message_id} of {batch.subject}; {stored}"
-            return SendFailed(f"{text}. Last: {problem}" if problem else text, code="client.no_space", retriable=True)
-
-        self._settle(batch, error)
+        text = f"of {batch.subject}; {stored}. Last: {problem}" if problem else f"of {batch.subject}; {stored}"
+        self._settle(
+            batch,
+            [
+                SendFailed(
+                    f"no {kind} has space for message {message_id} {text}", code="client.no_space", retriable=True
+                )
+                for message_id in batch.ids
+            ],
+        )
 
     def _again(self, batch: Batch, problem: str, group: str, not_before: float | None = None) -> None:
         """Queue a batch for another attempt if it still has time, without messages whose callers were cancelled; else fail it."""
@@ -504,7 +513,7 @@ class Sender:
         if not batch:
             return
         if self.failed is not None:
-            self._settle(batch, _always(self._failure()))
+            self._settle(batch, _same(self._failure(), batch))
         elif batch.not_before >= batch.give_up_at:
             self._settle(batch, self._not_confirmed(batch))
         else:
@@ -517,36 +526,35 @@ class Sender:
         self._count_settled(len(batch) - len(kept))
         return batch.part(kept)
 
-    def _not_confirmed(self, batch: Batch) -> Callable[[str], SendFailed]:
-        seconds = self._timeouts.delivery
-        return lambda message_id: SendFailed(
-            f"message {message_id} for {batch.subject} was not confirmed in {seconds:g} s and {batch.attempts} attempts;"
-            f" it {'may be' if batch.may_be_stored else 'is not'} stored. Last: {batch.last_problem or 'none was possible yet'}",
-            retriable=True,
-        )
+    def _not_confirmed(self, batch: Batch) -> list[Outcome]:
+        stored = "it may be stored" if batch.may_be_stored else "it is not stored"
+        text = f"was not confirmed in {self._timeouts.delivery:g} s and {batch.attempts} attempts; {stored}."
+        problem = batch.last_problem or "it was not sent yet"
+        return [
+            SendFailed(f"message {message_id} for {batch.subject} {text} Last: {problem}", retriable=True)
+            for message_id in batch.ids
+        ]
 
     def _settle_stored(self, batch: Batch, group: str) -> None:
         subject, attempts = batch.subject, batch.attempts
-        self._settle(batch, lambda message_id: Receipt(message_id, subject, group, attempts))
+        self._settle(batch, [Receipt(message_id, subject, group, attempts) for message_id in batch.ids])
 
-    def _settle(self, batch: Batch, outcome: Callable[[str], Outcome]) -> None:
+    def _settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         """Hand out the outcome of each message."""
         self._in_flight.pop(batch, None)
         self._count_settled(len(batch))
         if batch.many is not None:
-            for message_id, place in zip(batch.ids, batch.places, strict=True):
-                batch.many.set(place, outcome(message_id))
+            batch.many.set(batch.places, outcomes)
             return
-        for message_id, token in zip(batch.ids, batch.tokens, strict=True):
-            result = outcome(message_id)
+        for token, outcome in zip(batch.tokens, outcomes, strict=True):
             if not isinstance(token, asyncio.Future):
-                self._call_back(token, result)
+                self._call_back(token, outcome)
             elif token.done():
                 continue
-            elif isinstance(result, Receipt):
-                token.set_result(result)
+            elif isinstance(outcome, Receipt):
+                token.set_result(outcome)
             else:
-                token.set_exception(result)
+                token.set_exception(outcome)
                 token.exception()  # an abandoned future logs no warning of asyncio
 
     def _call_back(self, callback: Callable[[Outcome], object], outcome: Outcome) -> None:
@@ -556,8 +564,8 @@ class Sender:
             self._supervisor.report(CALLBACK_NAME, error)
 
 
-def _always(error: SendFailed) -> Callable[[str], SendFailed]:
-    return lambda _: error
+def _same(error: SendFailed, batch: Batch) -> list[Outcome]:
+    return [error] * len(batch)
 
 
 def _failures_in(
