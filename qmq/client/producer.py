@@ -258,7 +258,8 @@ class Producer:
         """Send many messages of one subject and return when all are on disk: the fastest way to send.
 
         Encodes and sends batch by batch, and waits while the queue is full, so that `bodies` may be a generator of any length.
-        If the caller is cancelled, the messages that are already queued are still sent.
+        If the caller is cancelled, the messages that are already queued are still sent. If the producer is closed meanwhile, no more
+        bodies are taken.
 
         Args:
             tags: of each message.
@@ -286,6 +287,9 @@ class Producer:
             ):
                 await self._sender.send_batch(batch)
                 batch = None
+                if not self._is_open:
+                    many.add_failure(ClientClosed("the producer was closed before this message was sent"))
+                    break
             if batch is None:
                 batch = self._sender.new_batch(subject, many)
             batch.add(message_id, entry)

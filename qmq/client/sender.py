@@ -98,6 +98,8 @@ class Sender:
         self._waiting: OrderedDict[_Waiting | Batch, None] = OrderedDict()
         """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
         self.failed: BaseException | None = None
+        self._closed: SendFailed | None = None
+        """The error of every message after `stop`."""
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin, on the running loop. The owner calls `fail` when the supervisor reports a failure."""
@@ -134,8 +136,8 @@ class Sender:
             QueueFull: the queue is full, or others wait for room in it.
             SendFailed: the sender failed.
         """
-        if self.failed is not None:
-            raise self._failure()
+        if (error := self._stopped()) is not None:
+            raise error
         if self._waiting or not self._accumulator.has_room(1, len(entry)):
             raise self._accumulator.full()
         now = self._loop.time()
@@ -150,8 +152,8 @@ class Sender:
         Raises:
             SendFailed: it was not stored in time, or the sender failed.
         """
-        if self.failed is not None:
-            raise self._failure()
+        if (error := self._stopped()) is not None:
+            raise error
         future: asyncio.Future[Receipt] = self._loop.create_future()
         now = self._loop.time()
         if not self._waiting and self._accumulator.has_room(1, len(entry)):
@@ -176,14 +178,11 @@ class Sender:
         """Queue a batch of one `send_many` as soon as there is room for it, behind those that wait already.
 
         A batch whose caller is cancelled meanwhile is never queued.
-
-        Raises:
-            SendFailed: the sender failed.
         """
-        if self.failed is not None:
-            raise self._failure()
         self._count_unsettled(len(batch))
-        if self._waiting or not self._accumulator.has_room(len(batch), batch.size):
+        if (error := self._stopped()) is not None:
+            self._settle(batch, _same(error, batch))
+        elif self._waiting or not self._accumulator.has_room(len(batch), batch.size):
             queued = batch.queued = self._loop.create_future()
             self._waiting[batch] = None
             try:
@@ -234,6 +233,10 @@ class Sender:
                 now = self._loop.time()
                 queue.add(item.key, item.message_id, item.entry, item.future, now, item.give_up_at)
 
+    def _stopped(self) -> SendFailed | None:
+        """Why no message can be sent any more."""
+        return self._failure() if self.failed is not None else self._closed
+
     def _failure(self) -> SendFailed:
         assert self.failed is not None
         error = SendFailed(f"the producer failed: {self.failed}", code=ClientFailed.code)
@@ -247,6 +250,7 @@ class Sender:
 
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""
+        self._closed = error
         if self._task is not None:
             await self._supervisor.cancel(self._task)
         left = [*self._in_flight, *self._drain()]
@@ -512,8 +516,8 @@ class Sender:
         batch = self._without_cancelled(batch)
         if not batch:
             return
-        if self.failed is not None:
-            self._settle(batch, _same(self._failure(), batch))
+        if (error := self._stopped()) is not None:
+            self._settle(batch, _same(error, batch))
         elif batch.not_before >= batch.give_up_at:
             self._settle(batch, self._not_confirmed(batch))
         else:
