@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from zlib import crc32
 
-from qmq.client.message import EXPIRE_AFTER_MS, KEY_DATA, Body, properties_of
+from qmq.client.bodies import KEY_DATA, Body, encode_body
+from qmq.client.message import EXPIRE_AFTER_MS
 from qmq.client.message_ids import MakeId
 from qmq.clock import Clock
 from qmq.errors import LocalProtocolError
@@ -58,7 +59,7 @@ class Encoder:
         if type(body) is str and len(data := _utf8(body)) <= VALUE_BYTES_MAX:
             properties = b"".join((_DATA, _LENGTH(len(data)), data))
         else:
-            properties = self._encode_properties(properties_of(body))
+            properties = self._encode_properties(encode_body(body))
         if message_id is None:
             message_id = self._make_id()
             id_bytes = message_id.encode()
