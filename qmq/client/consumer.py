@@ -269,7 +269,12 @@ class Consumer:
         fetchers = list(self._fetchers.values())
         await asyncio.gather(*(fetcher.stop_pulling() for fetcher in fetchers))
         await self._stop_workers(loop.time() + seconds / 2, deadline)
-        ends = await asyncio.gather(*(fetcher.stop(deadline) for fetcher in fetchers), return_exceptions=True)
+        # The subject before its retry subject: what a broker moves there must not answer a pull of this consumer that still waits
+        # there, because only leaving the retry subject afterwards returns such messages before the consumer's lease ends.
+        ends: list[list[str] | BaseException] = []
+        for source in self._sources:
+            stops = [fetcher.stop(deadline) for fetcher in fetchers if fetcher.source is source]
+            ends += await asyncio.gather(*stops, return_exceptions=True)
         # Handlers that still run, and fetchers that hand back, may send messages until here.
         producer_ends = await asyncio.gather(
             self._producer.close(max(0.0, deadline - loop.time())), return_exceptions=True

@@ -137,12 +137,14 @@ async def test_closing_a_consumer_hands_back_what_it_did_not_settle(system: Smal
     with pytest.raises(ClientClosed):
         await first.pull()
     rest: set[str] = set()
+    began = running_loop().time()
     async with Consumer(system.meta_url, "orders", "g", consumer_id="b", start="earliest") as second:
         while len(rest) < 15:
             for delivery in await second.pull(20, timeout=10):
                 assert delivery.attempt == 1
                 rest.add(delivery.properties["number"])
                 await delivery.ack()
+        assert running_loop().time() < began + 10, "long before the first consumer's lease ends"
     with judging():
         assert rest == {delivery.properties["number"] for delivery in taken[5:]}
 
