@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from qmq.client.accumulator import Accumulator
 from qmq.client.config import Backoff, Limits, Timeouts
-from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token
+from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.pool import Pool
 from qmq.client.receipt import Receipt
 from qmq.client.routing import WRITABLE, Breaker, RoundRobin, usable
@@ -551,21 +551,10 @@ class Sender:
             batch.many.set(batch.places, outcomes)
             return
         for token, outcome in zip(batch.tokens, outcomes, strict=True):
-            if not isinstance(token, asyncio.Future):
-                self._call_back(token, outcome)
-            elif token.done():
-                continue
-            elif isinstance(outcome, Receipt):
-                token.set_result(outcome)
-            else:
-                token.set_exception(outcome)
-                token.exception()  # an abandoned future logs no warning of asyncio
-
-    def _call_back(self, callback: Callable[[Outcome], object], outcome: Outcome) -> None:
-        try:
-            callback(outcome)
-        except Exception as error:  # noqa: BLE001 - the application's; reported, and other messages are not affected
-            self._supervisor.report(CALLBACK_NAME, error)
+            try:
+                hand_out(token, outcome)
+            except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
+                self._supervisor.report(CALLBACK_NAME, error)
 
 
 def _same(error: SendFailed, batch: Batch) -> list[Outcome]:
