@@ -389,8 +389,8 @@ class Nodes:
             return
         try:
             async with asyncio.timeout(ADVANCE_SECONDS_MAX):
-                while left := await self._pending("", until_ms + 1, 1):
-                    await asyncio.sleep(LOOK_SECONDS)  # noqa: ASYNC110 - as in _until
+                while left := await self._pending("", until_ms + 1, 1):  # noqa: ASYNC110 - as in _until
+                    await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             raise TimeoutError(
                 f"message {left[0].message_id} of subject {left[0].subject!r} is due and not delivered after"
@@ -425,8 +425,8 @@ async def _run_jobs(supervisor: Supervisor, *names: str) -> None:
 
 async def _until(is_true: Callable[[], bool]) -> None:
     """Wait for a condition of a node that reports no event."""
-    while not is_true():
-        await asyncio.sleep(LOOK_SECONDS)  # noqa: ASYNC110 - nodes in production have no use for such events
+    while not is_true():  # noqa: ASYNC110 - nodes in production have no use for such events
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def _lag(subject: Subject | None, group: str) -> Lag:
