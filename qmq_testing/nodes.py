@@ -315,6 +315,22 @@ class Nodes:
         found, retries = self._subject(subject), self._subject(retry_subject(subject, group))
         return SubjectLag(_lag(found, group), _lag(retries, group))
 
+    async def wait_for_group(self, subject: str, group: str, timeout: float) -> None:
+        """Return as soon as a consumer group has a position on a subject.
+
+        Raises:
+            TimeoutError: the group has not pulled the subject within `timeout` seconds.
+        """
+        check_subject(subject)
+        check_group(group)
+
+        def is_known() -> bool:
+            found = self._broker.store.subjects.get(subject) if self._broker is not None else None
+            return found is not None and group in found.groups
+
+        if not await self._wait(is_known, timeout):
+            raise TimeoutError(f"group {group!r} has not pulled subject {subject!r} after {timeout:g} s")
+
     async def wait_drained(self, subject: str, group: str, timeout: float) -> None:
         """Return as soon as a consumer group has processed all messages of a subject, retries included.
 

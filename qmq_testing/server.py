@@ -26,7 +26,7 @@ class Server:
     The nodes are those of a production system with sockets on free ports of 127.0.0.1 and files in a temporary folder. They run on
     an event loop in a thread of their own, so synchronous tests, asyncio tests and `qmq.sync` use them alike.
 
-    Methods block the calling thread for some milliseconds. Those that wait for the application, `wait_for` and `wait_drained`,
+    Methods block the calling thread for some milliseconds. Those that wait for the application (`wait_...`)
     raise RuntimeError on a thread that runs an event loop, because they would stop the application as well; `aio` has all of
     them as coroutines.
 
@@ -178,6 +178,22 @@ class Server:
         """Return whether a consumer group has processed all messages of a subject, retries included."""
         return self.lag(subject, group) == 0
 
+    def wait_for_group(self, subject: str, group: str, timeout: float = WAIT_SECONDS) -> None:
+        """Return as soon as a consumer group receives what is sent to a subject from now on.
+
+        A new group starts at the end of its subject, unless its consumer has another `start`: it does not receive messages that
+        were sent before its first pull. Wait for the group after starting the application and before sending.
+
+        Args:
+            timeout: seconds.
+
+        Raises:
+            TimeoutError: the group has not pulled the subject.
+            RuntimeError: this thread runs an event loop; use `await server.aio.wait_for_group(...)`.
+        """
+        _check_may_wait("wait_for_group")
+        self.run(self.nodes.wait_for_group(subject, group, timeout))
+
     def wait_drained(self, subject: str, group: str, timeout: float = WAIT_SECONDS) -> None:
         """Return as soon as a consumer group has processed all messages of a subject, retries included.
 
@@ -239,6 +255,10 @@ class AsyncServer:
     async def is_drained(self, subject: str, group: str) -> bool:
         """As `Server.is_drained`."""
         return await self.lag(subject, group) == 0
+
+    async def wait_for_group(self, subject: str, group: str, timeout: float = WAIT_SECONDS) -> None:
+        """As `Server.wait_for_group`, without blocking the event loop."""
+        await self._server.run_async(self._server.nodes.wait_for_group(subject, group, timeout))
 
     async def wait_drained(self, subject: str, group: str, timeout: float = WAIT_SECONDS) -> None:
         """As `Server.wait_drained`, without blocking the event loop."""

@@ -143,17 +143,17 @@ def test_waiting_methods_name_what_is_missing(run_tests: RunTests) -> None:
             with pytest.raises(RuntimeError, match=r"await qmq_server.aio.wait_drained"):
                 qmq_server.wait_drained("order.paid", "billing")
 
-        @pytest.fixture
-        def ended(request):
-            return []
+        def test_a_group_that_never_pulls(qmq_server):
+            with pytest.raises(TimeoutError, match="group 'billing' has not pulled subject 'order.paid' after 0.01 s"):
+                qmq_server.wait_for_group("order.paid", "billing", timeout=0.01)
 
-        def test_closed(qmq_server, request):
+        def test_closed(qmq_server):
             qmq_server.close()
             with pytest.raises(RuntimeError, match="not started or already closed"):
                 qmq_server.messages("order.paid")
         """
     )
-    found.assert_outcomes(passed=3)
+    found.assert_outcomes(passed=4)
 
 
 def test_a_run_without_the_fixtures_imports_nothing_of_the_project(run_tests: RunTests) -> None:
