@@ -201,6 +201,10 @@ def test_settings_of_an_overridden_fixture(run_tests: RunTests) -> None:
         def qmq_settings(request):
             return ServerSettings(retry_delay_seconds=0, syncs=request.param)
 
+        @pytest.fixture(autouse=True)
+        def without_waiting(qmq_server, qmq_settings):
+            assert qmq_server.nodes._broker.options.retry_delay_seconds == 0
+
         def test_a_retry_comes_immediately(qmq_server):
             with sync.Producer(qmq_server.url) as producer:
                 producer.send("order.paid", {"order": 17})

@@ -104,6 +104,26 @@ def test_a_broker_returns_on_its_port(server: Server) -> None:
     assert server.nodes._broker.server.address == address
 
 
+def test_the_metaserver_expires_no_node_when_time_moves_in_small_steps(server: Server) -> None:
+    """Steps below the lease of 4 s look like passing time, and heartbeats arrive once in a real second only."""
+    meta = server.nodes._meta
+    for _ in range(10):
+        server.time.advance(timedelta(seconds=3))
+        server.run(_run_jobs(meta.supervisor, "leases"))
+    assert [str(live.state) for live in meta.directory.groups.values()] == ["read_write", "read_write"]
+
+
+def test_settings_reach_the_nodes() -> None:
+    with Server(ServerSettings(retry_delay_seconds=7, consumer_lease_seconds=8, delay_max_days=9)) as server:
+        broker, delay = server.nodes._broker, server.nodes._delay
+        assert broker is not None
+        assert delay is not None
+        assert (broker.options.retry_delay_seconds, broker.options.consumer_lease_seconds) == (7, 8)
+        assert delay.options.delay_max_days == 9
+        # Nothing expires in a test, however far its time moves.
+        assert broker.options.retention_hours == delay.options.keep_hours > 24 * 365 * 99
+
+
 def test_a_half_received_request_survives_a_jump(server: Server) -> None:
     broker = server.nodes._broker
     assert broker is not None
