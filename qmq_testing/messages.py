@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from qmq.client.message import KEY_DATA
+from qmq.client.bodies import KEY_DATA
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, RESERVED_KEYS, Message
 
 

@@ -48,7 +48,7 @@ class Accumulator:
         self._counter = itertools.count()
 
     def has_room(self, messages: int, size: int) -> bool:
-        """Whether so many more messages fit. An empty queue takes anything."""
+        """Whether this number of further messages fits. An empty queue takes anything."""
         limits = self._limits
         return not self.messages or (
             self.messages + messages <= limits.queue_messages and self.bytes + size <= limits.queue_bytes

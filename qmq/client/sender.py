@@ -310,7 +310,7 @@ class Sender:
             self._admit()
 
     def _start(self, batch: Batch) -> None:
-        """Make an attempt to send a batch. A step that has to wait for a route or a connection goes on in a task."""
+        """Make an attempt to send a batch. A step that waits for a route or a connection continues in a task."""
         subject, client_type = batch.subject, _client_type(batch)
         known = self._session.routes(subject, client_type)
         if not known:
