@@ -76,13 +76,7 @@ class Found:
 
     def item(self) -> DelayedItem:
         """As answers show it."""
-        return DelayedItem(
-            decode_raw(self.data, CRC_BYTES)[0], self.due_ms, WORDS[self.state], len(self.data) - CRC_BYTES
-        )
-
-    @property
-    def raw(self) -> bytes:
-        return self.data[CRC_BYTES:]
+        return DelayedItem(self.due_ms, WORDS[self.state], self.data[CRC_BYTES:])
 
 
 class PendingMessages:
