@@ -4,6 +4,12 @@ Each carries a stable dotted `code`, whether the same call may succeed later (`r
 was wrong, with which value, and what to do. Loops ask the flag; they never list classes.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qmq.client.receipt import Receipt
+
 
 class QmqError(Exception):
     """Base class of all PyQMQ errors."""
@@ -127,6 +133,24 @@ class SendFailed(QmqError):
     code = "client.send_failed"
 
 
+class SendManyFailed(SendFailed):
+    """Some messages of a `send_many` were not stored.
+
+    Attributes:
+        outcomes: in the order of the bodies, the receipt of each message that is stored, or its error.
+    """
+
+    code = "client.send_many_failed"
+
+    def __init__(self, outcomes: "Sequence[Receipt | QmqError]") -> None:
+        errors = [outcome for outcome in outcomes if isinstance(outcome, QmqError)]
+        super().__init__(
+            f"{len(errors)} of {len(outcomes)} messages failed; `outcomes` has the receipt or error of each. First: {errors[0]}",
+            retriable=all(error.retriable for error in errors),
+        )
+        self.outcomes = list(outcomes)
+
+
 class ConsumeFailed(QmqError):
     """A broker cannot serve a consumer as it is configured, and the same pull again would not help; `code` says why:
     `client.start_unsupported`, `client.message_too_large`."""
@@ -160,6 +184,17 @@ class DeliveryAlreadySettled(QmqError):
     """The delivery was already acknowledged or retried."""
 
     code = "client.delivery_settled"
+
+
+class BodyUndecodable(QmqError):
+    """The body of a message can't be decoded as requested. `field` is the path of the field that does not fit, "" for the
+    whole body; `code` says why: `body.undecodable`, `body.too_large`, `body.codec_missing`, `body.type_unsupported`."""
+
+    code = "body.undecodable"
+
+    def __init__(self, message: str, *, code: str | None = None, field: str = "") -> None:
+        super().__init__(message, code=code)
+        self.field = field
 
 
 class ReadRefused(QmqError):

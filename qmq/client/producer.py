@@ -1,13 +1,13 @@
-"""Producer: send, send_soon, flush, close."""
+"""Producer: send, send_soon, send_many, flush, close."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
 
-from qmq.client.accumulator import Accumulator, Waiting
 from qmq.client.config import (
     DEFAULT_BACKOFF,
     DEFAULT_LIMITS,
@@ -17,16 +17,20 @@ from qmq.client.config import (
     Timeouts,
 )
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
+from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
-from qmq.client.message import Body, Receipt, build_message, delayed_message
+from qmq.client.message import Body
 from qmq.client.message_ids import MakeId, new_message_id
+from qmq.client.middleware import Middleware, MiddlewareChain, OutgoingMessage
+from qmq.client.outgoing import Batch, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.pool import Pool
 from qmq.client.reach import reach
+from qmq.client.receipt import Receipt
 from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
 from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import ClientClosed, ClientFailed, SendFailed
+from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 LINGER_SECONDS = 0.002
-"""How long a message waits for company before a batch that is not full is sent."""
+"""How long a batch that is not full waits for more messages, while other batches are in flight."""
 
 logger = logging.getLogger("qmq.client")
 
@@ -55,8 +59,15 @@ class Producer:
     Args:
         url: address of the metaserver, `host:port` or the URL of its address page.
         app: name of the application, shown to operators.
-        linger: seconds that a message waits for others to share its batch.
+        linger: seconds that a message waits for others to share its batch while other batches are in flight. With nothing in
+            flight, messages are sent at once.
+        middleware: its hooks are called around each send.
+        compress_above: compress bodies of more bytes than this with Zstandard, if they become smaller. Consumers of this library
+            decompress them; the official client does not. None: never. Mappings are not compressed.
         make_id: makes the ids of messages that `send` gets none for.
+
+    Raises:
+        LocalProtocolError: `compress_above` needs a library that is not installed.
     """
 
     def __init__(
@@ -68,23 +79,22 @@ class Producer:
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         backoff: Backoff = DEFAULT_BACKOFF,
+        middleware: Sequence[Middleware] = (),
+        compress_above: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
         make_id: MakeId = new_message_id,
     ) -> None:
-        self._app = app
         self._clock = clock
-        self._make_id = make_id
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
-        self._accumulator: Accumulator[asyncio.Future[Receipt]] = Accumulator(limits)
+        self._encoder = Encoder(app, clock, make_id, compress_above)
         self._session = MetaSession(
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
         self._pool = Pool(timeouts.connect)
         self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool, clock=clock)
         self._sender = Sender(
-            self._accumulator,
             self._session,
             self._pool,
             limits=limits,
@@ -94,6 +104,7 @@ class Producer:
         )
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
+        self._chain = MiddlewareChain(middleware, self.supervisor)
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
         self._is_open = False
@@ -107,6 +118,7 @@ class Producer:
         """Start the background tasks; messages can be sent from now on."""
         if not self._is_open:
             self._is_open = True
+            self._loop = asyncio.get_running_loop()
             self._session.start(self.supervisor)
             self._sender.start(self.supervisor)
 
@@ -191,60 +203,151 @@ class Producer:
                 delay nodes allow. Code `client.failed`: a background task failed; the message names it.
             ClientClosed: the producer is closed.
         """
-        message = self._build(subject, body, tags, message_id)
+        self._check_open()
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
-        if due_ms is not None:
-            message = delayed_message(message, due_ms)
-        entry = encode_entry(message)
-        receipt = await self._queue_when_room(message, entry, is_delayed=due_ms is not None)
-        if due_ms is None:
-            return receipt
-        return DelayedReceipt(
-            receipt.message_id, receipt.subject, receipt.broker_group, receipt.attempts, due_ms, self._delayed
-        )
+        message_id, entry, message = self._encode(subject, body, tags, message_id, due_ms)
+        sending = self._sender.send((subject, due_ms is not None), message_id, entry)
+        receipt = await (sending if message is None else self._observe(message, sending))
+        return receipt if due_ms is None else DelayedReceipt(receipt, due_ms, self._delayed)
 
+    @overload
     def send_soon(
         self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None
-    ) -> "asyncio.Future[Receipt]":
-        """Queue a message and return immediately. The future gets the receipt, or SendFailed.
+    ) -> "asyncio.Future[Receipt]": ...
+
+    @overload
+    def send_soon(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        tags: Sequence[str] = (),
+        message_id: str | None = None,
+        callback: Callable[[Outcome], object],
+    ) -> None: ...
+
+    def send_soon(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        tags: Sequence[str] = (),
+        message_id: str | None = None,
+        callback: Callable[[Outcome], object] | None = None,
+    ) -> "asyncio.Future[Receipt] | None":
+        """Queue a message and return immediately.
+
+        Args:
+            callback: called on the event loop with the receipt or the SendFailed of the message. It must not block. An exception
+                that it raises is logged and affects no message.
+
+        Returns:
+            A future that gets the receipt, or SendFailed; None with a callback.
 
         Raises:
             QueueFull: the queue is at a limit of `Limits`.
             LocalProtocolError, IllegalName, ClientClosed: as for `send`.
         """
-        message = self._build(subject, body, tags, message_id)
-        return self._queue(message, encode_entry(message))
+        self._check_open()
+        message_id, entry, message = self._encode(subject, body, tags, message_id)
+        future: asyncio.Future[Receipt] | None = self._loop.create_future() if callback is None else None
+        token: Token = callback or future  # type: ignore[assignment]  # one of them is there
+        if message is not None:
+            token = partial(self._observed, message, token)
+        try:
+            self._sender.add((subject, False), message_id, entry, token)
+        except QmqError as error:
+            if message is not None:
+                self._chain.after_send(message, _as_failure(error))
+            raise
+        return future
+
+    async def send_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Receipt]:
+        """Send many messages of one subject and return when all are on disk: the fastest way to send.
+
+        Encodes and sends batch by batch, and waits while the queue is full, so that `bodies` may be a generator of any length.
+        If the caller is cancelled, the messages that are already queued are still sent. If the producer is closed meanwhile, no
+        more bodies are taken.
+
+        Args:
+            tags: of each message.
+
+        Returns:
+            The receipts, in the order of the bodies.
+
+        Raises:
+            SendManyFailed: some messages were not stored or their bodies are invalid; `outcomes` has the receipt or error of each.
+            IllegalName, ClientClosed: as for `send`. Nothing is sent.
+        """
+        self._check_open()
+        check_subject(subject)
+        many = ManyOutcomes(self._loop, self._chain.after_send)
+        batch: Batch | None = None
+        limits = self._limits
+        for body in bodies:
+            try:
+                message_id, entry, message = self._encode(subject, body, tags, None)
+            except (LocalProtocolError, IllegalName) as error:
+                many.add_failure(error)
+                continue
+            if batch is not None and (
+                len(batch.entries) >= limits.batch_messages or batch.size + len(entry) > limits.batch_bytes
+            ):
+                await self._sender.send_batch(batch)
+                batch = None
+                if not self._is_open:
+                    many.add_failure(ClientClosed("the producer was closed before this message was sent"))
+                    break
+            if batch is None:
+                batch = self._sender.new_batch(subject, many)
+            batch.add(message_id, entry)
+            batch.places.append(many.reserve(message))
+        if batch is not None:
+            await self._sender.send_batch(batch)
+        many.complete()
+        return await many.future
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
+        self._check_open()
+        return await self._sender.send((message.subject, False), message.message_id, encode_entry(message))
+
+    def _encode(
+        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
+    ) -> tuple[str, bytes, OutgoingMessage | None]:
+        """A message's id and entry, and with middleware the message, whose outcome it has to be given."""
+        chain = self._chain
+        if due_ms is None and not chain:
+            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
+            return message_id, entry, None
+        message = self._encoder.message(subject, body, tags, message_id, due_ms)
+        chain.before_send(message)
+        try:
+            entry = self._encoder.encode_message(message)
+        except QmqError as error:
+            chain.after_send(message, _as_failure(error))
+            raise
+        return message.message_id, entry, message if chain else None
+
+    async def _observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
+        """Give middleware the outcome of a message."""
+        outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
+        try:
+            outcome = receipt = await sending
+        except SendFailed as error:
+            outcome = error
+            raise
+        finally:
+            self._chain.after_send(message, outcome)
+        return receipt
+
+    def _observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
+        self._chain.after_send(message, outcome)
+        hand_out(token, outcome)
+
+    def _check_open(self) -> None:
         if not self._is_open:
             raise ClientClosed("the producer is not started or already closed")
-        return await self._queue_when_room(message, encode_entry(message))
-
-    def _build(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> Message:
-        if not self._is_open:
-            raise ClientClosed("the producer is not started or already closed")
-        check_subject(subject)
-        return build_message(
-            subject, body, tuple(tags), message_id or self._make_id(), self._app, self._clock.wall_ms()
-        )
-
-    def _queue(self, message: Message, entry: bytes) -> "asyncio.Future[Receipt]":
-        item = self._item(message, entry, is_delayed=False)
-        self._sender.add(item)
-        return item.token
-
-    def _queue_when_room(
-        self, message: Message, entry: bytes, *, is_delayed: bool = False
-    ) -> "asyncio.Future[Receipt]":
-        item = self._item(message, entry, is_delayed=is_delayed)
-        self._sender.add_when_room(item)
-        return item.token
-
-    def _item(self, message: Message, entry: bytes, *, is_delayed: bool) -> "Waiting[asyncio.Future[Receipt]]":
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + self._timeouts.delivery
-        return Waiting(message.subject, message.message_id, entry, give_up_at, loop.create_future(), is_delayed)
 
     @property
     def waiting(self) -> int:
@@ -279,3 +382,9 @@ class Producer:
         if self._sender.failed is not None:
             raise client_failed("producer", self._sender.failed)
         return left
+
+
+def _as_failure(error: QmqError) -> SendFailed:
+    return (
+        error if isinstance(error, SendFailed) else SendFailed(str(error), code=error.code, retriable=error.retriable)
+    )

@@ -28,6 +28,9 @@ KEY_RETRY_CAUSE = "qmq_retryCause"
 KEY_CORRUPT = "qmq_corruptData"
 KEY_ENV = "qmq_env"
 KEY_SUB_ENV = "qmq_subEnv"
+KEY_CONTENT_TYPE = "qmq_contentType"
+KEY_CONTENT_ENCODING = "qmq_contentEncoding"
+"""Ours: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
 RESERVED_KEYS = frozenset(
     {
         KEY_CREATED,
@@ -42,9 +45,15 @@ RESERVED_KEYS = frozenset(
         KEY_CORRUPT,
         KEY_ENV,
         KEY_SUB_ENV,
+        KEY_CONTENT_TYPE,
+        KEY_CONTENT_ENCODING,
     }
 )
 """Properties that belong to the protocol; users can't set them."""
+TRACE_KEYS = frozenset({"traceparent", "tracestate", "baggage"})
+"""W3C trace context. The names are those of other languages' libraries, so that their consumers continue a trace."""
+HIDDEN_KEYS = RESERVED_KEYS | TRACE_KEYS
+"""Properties that a consumer's handler does not get among those of the producer."""
 
 _SCHEDULE_KEY = KEY_SCHEDULE.encode()
 
