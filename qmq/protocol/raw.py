@@ -22,7 +22,6 @@ from struct import error as StructError
 from qmq.errors import ProtocolError
 from qmq.protocol.primitives import I32, I64, U16
 
-FLAG_LOW_RELIABILITY = 1
 FLAG_DELAY = 2
 FLAG_TAGS = 4
 
