@@ -5,7 +5,6 @@ figures are the medians of the rounds, with the lowest and the highest. What the
 use. A server that is not installed is named in its rows. Data folders are temporary; TMPDIR chooses the disk.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -19,7 +18,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
@@ -27,11 +25,11 @@ import psutil  # type: ignore[import-untyped]
 from benchmarks import disk
 from benchmarks.clients import environment, rows
 from benchmarks.clients.job import BEGIN, BODY_BYTES, Job, Timing
+from benchmarks.clients.options import parse
 from benchmarks.clients.rows import Library, Measured, Outcome, Row
 from benchmarks.clients.servers import SERVERS, Running, ServerMissing
 from tests.support.processes import PROJECT
 
-ROUNDS = 5
 WARM_UP = 2_000
 """Messages before the timed ones, in each process."""
 MEASUREMENT_SECONDS = 180.0
@@ -224,27 +222,9 @@ def as_json(rounds: Rounds, lines: list[str]) -> dict[str, Any]:
     }
 
 
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line; an error ends the program."""
-    parser = argparse.ArgumentParser(prog="benchmarks.clients", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help=f"default: {ROUNDS}")
-    parser.add_argument("--messages", type=int, metavar="N", help="per measurement; default: for 3 to 6 seconds each")
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="LIBRARY or LIBRARY/ROW")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all timings")
-    options = parser.parse_args(arguments)
-    for name in ("rounds", "messages"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1")
-    try:
-        options.chosen = rows.select(options.only)
-    except ValueError as error:
-        parser.error(str(error))
-    return options
-
-
 def main() -> None:
     """Measure and print."""
-    options = parsed(sys.argv[1:])
+    options = parse(sys.argv[1:], __doc__)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if any(library.is_peer for library, _ in options.chosen):
         environment.peers_python()

@@ -4,11 +4,9 @@ import asyncio
 import subprocess
 import sys
 import time
-from typing import Any
 
 from benchmarks.clients.job import BATCH, BODY_BYTES, Job, Stopwatch, chunks, main
-from qmq import Consumer, Producer
-from qmq.client.message import Receipt
+from qmq import Consumer, Producer, Receipt, SendFailed
 
 CONNECT_SECONDS = 30.0
 CONCURRENT = 20_000
@@ -51,7 +49,7 @@ async def send_soon_callback(job: Job) -> None:
         pending = stored = 0
         has_room, is_done = asyncio.Event(), asyncio.Event()
 
-        def settled(outcome: Any) -> None:
+        def settled(outcome: Receipt | SendFailed) -> None:
             nonlocal pending, stored
             pending -= 1
             stored += isinstance(outcome, Receipt)

@@ -215,10 +215,11 @@ def table_line(library: Library, version: str, row: Row, outcomes: dict[str, Out
         outcomes: by case.
         missing: why there is no server; "" when there is one.
     """
-    cells = [missing and "server not present"] * 2
-    if not missing:
-        cells = [rate_text(outcomes.get(part.case)) if part else "" for part in (row.produce, row.consume)]
-    return f"| {library.name} {version}: {row.how} | {' | '.join(cells)} | {library.durable if row.produce else ''} |"
+    cells = ["", ""]
+    for column, part in enumerate((row.produce, row.consume)):
+        if part is not None:
+            cells[column] = "server not present" if missing else rate_text(outcomes.get(part.case))
+    return f"| {library.name} {version}: {row.how} | {' | '.join(cells)} | {library.durable} |"
 
 
 def latency_text(outcome: Outcome) -> str:
