@@ -16,7 +16,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -26,7 +26,7 @@ from benchmarks import disk
 from benchmarks.clients import environment, rows
 from benchmarks.clients.job import BEGIN, BODY_BYTES, Job, Timing
 from benchmarks.clients.options import parse
-from benchmarks.clients.rows import Library, Measured, Outcome, Row
+from benchmarks.clients.rows import Library, Measured, Measurement, Outcome, Row
 from benchmarks.clients.servers import SERVERS, Running, ServerMissing
 from tests.support.processes import PROJECT
 
@@ -120,31 +120,46 @@ class Rounds:
     def run(self, number: int) -> None:
         """Run one round."""
         for library, chosen in self._chosen:
-            if (server := self._running.get(library.server)) is None:
+            server = self._running.get(library.server)
+            if server is None:
                 continue
             for row in chosen:
                 if row.produce is not None:
                     messages = rows.messages_of(row.produce, self._messages)
                     self._measure(number, library, row.produce.case, _job(server, messages), server)
-            received = [row.consume for row in chosen if row.consume is not None]
-            if not received:
-                continue
-            filled = _job(server, max(rows.messages_of(measurement, self._messages) for measurement in received))
-            module, case = library.fill
+            self._receive(number, library, [row.consume for row in chosen if row.consume is not None], server)
+
+    def _receive(self, number: int, library: Library, measurements: list[Measurement], server: Running) -> None:
+        """Run measurements of consumers, each with a group of its own, after filling one topic for all."""
+        if not measurements:
+            return
+        counts = [rows.messages_of(measurement, self._messages) for measurement in measurements]
+        filled = _job(server, max(counts))
+        module, case = library.fill
+        try:
             measure(_python(library), module, case, filled, ())
-            for measurement in received:
-                messages = rows.messages_of(measurement, self._messages)
-                job = Job(filled.address, filled.topic, _new_name(), messages, filled.warm_up)
-                self._measure(number, library, measurement.case, job, server)
+        except MeasurementFailed as error:
+            for measurement in measurements:
+                self._fail(number, library, measurement.case, error)
+            return
+        for measurement, messages in zip(measurements, counts, strict=True):
+            job = replace(filled, group=_new_name(), messages=messages)
+            self._measure(number, library, measurement.case, job, server)
+
+    def _outcome(self, library: Library, case: str) -> Outcome:
+        return self.outcomes[library.name].setdefault(case, Outcome())
+
+    def _fail(self, number: int, library: Library, case: str, error: MeasurementFailed) -> None:
+        self._outcome(library, case).is_failed = True
+        print(f"round {number}: {library.name} {case} failed: {error}", file=sys.stderr)
 
     def _measure(self, number: int, library: Library, case: str, job: Job, server: Running) -> None:
-        outcome = self.outcomes[library.name].setdefault(case, Outcome())
         try:
             measured = measure(_python(library), library.module, case, job, server.pids)
         except MeasurementFailed as error:
-            outcome.is_failed = True
-            print(f"round {number}: {error}", file=sys.stderr)
+            self._fail(number, library, case, error)
             return
+        outcome = self._outcome(library, case)
         outcome.measured.append(measured)
         seconds = measured.timing.seconds
         print(
@@ -245,7 +260,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except MeasurementFailed as error:
-        sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(128 + signal.SIGINT)

@@ -4,9 +4,11 @@ import asyncio
 import subprocess
 import sys
 import time
+from typing import Any
 
 from benchmarks.clients.job import BATCH, BODY_BYTES, Job, Stopwatch, chunks, main
-from qmq import Consumer, Producer, Receipt, SendFailed
+from qmq import Consumer, Producer, Receipt
+from qmq.errors import SendFailed
 
 CONNECT_SECONDS = 30.0
 CONCURRENT = 20_000
@@ -127,7 +129,7 @@ async def send_one_by_one(job: Job) -> None:
         stopwatch.stop(job.messages, latencies=latencies)
 
 
-def _consumer(job: Job) -> Consumer:
+def _consumer(job: Job) -> Any:
     return Consumer(job.address, job.topic, job.group, app="benchmark", start="earliest")
 
 
