@@ -62,7 +62,6 @@ async def send_soon_callback(job: Job) -> None:
 
         async def send(messages: int) -> None:
             nonlocal pending
-            is_done.clear()
             for bodies in chunks(messages):
                 for body in bodies:
                     if pending == PENDING_HIGH:
@@ -70,7 +69,9 @@ async def send_soon_callback(job: Job) -> None:
                         await has_room.wait()
                     producer.send_soon(job.topic, body, callback=settled)
                     pending += 1
-            await is_done.wait()
+            if pending:
+                is_done.clear()  # all messages sent so far may have been stored while this coroutine did not run
+                await is_done.wait()
 
         await send(job.warm_up)
         stopwatch = Stopwatch()
