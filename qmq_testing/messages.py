@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from qmq.client.bodies import KEY_DATA
-from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, RESERVED_KEYS, Message
+from qmq.client.bodies import body_bytes, body_text, decode_body, visible_properties
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +29,25 @@ class StoredMessage:
     @property
     def properties(self) -> dict[str, str]:
         """The properties that the producer sent, without those of the protocol. All values are texts."""
-        return {key: value for key, value in self.message.properties.items() if key not in RESERVED_KEYS}
+        return visible_properties(self.message.properties)
 
     @property
     def body(self) -> str | None:
-        """The property `data`, or None."""
-        return self.message.properties.get(KEY_DATA)
+        """The body as text, decompressed; None if the message has none, or if it is bytes."""
+        return body_text(self.message.properties)
+
+    @property
+    def content(self) -> bytes | None:
+        """The body as bytes, decoded and decompressed; a text in UTF-8. None if the message has no body."""
+        return body_bytes(self.message.properties)
+
+    def decode(self, type_: type[T]) -> T:
+        """Return the body as an instance of a type, as `Delivery.decode` does.
+
+        Raises:
+            BodyUndecodable: the body does not fit the type; the message names the field.
+        """
+        return decode_body(self.message.properties, type_)
 
     @property
     def tags(self) -> tuple[str, ...]:

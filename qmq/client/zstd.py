@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from qmq.errors import SettingError
+from qmq.errors import LocalProtocolError
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 
 LEVEL = 3
@@ -37,12 +37,12 @@ def require_zstd() -> None:
     """Check that a library for compression is installed.
 
     Raises:
-        SettingError: none is; the message names the extra to install.
+        LocalProtocolError: none is; the message names the extra to install.
     """
     try:
         _codec()
     except ZstdMissing as error:
-        raise SettingError(f"compress_above: {MISSING}", code="body.codec_missing") from error
+        raise LocalProtocolError(f"compress_above: {MISSING}", code="body.codec_missing") from error
 
 
 def compress(data: bytes) -> bytes:

@@ -142,7 +142,8 @@ def python_page() -> str:
         thing = getattr(qmq, name)
         lines += [f"## {name}", ""]
         if inspect.isclass(thing) and not issubclass(thing, BaseException):
-            lines += ["```text", _signature(thing.__init__, name) if not is_dataclass(thing) else name, "```", ""]
+            has_arguments = not is_dataclass(thing) and thing.__init__ is not object.__init__
+            lines += ["```text", _signature(thing.__init__, name) if has_arguments else name, "```", ""]
         lines += ["```text", _described(thing.__doc__), "```", ""]
         if is_dataclass(thing):
             lines += _fields(thing)

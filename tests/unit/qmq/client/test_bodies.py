@@ -33,7 +33,7 @@ from qmq.client.bodies import (
     require_zstd,
     visible_properties,
 )
-from qmq.errors import BodyUndecodable, LocalProtocolError, SettingError
+from qmq.errors import BodyUndecodable, LocalProtocolError
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.protocol.messages import Message, decode_raw, encode_raw
 from qmq.protocol.names import VALUE_BYTES_MAX
@@ -587,7 +587,7 @@ def test_damaged_and_unknown_encodings_are_named(library: str, text: str, encodi
 
 @pytest.mark.usefixtures("no_library")
 def test_a_missing_library_is_named_with_the_extra_that_brings_it() -> None:
-    with pytest.raises(SettingError, match=r"compress_above: .* pip install 'pyqmq\[zstd\]'"):
+    with pytest.raises(LocalProtocolError, match=r"compress_above: .* pip install 'pyqmq\[zstd\]'"):
         require_zstd()
     with pytest.raises(LocalProtocolError, match=r"pyqmq\[zstd\]"):
         encode_body("a" * 1000, compress_above=10)

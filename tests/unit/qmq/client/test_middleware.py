@@ -7,21 +7,18 @@ from typing import Any
 
 import pytest
 
+import qmq_testing
 from qmq.client.message import Delivery, Receipt
 from qmq.client.middleware import HOOKS, Middleware, MiddlewareChain, OutgoingMessage, ProcessState
 from qmq.clock import ManualClock
 from qmq.errors import LocalProtocolError, SendFailed
-from qmq.protocol.messages import Message
 from qmq.supervisor import Supervisor
 
 RECEIPT = Receipt("m1", "orders", "broker1", 1)
 
 
-async def _settle(_delivery: Delivery, _is_done: bool, _cause: str) -> None: ...
-
-
-def delivery(message_id: str = "m1", **properties: str) -> Delivery:
-    return Delivery(Message("orders", message_id, properties), "billing", "broker1", 0, 0, _settle)
+def delivery(message_id: str = "m1") -> Delivery:
+    return qmq_testing.delivery(subject="orders", group="billing", message_id=message_id)
 
 
 def outgoing(**properties: str) -> OutgoingMessage:

@@ -2,21 +2,23 @@
 
 from collections.abc import Callable
 
+import qmq_testing
 from qmq.client.message import Delivery, Receipt
 from qmq.client.middleware import Middleware, OutgoingMessage
 from qmq.errors import SendFailed
-from qmq.protocol.messages import Message
 
 RECEIPT = Receipt("m1", "orders", "broker1", 1)
 
 
-async def _settle(_delivery: Delivery, _is_done: bool, _cause: str) -> None: ...
-
-
 def delivery(
-    properties: dict[str, str] | None = None, *, subject: str = "orders", group: str = "billing", message_id: str = "m1"
+    properties: dict[str, str] | None = None,
+    *,
+    subject: str = "orders",
+    group: str = "billing",
+    message_id: str = "m1",
+    attempt: int = 1,
 ) -> Delivery:
-    return Delivery(Message(subject, message_id, properties or {}), group, "broker1", 0, 0, _settle)
+    return qmq_testing.delivery(properties or {}, subject=subject, group=group, message_id=message_id, attempt=attempt)
 
 
 def send(

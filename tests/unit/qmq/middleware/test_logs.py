@@ -44,7 +44,7 @@ def records(logger: logging.Logger) -> Iterator[Records]:
 def test_each_event_is_one_record_with_fields(logger: logging.Logger, records: Records) -> None:
     clock = ManualClock()
     middleware = LoggingMiddleware(logger, clock=clock)
-    received = delivery({"qmq_times": "3"})
+    received = delivery(attempt=3)
     send(middleware, between=lambda: clock.advance(0.5))
     send(middleware, outcome=SendFailed("closed", code="subject.closed"))
     middleware.after_receive(received)
@@ -98,7 +98,7 @@ def test_records_of_a_handler_have_its_message_and_others_have_empty_fields(
     names = ("msg", "subject", "message_id", "group", "attempt")
     middleware = LoggingMiddleware(logging.Logger("unused"), level=logging.DEBUG)
     logger.info("before")
-    process(middleware, delivery({"qmq_times": "2"}), handler=lambda: logger.info("inside"))
+    process(middleware, delivery(attempt=2), handler=lambda: logger.info("inside"))
     process(
         middleware,
         delivery(),

@@ -92,7 +92,7 @@ def test_a_context_that_the_message_already_has_is_kept_and_linked(traces: Trace
 
 
 def test_processing_is_a_consumer_span_in_the_trace_of_the_producer(traces: Traces) -> None:
-    received = delivery({**send(traces.middleware), "qmq_times": "3"})
+    received = delivery(send(traces.middleware), attempt=3)
     inside: list[Any] = []
     process(traces.middleware, received, handler=lambda: inside.append(trace.get_current_span().get_span_context()))
     sent, processed = traces.spans()
