@@ -18,10 +18,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from qmq.client.app import App
+    from qmq.client.bodies import Json
     from qmq.client.config import Backoff, Limits, Timeouts
     from qmq.client.consumer import Consumer
     from qmq.client.delayed import DelayedMessages, DelayedReceipt
     from qmq.client.message import Delivery
+    from qmq.client.middleware import Middleware
     from qmq.client.producer import Producer
     from qmq.client.receipt import Receipt
     from qmq.errors import QmqError
@@ -33,7 +35,9 @@ _HOME = {
     "DelayedMessages": "qmq.client.delayed",
     "DelayedReceipt": "qmq.client.delayed",
     "Delivery": "qmq.client.message",
+    "Json": "qmq.client.bodies",
     "Limits": "qmq.client.config",
+    "Middleware": "qmq.client.middleware",
     "Producer": "qmq.client.producer",
     "QmqError": "qmq.errors",
     "Receipt": "qmq.client.receipt",
@@ -47,7 +51,9 @@ __all__ = [
     "DelayedMessages",
     "DelayedReceipt",
     "Delivery",
+    "Json",
     "Limits",
+    "Middleware",
     "Producer",
     "QmqError",
     "Receipt",

@@ -160,7 +160,7 @@ class Fetcher:
     async def _ensure(self) -> None:
         if self._is_ensured or self.source.start is None:
             return
-        frame = await self._call(Command.ENSURE_GROUP, self.source.start.encode(9), self._timeouts.send)
+        frame = await self._call(Command.ENSURE_GROUP, self.source.start.encode(), self._timeouts.send)
         if frame.code == ResponseCode.UNKNOWN_CODE and self.source.is_start_required:
             raise start_unsupported(self.route.name, self.source.start)
         if frame.code not in (ResponseCode.SUCCESS, ResponseCode.UNKNOWN_CODE):
@@ -191,7 +191,7 @@ class Fetcher:
         self._has_pulled = True
         try:
             timeout_s = LONG_POLL_MS / 1000 + PULL_ALLOWANCE_SECONDS
-            return await self._call(Command.PULL_MESSAGE, request.encode(9), timeout_s)
+            return await self._call(Command.PULL_MESSAGE, request.encode(), timeout_s)
         except CallTimeout:
             self._size.failed(count)
             raise
@@ -213,8 +213,8 @@ class Fetcher:
             return
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} to a pull")
-        answer = PullResponse.decode(frame.body, frame.version)
-        if answer is None:
+        answer = PullResponse.decode(frame.body)
+        if not answer.raws:
             return
         now_ms, last = self._clock.wall_ms(), self.window.last
         messages = decode_raws(answer.raws)
@@ -302,7 +302,7 @@ class Fetcher:
     async def _send_ack(self, begin: int, last: int, *, broadcast: bool) -> None:
         source = self.source
         request = AckRequest(source.subject, source.group, source.consumer_id, begin, last, broadcast)
-        frame = await self._call(Command.ACK_REQUEST, request.encode(9), self._timeouts.ack)
+        frame = await self._call(Command.ACK_REQUEST, request.encode(), self._timeouts.ack)
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} to an ack")
         self._last_contact = asyncio.get_running_loop().time()
@@ -313,7 +313,7 @@ class Fetcher:
         if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
-        frame = await self._call(Command.LEAVE_GROUP, request.encode(9), self._timeouts.ack)
+        frame = await self._call(Command.LEAVE_GROUP, request.encode(), self._timeouts.ack)
         if frame.code == ResponseCode.UNKNOWN_CODE and self._unfinished:
             await self._return_unfinished()
 

@@ -1,13 +1,15 @@
 """What users hold in their hands: a receipt for what they sent, a delivery of what they got."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from qmq.client.bodies import Body as Body
+from qmq.client.bodies import body_text, encode_body, visible_properties
 from qmq.client.receipt import Receipt as Receipt
-from qmq.errors import DeliveryAlreadySettled, LocalProtocolError
+from qmq.errors import DeliveryAlreadySettled
 from qmq.protocol.messages import (
     FLAG_DELAY,
     KEY_APP,
@@ -16,42 +18,16 @@ from qmq.protocol.messages import (
     KEY_EXPIRE,
     KEY_RETRY_CAUSE,
     KEY_SCHEDULE,
-    RESERVED_KEYS,
     Message,
 )
 
 if TYPE_CHECKING:
     from typing import Self
 
-Body = Mapping[str, str | int | float | bool] | str
-"""Properties; or a text, which becomes the property `data`."""
-
-KEY_DATA = "data"
 CAUSE_CHARS_MAX = 120
 """Longest cause of a retry; the rest of a longer one is left out."""
 EXPIRE_AFTER_MS = 15 * 60 * 1000
 """Properties that the official client writes and no program reads."""
-
-
-def properties_of(body: Body) -> dict[str, str]:
-    """A body as the wire's properties.
-
-    Raises:
-        LocalProtocolError: a name is reserved, or a value is no text, number or truth value.
-    """
-    if isinstance(body, str):
-        return {KEY_DATA: body}
-    properties = {}
-    for key, value in body.items():
-        if key in RESERVED_KEYS:
-            raise LocalProtocolError(f"property {key!r} is reserved by the protocol and can't be set")
-        if isinstance(value, bool):
-            properties[key] = "true" if value else "false"
-        elif isinstance(value, str | int | float):
-            properties[key] = str(value)
-        else:
-            raise LocalProtocolError(f"property {key!r} is a {type(value).__name__}; must be str, int, float or bool")
-    return properties
 
 
 def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: str, app: str, now_ms: int) -> Message:
@@ -60,7 +36,7 @@ def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: s
         KEY_CREATED: str(now_ms),
         KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS),
         KEY_APP: app,
-        **properties_of(body),
+        **encode_body(body),
     }
     return Message(subject, message_id, properties, tags, 0, now_ms, now_ms)
 
@@ -100,12 +76,16 @@ class Delivery:
     @property
     def properties(self) -> dict[str, str]:
         """The properties that the producer sent, without those of the protocol. All values are texts."""
-        return {key: value for key, value in self.message.properties.items() if key not in RESERVED_KEYS}
+        return visible_properties(self.message.properties)
 
     @property
     def body(self) -> str | None:
-        """The property `data`, or None."""
-        return self.message.properties.get(KEY_DATA)
+        """The text of the body, or None if it has none.
+
+        Raises:
+            BodyUndecodable: it is damaged, or its encoding is unknown.
+        """
+        return body_text(self.message.properties)
 
     @property
     def tags(self) -> tuple[str, ...]:

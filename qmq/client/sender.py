@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from qmq.client.accumulator import Accumulator
 from qmq.client.config import Backoff, Limits, Timeouts
-from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token
+from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.pool import Pool
 from qmq.client.receipt import Receipt
 from qmq.client.routing import WRITABLE, Breaker, RoundRobin, usable
@@ -28,7 +28,7 @@ from qmq.supervisor import Supervisor
 
 T = TypeVar("T")
 IDLE_SECONDS = 1.0
-"""How often expired messages are looked for while nothing else happens."""
+"""How often messages are looked for whose time is over although they could not be sent."""
 NO_SPACE_SECONDS = 1.0
 """How long a broker group that had no space for a message gets no other."""
 TASK_NAME = "sender"
@@ -98,6 +98,8 @@ class Sender:
         self._waiting: OrderedDict[_Waiting | Batch, None] = OrderedDict()
         """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
         self.failed: BaseException | None = None
+        self._closed: SendFailed | None = None
+        """The error of every message after `stop`."""
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin, on the running loop. The owner calls `fail` when the supervisor reports a failure."""
@@ -134,8 +136,8 @@ class Sender:
             QueueFull: the queue is full, or others wait for room in it.
             SendFailed: the sender failed.
         """
-        if self.failed is not None:
-            raise self._failure()
+        if (error := self._stopped()) is not None:
+            raise error
         if self._waiting or not self._accumulator.has_room(1, len(entry)):
             raise self._accumulator.full()
         now = self._loop.time()
@@ -150,8 +152,8 @@ class Sender:
         Raises:
             SendFailed: it was not stored in time, or the sender failed.
         """
-        if self.failed is not None:
-            raise self._failure()
+        if (error := self._stopped()) is not None:
+            raise error
         future: asyncio.Future[Receipt] = self._loop.create_future()
         now = self._loop.time()
         if not self._waiting and self._accumulator.has_room(1, len(entry)):
@@ -176,14 +178,11 @@ class Sender:
         """Queue a batch of one `send_many` as soon as there is room for it, behind those that wait already.
 
         A batch whose caller is cancelled meanwhile is never queued.
-
-        Raises:
-            SendFailed: the sender failed.
         """
-        if self.failed is not None:
-            raise self._failure()
         self._count_unsettled(len(batch))
-        if self._waiting or not self._accumulator.has_room(len(batch), batch.size):
+        if (error := self._stopped()) is not None:
+            self._settle(batch, _same(error, batch))
+        elif self._waiting or not self._accumulator.has_room(len(batch), batch.size):
             queued = batch.queued = self._loop.create_future()
             self._waiting[batch] = None
             try:
@@ -234,6 +233,10 @@ class Sender:
                 now = self._loop.time()
                 queue.add(item.key, item.message_id, item.entry, item.future, now, item.give_up_at)
 
+    def _stopped(self) -> SendFailed | None:
+        """Why no message can be sent any more."""
+        return self._failure() if self.failed is not None else self._closed
+
     def _failure(self) -> SendFailed:
         assert self.failed is not None
         error = SendFailed(f"the producer failed: {self.failed}", code=ClientFailed.code)
@@ -247,6 +250,7 @@ class Sender:
 
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""
+        self._closed = error
         if self._task is not None:
             await self._supervisor.cancel(self._task)
         left = [*self._in_flight, *self._drain()]
@@ -264,8 +268,12 @@ class Sender:
     # --- starting batches ------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        expire_at = self._loop.time() + IDLE_SECONDS
         while True:
             self._wake.clear()
+            if self._loop.time() >= expire_at:
+                self._fail_expired()
+                expire_at = self._loop.time() + IDLE_SECONDS
             self._start_ready()
             next_at = None if self._is_busy() else self._accumulator.next_at(self._current_linger())
             pause = IDLE_SECONDS if next_at is None else min(IDLE_SECONDS, max(0.0, next_at - self._loop.time()))
@@ -273,7 +281,7 @@ class Sender:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             except TimeoutError:
-                self._fail_expired()
+                pass
 
     def _is_busy(self) -> bool:
         return len(self._in_flight) >= self._limits.batches_in_flight
@@ -306,7 +314,7 @@ class Sender:
             self._admit()
 
     def _start(self, batch: Batch) -> None:
-        """Make an attempt to send a batch. A step that has to wait for a route or a connection goes on in a task."""
+        """Make an attempt to send a batch. A step that waits for a route or a connection continues in a task."""
         subject, client_type = batch.subject, _client_type(batch)
         known = self._session.routes(subject, client_type)
         if not known:
@@ -512,8 +520,8 @@ class Sender:
         batch = self._without_cancelled(batch)
         if not batch:
             return
-        if self.failed is not None:
-            self._settle(batch, _same(self._failure(), batch))
+        if (error := self._stopped()) is not None:
+            self._settle(batch, _same(error, batch))
         elif batch.not_before >= batch.give_up_at:
             self._settle(batch, self._not_confirmed(batch))
         else:
@@ -547,21 +555,10 @@ class Sender:
             batch.many.set(batch.places, outcomes)
             return
         for token, outcome in zip(batch.tokens, outcomes, strict=True):
-            if not isinstance(token, asyncio.Future):
-                self._call_back(token, outcome)
-            elif token.done():
-                continue
-            elif isinstance(outcome, Receipt):
-                token.set_result(outcome)
-            else:
-                token.set_exception(outcome)
-                token.exception()  # an abandoned future logs no warning of asyncio
-
-    def _call_back(self, callback: Callable[[Outcome], object], outcome: Outcome) -> None:
-        try:
-            callback(outcome)
-        except Exception as error:  # noqa: BLE001 - the application's; reported, and other messages are not affected
-            self._supervisor.report(CALLBACK_NAME, error)
+            try:
+                hand_out(token, outcome)
+            except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
+                self._supervisor.report(CALLBACK_NAME, error)
 
 
 def _same(error: SendFailed, batch: Batch) -> list[Outcome]:

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from enum import IntEnum
 from typing import Any
 
 import qmq
@@ -16,6 +17,11 @@ from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq import cli, errors
 from qmq.options import options_markdown, variable_of
+from qmq.protocol import codes, structures
+from qmq.protocol.codes import Command
+from qmq.protocol.extensions import Refusal
+from qmq.protocol.structures import Structure
+from qmq.protocol.table import COMMANDS
 from tests.support.processes import PROJECT
 
 REPLACED = {"clock", "make_id", "pool"}
@@ -136,7 +142,8 @@ def python_page() -> str:
         thing = getattr(qmq, name)
         lines += [f"## {name}", ""]
         if inspect.isclass(thing) and not issubclass(thing, BaseException):
-            lines += ["```text", _signature(thing.__init__, name) if not is_dataclass(thing) else name, "```", ""]
+            has_arguments = not is_dataclass(thing) and thing.__init__ is not object.__init__
+            lines += ["```text", _signature(thing.__init__, name) if has_arguments else name, "```", ""]
         lines += ["```text", _described(thing.__doc__), "```", ""]
         if is_dataclass(thing):
             lines += _fields(thing)
@@ -163,10 +170,76 @@ def _errors(kind: type[errors.QmqError]) -> Iterator[type[errors.QmqError]]:
             yield from _errors(inner)
 
 
+GENERATED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of generated -->)", re.S)
+"""A generated part of a page that is written by hand otherwise."""
+
+
+def wire_page() -> str:
+    """docs/reference/wire.md with its generated parts up to date; the rest is as it is in the file."""
+    parts = {"commands": _wire_commands, "numbers": _wire_numbers, "structures": _wire_structures}
+    text = (PROJECT / "docs/reference/wire.md").read_text()
+    return GENERATED.sub(lambda found: f"{found[1]}{parts[found[2]]()}\n{found[3]}", text)
+
+
+def _wire_commands() -> str:
+    lines = ["| Code | Command | From | To | Request | Answer | Since | |", "|---|---|---|---|---|---|---|---|"]
+    for command, info in COMMANDS.items():
+        request, response = (_linked(kind) if kind else "empty" for kind in (info.request, info.response))
+        if command is Command.SEND_MESSAGE:
+            request = "[entries](#4-send)"
+        lines.append(
+            f"| {int(command)} | {command.name} | {info.sender} | {', '.join(info.receivers)} | {request} | {response}"
+            f" | {info.since} | {info.summary} |"
+        )
+    return "\n".join(lines)
+
+
+def _wire_numbers() -> str:
+    kinds = [kind for kind in vars(codes).values() if inspect.isclass(kind) and issubclass(kind, IntEnum)]
+    return "\n".join(
+        f"- `{kind.__name__}`: {', '.join(f'{int(item)} {item.name}' for item in kind)}"
+        for kind in kinds
+        if kind not in (IntEnum, Command)
+    )
+
+
+def _linked(kind: type[Structure]) -> str:
+    return f"[{kind.__name__}](#{kind.__name__.lower()})"
+
+
+def _wire_structures() -> str:
+    lines: list[str] = []
+    for kind in structures.reachable(
+        (Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response)))
+    ):
+        rows = [_wire_row(field) for field in structures.fields_of(kind)]
+        lines += [f"### {kind.__name__}", "", *_described(kind.__doc__).splitlines(), ""]
+        for entries, head in ((True, "| Map key | Value | When missing |"), (False, "| Field | Kind | |")):
+            some = [row for is_entry, row in rows if is_entry is entries]
+            lines += [head, "|---|---|---|", *some, ""] if some else []
+    return "\n".join(lines[:-1])
+
+
+def _wire_row(field: structures.Field) -> tuple[bool, str]:
+    """A field's row, and whether it is an entry of the map."""
+    kind = field.kind
+    if isinstance(kind, structures.MapKind):
+        text = kind.text(field.default) if field.has_default else ""
+        missing = f"`{text}`" if text else "empty" if field.has_default else ""
+        key = f"{field.key}KEY" if isinstance(kind, structures.MapPrefix) else field.key
+        note = f"{missing}, then left out" if kind.is_optional else missing
+        return True, f"| `{key}` | {kind.label} | {note} |"
+    if isinstance(kind, structures.ByVersion):
+        label = "; ".join(f"version {since} on: {one.label}" for since, one in sorted(kind.kinds.items()))
+        return False, f"| `{field.name}` | {label} | |"
+    return False, f"| `{field.name}` | {kind.label} | {f'always {field.default}' if field.is_constant else ''} |"
+
+
 PAGES = {
     "docs/reference/settings.md": settings_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/python-api.md": python_page,
+    "docs/reference/wire.md": wire_page,
 }
 
 if __name__ == "__main__":
