@@ -44,6 +44,7 @@ from qmq.protocol.names import (
     retry_subject,
     split_subject,
 )
+from qmq.protocol.raw import RawView
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 from qmq.supervisor import Supervisor
 
@@ -584,7 +585,4 @@ def _refused(frame: Frame, raw_begins: list[int], refusal: Refusal) -> list[Send
 
 def _message_id(body: bytearray, raw_begin: int) -> str:
     """The id of a message that was scanned before."""
-    at = raw_begin + 1 + 8 + 8
-    at += 2 + int.from_bytes(body[at : at + 2], "big")
-    size = int.from_bytes(body[at : at + 2], "big")
-    return str(body[at + 2 : at + 2 + size], "utf-8", "replace")
+    return RawView(body, raw_begin).message_id

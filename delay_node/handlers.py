@@ -34,8 +34,9 @@ from qmq.protocol.delayed import (
 )
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
-from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
+from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
+from qmq.protocol.raw import RawView
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 from qmq.supervisor import Supervisor
 
@@ -203,7 +204,7 @@ class Handlers:
         """
         flags, dues = flags_and_times(data, np.array(run.raw_begins, dtype=np.int64))
         for i in np.flatnonzero((flags & FLAG_DELAY) == 0).tolist():
-            text = decode_raw(data, run.raw_begins[i])[0].properties.get(KEY_SCHEDULE, "")
+            text = RawView(data, run.raw_begins[i]).property_text(KEY_SCHEDULE.encode()) or ""
             dues[i] = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else now_ms
         reasons: dict[int, str] = {}
         wrong = (dues < 0) | (dues > now_ms + self._delay_max_ms)
@@ -296,4 +297,4 @@ def _without(run: Run, left_out: dict[int, str]) -> list[tuple[Run, int]]:
 
 
 def _id_of(data: memoryview, raw_begin: int) -> str:
-    return decode_raw(data, raw_begin)[0].message_id
+    return RawView(data, raw_begin).message_id

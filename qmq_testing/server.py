@@ -280,6 +280,9 @@ class ServerTime:
     keep their leases, as if their heartbeats had continued; the messages of those that ended without `close` are retried when
     their lease has expired. The metaserver, connections and timeouts of clients stay in real time.
 
+    Clients use this clock in a test with the fixture `qmq_time`, or when it is their `clock` argument. Others use the real time, so
+    their delays count from there.
+
     `advance` moves the clock in one step, also by years. What the application does meanwhile happens at the new time: if a handler
     sends the next delayed message, advance once for each of them.
     """
@@ -291,7 +294,7 @@ class ServerTime:
 
     @property
     def clock(self) -> MovableClock:
-        """The clock itself, for the `clock` argument of clients in other test processes than pytest's."""
+        """The clock itself, for the `clock` argument of a client in a test without the fixture `qmq_time`."""
         return self._server.nodes.clock
 
     def now(self) -> datetime:

@@ -79,7 +79,7 @@ _NO_OUTCOME = SendFailed("the message has no outcome yet")
 
 
 def hand_out(token: Token, outcome: Outcome) -> None:
-    """Give the outcome of a message to whoever waits for it. A callback may raise anything."""
+    """Give the outcome of a message to its caller. A callback may raise anything."""
     if not isinstance(token, asyncio.Future):
         token(outcome)
     elif token.done():  # the caller was cancelled

@@ -13,7 +13,7 @@ their default. A class variable with a kind is a constant: it is written, and wh
 docs/reference/wire.md is generated from the declarations.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from operator import attrgetter, itemgetter
@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_typ
 
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
-from qmq.protocol.primitives import I16, I32, U16, Reader, encode_count, encode_str
+from qmq.protocol.primitives import I32, U16, Reader, encode_count, encode_str, encode_strmap
 
 Body = memoryview | bytes
 Part = memoryview | bytes
@@ -288,9 +288,9 @@ class MapKind:
         """The value of an entry's text. Raises ProtocolError."""
         raise NotImplementedError
 
-    def entries(self, key: str, value: Any) -> Iterator[tuple[str, str]]:
+    def entries(self, key: str, value: Any) -> dict[str, str]:
         """The entries that hold the value."""
-        yield key, self.text(value)
+        return {key: self.text(value)}
 
     def structures(self) -> "tuple[type[Structure], ...]":
         """The structures that a value consists of: none."""
@@ -407,9 +407,8 @@ class MapPrefix(MapKind):
     def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
         return {name.removeprefix(key): text for name, text in entries.items() if name.startswith(key)}
 
-    def entries(self, key: str, value: Any) -> Iterator[tuple[str, str]]:
-        for name, text in value.items():
-            yield key + name, text
+    def entries(self, key: str, value: Any) -> dict[str, str]:
+        return {key + name: text for name, text in value.items()}
 
 
 Text = Annotated[str, MapText()]
@@ -570,15 +569,12 @@ def _map(declared: list[Field]) -> tuple[_Read, _Write]:
         found += [kind.read(entries, key, missing) for kind, key, missing, _ in kinds]
 
     def write(parts: list[Part], value: Any) -> None:
-        texts: list[bytes] = []
+        entries: dict[str, str] = {}
         for kind, key, missing, name in kinds:
             one = getattr(value, name)
-            if kind.is_optional and one == missing:
-                continue
-            for entry, text in kind.entries(key, one):
-                texts += encode_str(entry), encode_str(text)
-        parts.append(encode_count(I16, len(texts) // 2))
-        parts += texts
+            if not kind.is_optional or one != missing:
+                entries.update(kind.entries(key, one))
+        parts.append(encode_strmap(entries))
 
     return read, write
 

@@ -12,7 +12,7 @@ ASYNCIO_SETTINGS = "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = fu
 
 @pytest.fixture
 def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunTests:
-    """Run the tests of one file as a user would: every warning fails, and so do sockets and threads that are left.
+    """Run the tests of one file, or of several by name, as a user would. Every warning fails, such as that of an open socket.
 
     The plugin is named explicitly, so that this checkout's is used and not that of an installed package.
     """
@@ -21,10 +21,10 @@ def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run
     for name in ("PYTEST_ADDOPTS", "DJANGO_SETTINGS_MODULE", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
 
-    def run(text: str, *options: str, plugins: tuple[str, ...] = ("asyncio",)) -> pytest.RunResult:
+    def run(texts: str | dict[str, str], *options: str, plugins: tuple[str, ...] = ("asyncio",)) -> pytest.RunResult:
         settings = ASYNCIO_SETTINGS if "asyncio" in plugins else ""
         pytester.makefile(".ini", pytest=f"[pytest]\nfilterwarnings = error\n{settings}")
-        pytester.makepyfile(test_application=text)
+        pytester.makepyfile(**({"test_application": texts} if isinstance(texts, str) else texts))
         names = [part for plugin in ("qmq_testing.plugin", *plugins) for part in ("-p", plugin)]
         return pytester.runpytest_subprocess("-p", "no:cacheprovider", *names, *options)
 

@@ -14,6 +14,7 @@ from qmq import App, Consumer, Delivery, Producer, sync
 from qmq.log.disk import SystemDisk
 from qmq.protocol.frames import HEADER_BYTES
 from qmq_testing import Server, ServerSettings, nodes
+from qmq_testing.loop_thread import LoopThread
 from qmq_testing.nodes import _run_jobs
 
 
@@ -215,6 +216,17 @@ async def test_an_interrupted_wait_ends_on_the_server_as_well(server: Server) ->
 
     while await server.run_async(others()):
         await server.aio.count("order.paid")
+
+
+def test_what_still_waits_ends_with_the_thread() -> None:
+    with LoopThread("qmq-test-server") as thread:
+        with Server(thread=thread) as server:
+            waiting = thread.submit(server.nodes.wait_for("order.paid", 1, timeout=3600))
+            assert server.count("order.paid") == 0
+        assert not waiting.done()
+    assert waiting.cancelled()
+    with pytest.raises(RuntimeError, match="has been closed"):
+        thread.run(server.aio.count("order.paid"))
 
 
 async def test_at_most_once_and_broadcast_consumers_survive_a_jump(server: Server) -> None:

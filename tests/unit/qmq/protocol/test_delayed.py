@@ -46,7 +46,7 @@ def test_an_answer_as_bytes() -> None:
 
 def test_an_answer_whose_bytes_are_no_message_is_refused() -> None:
     page = DelayedPage((DelayedItem(7, DelayedState.PENDING, encode_raw(MESSAGE)[:-1]),))
-    with pytest.raises(ProtocolError, match="bytes announced"):
+    with pytest.raises(ProtocolError, match="bytes of properties"):
         DelayedPage.decode(page.encode())
 
 
