@@ -353,7 +353,12 @@ class DelayedMessages:
         if address is None:
             raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
         caller = await self._pool.get(address)
-        frame = await caller.call(command, body, timeout_s=ASK_SECONDS)
+        frame = await self._pool.own_commands.call(caller, command, body, timeout_s=ASK_SECONDS)
+        if frame is None:
+            raise QmqError(
+                f"delay group {group} cannot find or change delayed messages (a delay node of the official QMQ server)",
+                code="delay.unsupported",
+            )
         if frame.code == ResponseCode.PARAM_ERROR:
             fields = Fields(frame.body)
             raise QmqError(fields.text("message"), code=fields.text("code", "delay.error"))
