@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
 from qmq.client.message import Receipt
+from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LocalProtocolError, ProtocolError, QmqError
@@ -353,7 +354,7 @@ class DelayedMessages:
         if address is None:
             raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
         caller = await self._pool.get(address)
-        frame = await self._pool.own_commands.call(caller, command, body, timeout_s=ASK_SECONDS)
+        frame = await OwnCommands.shared().call(caller, command, body, timeout_s=ASK_SECONDS)
         if frame is None:
             raise QmqError(
                 f"delay group {group} cannot find or change delayed messages (a delay node of the official QMQ server)",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from qmq.client.ack_window import AckWindow
 from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
 from qmq.client.pull_size import PullSize
 from qmq.clock import Clock
@@ -161,7 +162,7 @@ class Fetcher:
         if self._is_ensured or self.source.start is None:
             return
         is_required = self.source.is_start_required
-        frame = await self._pool.own_commands.call(
+        frame = await OwnCommands.shared().call(
             await self._pool.get(self.route.master), Command.ENSURE_GROUP, self.source.start.encode(9),
             timeout_s=self._timeouts.send, is_optional=not is_required,
         )  # fmt: skip
@@ -317,7 +318,7 @@ class Fetcher:
         if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
-        frame = await self._pool.own_commands.call(
+        frame = await OwnCommands.shared().call(
             await self._pool.get(self.route.master), Command.LEAVE_GROUP, request.encode(9),
             timeout_s=self._timeouts.ack, is_optional=True,
         )  # fmt: skip

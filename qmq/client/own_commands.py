@@ -1,6 +1,7 @@
 """Which nodes support PyQMQ's own commands (codes from 200 up). The official servers answer them with UNKNOWN_CODE."""
 
 import asyncio
+import weakref
 from dataclasses import dataclass, field
 
 from qmq.errors import CallTimeout, ConnectionLost
@@ -34,10 +35,17 @@ class OwnCommands:
     to it for UNSUPPORTED_SECONDS. A request without an answer, because of its time limit or because the connection ended, is no
     proof: a node of PyQMQ that is overloaded or restarts looks the same. After it, optional commands are omitted for
     UNANSWERED_SECONDS.
+
+    `shared` returns the instance of the running event loop: what one client learns holds for all of them.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
+
+    @classmethod
+    def shared(cls) -> "OwnCommands":
+        """Return the instance of all clients on the running event loop."""
+        return _by_loop.setdefault(asyncio.get_running_loop(), cls())
 
     def is_unsupported(self, address: str) -> bool:
         """Whether the node is known not to support own commands."""
@@ -95,3 +103,6 @@ class OwnCommands:
                 del self._nodes[next(iter(self._nodes))]
             node = self._nodes[address] = _Node()
         return node
+
+
+_by_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, OwnCommands]" = weakref.WeakKeyDictionary()

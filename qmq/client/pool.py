@@ -2,7 +2,6 @@
 
 import asyncio
 
-from qmq.client.own_commands import OwnCommands
 from qmq.errors import ClientClosed
 from qmq.net.caller import Caller
 from qmq.net.discovery import split_address
@@ -22,8 +21,6 @@ class Pool:
         self._callers: dict[str, Caller] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._is_closed = False
-        self.own_commands = OwnCommands()
-        """Sends PyQMQ's own commands over these connections."""
 
     async def get(self, address: str) -> Caller:
         """A connected caller.
