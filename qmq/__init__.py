@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from qmq.client.config import Backoff, Limits, Timeouts
     from qmq.client.consumer import Consumer
     from qmq.client.delayed import DelayedMessages, DelayedReceipt
-    from qmq.client.message import Delivery, Receipt
+    from qmq.client.message import Delivery
     from qmq.client.producer import Producer
+    from qmq.client.receipt import Receipt
     from qmq.errors import QmqError
 
 _HOME = {
@@ -35,7 +36,7 @@ _HOME = {
     "Limits": "qmq.client.config",
     "Producer": "qmq.client.producer",
     "QmqError": "qmq.errors",
-    "Receipt": "qmq.client.message",
+    "Receipt": "qmq.client.receipt",
     "Timeouts": "qmq.client.config",
 }
 

@@ -4,6 +4,12 @@ Each carries a stable dotted `code`, whether the same call may succeed later (`r
 was wrong, with which value, and what to do. Loops ask the flag; they never list classes.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qmq.client.receipt import Receipt
+
 
 class QmqError(Exception):
     """Base class of all PyQMQ errors."""
@@ -125,6 +131,24 @@ class SendFailed(QmqError):
     """A message was not stored, or it is unknown whether it was. The text says which, and names the last cause."""
 
     code = "client.send_failed"
+
+
+class SendManyFailed(SendFailed):
+    """Some messages of a `send_many` were not stored.
+
+    Attributes:
+        outcomes: in the order of the bodies, the receipt of each message that is stored, or its error.
+    """
+
+    code = "client.send_many_failed"
+
+    def __init__(self, outcomes: "Sequence[Receipt | QmqError]") -> None:
+        errors = [outcome for outcome in outcomes if isinstance(outcome, QmqError)]
+        super().__init__(
+            f"{len(errors)} of {len(outcomes)} messages failed; `outcomes` has the receipt or error of each. First: {errors[0]}",
+            retriable=all(error.retriable for error in errors),
+        )
+        self.outcomes = list(outcomes)
 
 
 class ConsumeFailed(QmqError):

@@ -19,7 +19,8 @@ from qmq.client import delayed, message
 from qmq.client import producer as async_producer
 from qmq.client.config import Backoff, Limits, Timeouts
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, Found
-from qmq.client.message import Body, Receipt
+from qmq.client.message import Body
+from qmq.client.receipt import Receipt
 from qmq.errors import QmqError
 from qmq.protocol.delayed import DelayedChange
 

@@ -1,182 +1,208 @@
-"""Messages waiting to be sent, by subject, bounded. Pure: times are handed in.
+"""Batches waiting to be sent, by subject, bounded. Pure: times are handed in.
 
-No call visits all subjects: the cost of each follows the messages it moves.
+A queue per subject holds batches in the order of their messages; the newest may be open for more. By its first batch a queue is
+
+- ready: the batch is full, closed or has waited long enough,
+- lingering: the batch is open and waits for more messages,
+- resting: the batch failed and waits for its next attempt.
+
+No call but `take_expired` visits all subjects: the cost of each follows the messages it moves.
 """
 
 import heapq
 import itertools
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from qmq.client.config import Limits
+from qmq.client.outgoing import Batch, Key, Token
 from qmq.errors import QueueFull
 
-T = TypeVar("T")
-Key = tuple[str, bool]
-"""Subject, and whether its messages are delayed."""
+OPEN_SECONDS_MAX = 1.0
+"""A batch that can't be sent yet takes messages no longer than this, because they all fail with the oldest of them."""
 
 
 @dataclass(eq=False, slots=True)
-class Waiting(Generic[T]):
-    """One message to send: its encoded bytes, its deadline, and the future that its sender awaits."""
-
-    subject: str
-    message_id: str
-    entry: bytes
-    give_up_at: float
-    token: T
-    is_delayed: bool = False
-    """To a delay group, not to a broker group."""
-    not_before: float = 0.0
-    attempts: int = 0
-    last_group: str = ""
-    last_problem: str = ""
-    may_be_stored: bool = False
-    """The outcome of an attempt is unknown."""
-
-
-@dataclass(eq=False, slots=True)
-class _Queue(Generic[T]):
-    """One subject's messages; `resting_until` is set while the first of them must not be sent yet."""
+class _Queue:
+    """One subject's batches; `resting_until` is set while the first of them must not be sent yet."""
 
     key: Key
-    items: "deque[Waiting[T]]" = field(default_factory=deque)
+    batches: "deque[Batch]" = field(default_factory=deque)
     resting_until: float | None = None
 
 
-@dataclass(slots=True)
-class Accumulator(Generic[T]):
+class Accumulator:
     """A queue per subject, delayed messages apart; `take` hands out batches."""
 
-    limits: Limits
-    messages: int = 0
-    bytes: int = 0
-    _queues: "dict[Key, _Queue[T]]" = field(default_factory=dict)
-    _ready: "OrderedDict[Key, _Queue[T]]" = field(default_factory=OrderedDict)
-    """Queues that may be sent from now, in turn."""
-    _resting: "list[tuple[float, int, _Queue[T]]]" = field(default_factory=list)
-    """A heap of the other queues; entries whose time is not the queue's any more are stale."""
-    _full_queues: int = 0
-    """Queues with a whole batch."""
-    _counter: "itertools.count[int]" = field(default_factory=itertools.count)
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.messages = 0
+        self.bytes = 0
+        self._queues: dict[Key, _Queue] = {}
+        self._ready: OrderedDict[Key, _Queue] = OrderedDict()
+        """Queues that may be sent from now, in turn."""
+        self._lingering: OrderedDict[Key, _Queue] = OrderedDict()
+        """Queues whose only batch is open, oldest first."""
+        self._resting: list[tuple[float, int, _Queue]] = []
+        """A heap; entries whose time is not the queue's any more are stale."""
+        self._counter = itertools.count()
 
-    def has_room(self, size: int) -> bool:
-        """Whether one more message of this size fits. An empty queue takes a message of any size."""
-        limits = self.limits
-        return not self.messages or (self.messages < limits.queue_messages and self.bytes + size <= limits.queue_bytes)
-
-    def add(self, item: Waiting[T]) -> None:
-        """Queue a message.
-
-        Raises:
-            QueueFull: the queue is at one of its limits.
-        """
-        if not self.has_room(len(item.entry)):
-            raise self.full()
-        queue = self._queues.get((item.subject, item.is_delayed))
-        if queue is None:
-            queue = self._make_queue(item)
-            queue.items.append(item)
-            self._place(queue)
-        else:
-            queue.items.append(item)
-        self._count(queue, item)
+    def has_room(self, messages: int, size: int) -> bool:
+        """Whether so many more messages fit. An empty queue takes anything."""
+        limits = self._limits
+        return not self.messages or (
+            self.messages + messages <= limits.queue_messages and self.bytes + size <= limits.queue_bytes
+        )
 
     def full(self) -> QueueFull:
         """The error of a message that does not fit."""
         return QueueFull(
             f"{self.messages} messages of {self.bytes} bytes are waiting to be sent, the limits are"
-            f" {self.limits.queue_messages} and {self.limits.queue_bytes}: await send(), or raise Limits.queue_messages"
+            f" {self._limits.queue_messages} and {self._limits.queue_bytes}: await send(), or raise Limits.queue_messages"
         )
 
-    def put_back(self, items: list[Waiting[T]]) -> None:
-        """Queue messages of one subject again whose attempt failed, before newer ones."""
-        if not items:
-            return
-        queue = self._queues.get((items[0].subject, items[0].is_delayed)) or self._make_queue(items[0])
-        for item in reversed(items):
-            queue.items.appendleft(item)
-            self._count(queue, item)
-        self._place(queue)
-
-    def _make_queue(self, item: Waiting[T]) -> "_Queue[T]":
-        key = (item.subject, item.is_delayed)
-        queue = self._queues[key] = _Queue(key)
-        return queue
-
-    def _count(self, queue: "_Queue[T]", item: Waiting[T]) -> None:
+    def add(self, key: Key, message_id: str, entry: bytes, token: Token, now: float, give_up_at: float) -> Batch | None:
+        """Queue a message that fits. Returns its batch if that was opened or filled by it: there is something to do then."""
+        queue = self._queues.get(key)
+        size = len(entry)
         self.messages += 1
-        self.bytes += len(item.entry)
-        if len(queue.items) == self.limits.batch_messages:
-            self._full_queues += 1
+        self.bytes += size
+        limits = self._limits
+        batch = queue.batches[-1] if queue is not None else None
+        is_new = (
+            batch is None
+            or not batch.is_open
+            or batch.size + size > limits.batch_bytes
+            or now - batch.opened_at > OPEN_SECONDS_MAX
+        )
+        if is_new:
+            batch = Batch(key, now, give_up_at, is_open=True)
+            self._append(batch)
+        assert batch is not None
+        batch.add(message_id, entry)
+        batch.tokens.append(token)
+        if len(batch.entries) >= limits.batch_messages or batch.size >= limits.batch_bytes:
+            self._close(self._queues[key])
+            return batch
+        return batch if is_new else None
 
-    def _place(self, queue: "_Queue[T]", now: float = 0.0) -> None:
-        """Put a queue behind the ready ones, or to rest, by its first message."""
-        not_before = queue.items[0].not_before
-        if not_before <= now:
-            queue.resting_until = None
+    def add_batch(self, batch: Batch) -> None:
+        """Queue a batch of its own, which no other messages join."""
+        self.messages += len(batch)
+        self.bytes += batch.size
+        self._append(batch)
+
+    def put_back(self, batch: Batch, now: float) -> None:
+        """Queue a batch again whose attempt failed, before newer ones of its subject."""
+        queue = self._queues.get(batch.key)
+        if queue is None:
+            queue = self._queues[batch.key] = _Queue(batch.key)
+        queue.batches.appendleft(batch)
+        self.messages += len(batch)
+        self.bytes += batch.size
+        self._place(queue, now)
+
+    def _append(self, batch: Batch) -> None:
+        queue = self._queues.get(batch.key)
+        if queue is None:
+            queue = self._queues[batch.key] = _Queue(batch.key)
+        elif queue.batches[-1].is_open:
+            self._close(queue)
+        queue.batches.append(batch)
+        if len(queue.batches) == 1:
+            self._place(queue, batch.opened_at)
+
+    def _close(self, queue: _Queue) -> None:
+        """No more messages join the queue's last batch."""
+        queue.batches[-1].is_open = False
+        if len(queue.batches) == 1 and self._lingering.pop(queue.key, None) is not None:
             self._ready[queue.key] = queue
-            self._ready.move_to_end(queue.key)
-            return
-        self._ready.pop(queue.key, None)
-        if queue.resting_until != not_before:
-            queue.resting_until = not_before
-            heapq.heappush(self._resting, (not_before, next(self._counter), queue))
 
-    def take(self, now: float) -> list[Waiting[T]]:
-        """A batch of one subject, subjects in turn; empty when nothing may be sent now."""
-        while (soonest := self.next_rest_ends()) is not None and soonest <= now:
+    def _place(self, queue: _Queue, now: float) -> None:
+        """Make a queue ready, behind the others, or lingering or resting, by its first batch."""
+        first = queue.batches[0]
+        self._ready.pop(queue.key, None)
+        self._lingering.pop(queue.key, None)
+        if first.not_before > now:
+            if queue.resting_until != first.not_before:
+                queue.resting_until = first.not_before
+                heapq.heappush(self._resting, (first.not_before, next(self._counter), queue))
+            return
+        queue.resting_until = None
+        if first.is_open:
+            self._lingering[queue.key] = queue
+        else:
+            self._ready[queue.key] = queue
+
+    def take(self, now: float, linger: float) -> Batch | None:
+        """The next batch, subjects in turn; None when nothing may be sent now.
+
+        Args:
+            linger: seconds that an open batch waits for more messages.
+        """
+        while (soonest := self._next_rest_ends()) is not None and soonest <= now:
             self._place(heapq.heappop(self._resting)[2], now)
+        while self._lingering:
+            queue = next(iter(self._lingering.values()))
+            if queue.batches[0].opened_at + linger > now:
+                break
+            self._close(queue)
         if not self._ready:
-            return []
+            return None
         _, queue = self._ready.popitem(last=False)
-        items, limits = queue.items, self.limits
-        batch: list[Waiting[T]] = []
-        size = 0
-        was_full = len(items) >= limits.batch_messages
-        while (
-            items
-            and items[0].not_before <= now
-            and len(batch) < limits.batch_messages
-            and (not batch or size + len(items[0].entry) <= limits.batch_bytes)
-        ):
-            item = items.popleft()
-            batch.append(item)
-            size += len(item.entry)
-        if was_full and len(items) < limits.batch_messages:
-            self._full_queues -= 1
-        if items:
+        batch = queue.batches.popleft()
+        if queue.batches:
             self._place(queue, now)
         else:
             del self._queues[queue.key]
         self.messages -= len(batch)
-        self.bytes -= size
+        self.bytes -= batch.size
         return batch
 
-    def next_rest_ends(self) -> float | None:
-        """When the first of the resting queues may be sent; None when none rests."""
+    def _next_rest_ends(self) -> float | None:
         while self._resting and self._resting[0][2].resting_until != self._resting[0][0]:
             heapq.heappop(self._resting)
         return self._resting[0][0] if self._resting else None
 
-    def next_at(self) -> float | None:
-        """When the earliest message may be sent, 0 for at once; None when nothing waits."""
-        return 0.0 if self._ready else self.next_rest_ends()
+    def next_at(self, linger: float) -> float | None:
+        """When the earliest batch may be sent, 0 for at once; None when nothing waits."""
+        if self._ready:
+            return 0.0
+        soonest = self._next_rest_ends()
+        if self._lingering:
+            opened_at = next(iter(self._lingering.values())).batches[0].opened_at
+            return opened_at + linger if soonest is None else min(soonest, opened_at + linger)
+        return soonest
 
-    def is_alone(self, item: Waiting[T]) -> bool:
-        """Whether a waiting message is the only one of its queue: the sender has not been woken for that queue."""
-        return len(self._queues[item.subject, item.is_delayed].items) == 1
+    def take_expired(self, now: float) -> list[Batch]:
+        """Remove the batches whose time is over. Visits all queues: at most `Limits.queue_messages`."""
+        expired = []
+        for queue in list(self._queues.values()):
+            late = [batch for batch in queue.batches if batch.give_up_at <= now]
+            if not late:
+                continue
+            expired += late
+            queue.batches = deque(batch for batch in queue.batches if batch.give_up_at > now)
+            if queue.batches:
+                self._place(queue, now)
+            else:
+                self._remove(queue)
+        self.messages -= sum(map(len, expired))
+        self.bytes -= sum(batch.size for batch in expired)
+        return expired
 
-    def is_full_batch(self) -> bool:
-        """Whether some subject has a whole batch waiting."""
-        return self._full_queues > 0
+    def _remove(self, queue: _Queue) -> None:
+        del self._queues[queue.key]
+        self._ready.pop(queue.key, None)
+        self._lingering.pop(queue.key, None)
+        queue.resting_until = None
 
-    def drain(self) -> list[Waiting[T]]:
+    def drain(self) -> list[Batch]:
         """Everything, and the queue is empty."""
-        items = [item for queue in self._queues.values() for item in queue.items]
+        batches = [batch for queue in self._queues.values() for batch in queue.batches]
         self._queues.clear()
         self._ready.clear()
+        self._lingering.clear()
         self._resting.clear()
-        self.messages = self.bytes = self._full_queues = 0
-        return items
+        self.messages = self.bytes = 0
+        return batches

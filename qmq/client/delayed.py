@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
-from qmq.client.message import Receipt
 from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
+from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LocalProtocolError, ProtocolError, QmqError
 from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missing
@@ -423,12 +423,17 @@ async def _next(
     heapq.heappush(heap, (due_ms, group, place, message))
 
 
-@dataclass(frozen=True, slots=True)
 class DelayedReceipt(Receipt):
     """The proof that a delayed message is on disk, and the handle to change it. `broker_group` is the delay group's name."""
 
     due_ms: int
-    _messages: DelayedMessages = field(repr=False, compare=False)
+    _messages: DelayedMessages
+
+    def __new__(cls, receipt: Receipt, due_ms: int, messages: DelayedMessages) -> "Self":
+        self = super().__new__(cls, *receipt)
+        self.due_ms = due_ms
+        self._messages = messages
+        return self
 
     @property
     def due_at(self) -> datetime:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from qmq.client.receipt import Receipt as Receipt
 from qmq.errors import DeliveryAlreadySettled, LocalProtocolError
 from qmq.protocol.messages import (
     FLAG_DELAY,
@@ -73,16 +74,6 @@ def delayed_message(message: Message, due_ms: int) -> Message:
 def cause_label(text: str) -> str:
     """A cause as it is stored: one line, at most CAUSE_CHARS_MAX characters, nothing that can't be written as UTF-8."""
     return " ".join(text.encode("utf-8", "replace").decode().split())[:CAUSE_CHARS_MAX].rstrip()
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The proof that a message is stored on disk: by which broker group, after how many attempts."""
-
-    message_id: str
-    subject: str
-    broker_group: str
-    attempts: int
 
 
 @dataclass(eq=False, slots=True)

@@ -40,11 +40,22 @@ class MessageIds:
         self._clock = clock
         self._origin = origin
         self._numbers = itertools.count()
+        self._second = -1
+        self._prefix = ""
 
     def __call__(self) -> str:
-        second = datetime.fromtimestamp(self._clock.wall_ms() // 1000, UTC)
-        return f"{second:%y%m%d.%H%M%S}.{self._origin()}.{next(self._numbers)}"
+        second = self._clock.wall_ms() // 1000
+        if second != self._second:
+            self._second = second
+            self._prefix = f"{datetime.fromtimestamp(second, UTC):%y%m%d.%H%M%S}.{self._origin()}."
+        return f"{self._prefix}{next(self._numbers)}"
+
+    def forget_origin(self) -> None:
+        """Ask for the origin again, because this is another process now."""
+        self._second = -1
 
 
-new_message_id: MakeId = MessageIds()
+new_message_id = MessageIds()
 """The ids of this process: all producers share its counter."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=new_message_id.forget_origin)

@@ -22,6 +22,11 @@ class Pool:
         self._locks: dict[str, asyncio.Lock] = {}
         self._is_closed = False
 
+    def connected(self, address: str) -> Caller | None:
+        """The caller of an open connection; None when `get` would have to open one."""
+        caller = self._callers.get(address)
+        return caller if caller is not None and caller.is_connected else None
+
     async def get(self, address: str) -> Caller:
         """A connected caller.
 
@@ -30,12 +35,10 @@ class Pool:
             ProtocolError: the address is not of the form host:port.
             ClientClosed: the pool was closed.
         """
-        caller = self._callers.get(address)
-        if caller is not None and caller.is_connected:
+        if (caller := self.connected(address)) is not None:
             return caller
         async with self._locks.setdefault(address, asyncio.Lock()):
-            caller = self._callers.get(address)
-            if caller is not None and caller.is_connected:
+            if (caller := self.connected(address)) is not None:
                 return caller
             if self._is_closed:
                 raise ClientClosed("the client is closed")

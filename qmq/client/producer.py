@@ -1,13 +1,12 @@
-"""Producer: send, send_soon, flush, close."""
+"""Producer: send, send_soon, send_many, flush, close."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
 
-from qmq.client.accumulator import Accumulator, Waiting
 from qmq.client.config import (
     DEFAULT_BACKOFF,
     DEFAULT_LIMITS,
@@ -17,16 +16,19 @@ from qmq.client.config import (
     Timeouts,
 )
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
+from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
-from qmq.client.message import Body, Receipt, build_message, delayed_message
+from qmq.client.message import Body, build_message, delayed_message
 from qmq.client.message_ids import MakeId, new_message_id
+from qmq.client.outgoing import Batch, ManyOutcomes, Outcome
 from qmq.client.pool import Pool
 from qmq.client.reach import reach
+from qmq.client.receipt import Receipt
 from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
 from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import ClientClosed, ClientFailed, SendFailed
+from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 LINGER_SECONDS = 0.002
-"""How long a message waits for company before a batch that is not full is sent."""
+"""How long a batch that is not full waits for more messages, while other batches are in flight."""
 
 logger = logging.getLogger("qmq.client")
 
@@ -55,7 +57,8 @@ class Producer:
     Args:
         url: address of the metaserver, `host:port` or the URL of its address page.
         app: name of the application, shown to operators.
-        linger: seconds that a message waits for others to share its batch.
+        linger: seconds that a message waits for others to share its batch while other batches are in flight. With nothing in
+            flight, messages are sent at once.
         make_id: makes the ids of messages that `send` gets none for.
     """
 
@@ -77,14 +80,13 @@ class Producer:
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
-        self._accumulator: Accumulator[asyncio.Future[Receipt]] = Accumulator(limits)
+        self._encoder = Encoder(app, clock, make_id)
         self._session = MetaSession(
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
         self._pool = Pool(timeouts.connect)
         self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool, clock=clock)
         self._sender = Sender(
-            self._accumulator,
             self._session,
             self._pool,
             limits=limits,
@@ -107,6 +109,7 @@ class Producer:
         """Start the background tasks; messages can be sent from now on."""
         if not self._is_open:
             self._is_open = True
+            self._loop = asyncio.get_running_loop()
             self._session.start(self.supervisor)
             self._sender.start(self.supervisor)
 
@@ -191,60 +194,119 @@ class Producer:
                 delay nodes allow. Code `client.failed`: a background task failed; the message names it.
             ClientClosed: the producer is closed.
         """
-        message = self._build(subject, body, tags, message_id)
-        due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
-        if due_ms is not None:
-            message = delayed_message(message, due_ms)
-        entry = encode_entry(message)
-        receipt = await self._queue_when_room(message, entry, is_delayed=due_ms is not None)
-        if due_ms is None:
-            return receipt
-        return DelayedReceipt(
-            receipt.message_id, receipt.subject, receipt.broker_group, receipt.attempts, due_ms, self._delayed
+        self._check_open()
+        if delay is None and due is None:
+            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
+            return await self._sender.send((subject, False), message_id, entry)
+        due_ms = due_ms_of(delay, due, self._clock)
+        check_subject(subject)
+        message = build_message(
+            subject, body, tuple(tags), message_id or self._make_id(), self._app, self._clock.wall_ms()
         )
+        entry = encode_entry(delayed_message(message, due_ms))
+        receipt = await self._sender.send((subject, True), message.message_id, entry)
+        return DelayedReceipt(receipt, due_ms, self._delayed)
 
+    @overload
     def send_soon(
         self, subject: str, body: Body, *, tags: Sequence[str] = (), message_id: str | None = None
-    ) -> "asyncio.Future[Receipt]":
-        """Queue a message and return immediately. The future gets the receipt, or SendFailed.
+    ) -> "asyncio.Future[Receipt]": ...
+
+    @overload
+    def send_soon(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        tags: Sequence[str] = (),
+        message_id: str | None = None,
+        callback: Callable[[Outcome], object],
+    ) -> None: ...
+
+    def send_soon(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        tags: Sequence[str] = (),
+        message_id: str | None = None,
+        callback: Callable[[Outcome], object] | None = None,
+    ) -> "asyncio.Future[Receipt] | None":
+        """Queue a message and return immediately.
+
+        Args:
+            callback: called on the event loop with the receipt or the SendFailed of the message. It must not block. An exception
+                that it raises is logged and affects no message.
+
+        Returns:
+            A future that gets the receipt, or SendFailed; None with a callback.
 
         Raises:
             QueueFull: the queue is at a limit of `Limits`.
             LocalProtocolError, IllegalName, ClientClosed: as for `send`.
         """
-        message = self._build(subject, body, tags, message_id)
-        return self._queue(message, encode_entry(message))
+        self._check_open()
+        message_id, entry = self._encoder.encode(subject, body, tags, message_id)
+        if callback is not None:
+            self._sender.add((subject, False), message_id, entry, callback)
+            return None
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        self._sender.add((subject, False), message_id, entry, future)
+        return future
+
+    async def send_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Receipt]:
+        """Send many messages of one subject and return when all are on disk: the fastest way to send.
+
+        Encodes and sends batch by batch, and waits while the queue is full, so that `bodies` may be a generator of any length.
+        If the caller is cancelled, the messages that are already queued are still sent. If the producer is closed meanwhile, no more
+        bodies are taken.
+
+        Args:
+            tags: of each message.
+
+        Returns:
+            The receipts, in the order of the bodies.
+
+        Raises:
+            SendManyFailed: some messages were not stored or their bodies are invalid; `outcomes` has the receipt or error of each.
+            IllegalName, ClientClosed: as for `send`. Nothing is sent.
+        """
+        self._check_open()
+        check_subject(subject)
+        many = ManyOutcomes(self._loop)
+        batch: Batch | None = None
+        encode, limits = self._encoder.encode, self._limits
+        for body in bodies:
+            try:
+                message_id, entry = encode(subject, body, tags, None)
+            except (LocalProtocolError, IllegalName) as error:
+                many.add_failure(error)
+                continue
+            if batch is not None and (
+                len(batch.entries) >= limits.batch_messages or batch.size + len(entry) > limits.batch_bytes
+            ):
+                await self._sender.send_batch(batch)
+                batch = None
+                if not self._is_open:
+                    many.add_failure(ClientClosed("the producer was closed before this message was sent"))
+                    break
+            if batch is None:
+                batch = self._sender.new_batch(subject, many)
+            batch.add(message_id, entry)
+            batch.places.append(many.reserve())
+        if batch is not None:
+            await self._sender.send_batch(batch)
+        many.complete()
+        return await many.future
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
+        self._check_open()
+        return await self._sender.send((message.subject, False), message.message_id, encode_entry(message))
+
+    def _check_open(self) -> None:
         if not self._is_open:
             raise ClientClosed("the producer is not started or already closed")
-        return await self._queue_when_room(message, encode_entry(message))
-
-    def _build(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> Message:
-        if not self._is_open:
-            raise ClientClosed("the producer is not started or already closed")
-        check_subject(subject)
-        return build_message(
-            subject, body, tuple(tags), message_id or self._make_id(), self._app, self._clock.wall_ms()
-        )
-
-    def _queue(self, message: Message, entry: bytes) -> "asyncio.Future[Receipt]":
-        item = self._item(message, entry, is_delayed=False)
-        self._sender.add(item)
-        return item.token
-
-    def _queue_when_room(
-        self, message: Message, entry: bytes, *, is_delayed: bool = False
-    ) -> "asyncio.Future[Receipt]":
-        item = self._item(message, entry, is_delayed=is_delayed)
-        self._sender.add_when_room(item)
-        return item.token
-
-    def _item(self, message: Message, entry: bytes, *, is_delayed: bool) -> "Waiting[asyncio.Future[Receipt]]":
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + self._timeouts.delivery
-        return Waiting(message.subject, message.message_id, entry, give_up_at, loop.create_future(), is_delayed)
 
     @property
     def waiting(self) -> int:

@@ -8,7 +8,7 @@ from typing import cast
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, Unreachable
 from qmq.net.failures import failure_reason
 from qmq.protocol.codes import CURRENT_VERSION
-from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, encode_request
+from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, request_header
 
 PENDING_MAX = 10_000
 """Requests waiting for an answer on one connection; one more is refused."""
@@ -71,8 +71,8 @@ class Caller(asyncio.BufferedProtocol):
             self.is_closed = True
             raise Unreachable(self.address, failure_reason(error, self._connect_seconds)) from error
 
-    def call_soon(self, code: int, body: bytes = b"", *, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
-        """Send a request; the future gets the answer, or ConnectionLost.
+    def call_soon(self, code: int, *body: bytes, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
+        """Send a request, its body in any number of parts; the future gets the answer, or ConnectionLost.
 
         Raises:
             ConnectionLost: the connection is closed, or too many requests wait on it.
@@ -88,7 +88,7 @@ class Caller(asyncio.BufferedProtocol):
         future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._pending[opaque] = future
         future.add_done_callback(lambda _: self._pending.pop(opaque, None))
-        self._transport.write(encode_request(code, opaque, body, version=version))
+        self._transport.write(b"".join((request_header(code, opaque, sum(map(len, body)), version=version), *body)))
         return future
 
     async def call(self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION) -> Frame:
@@ -107,7 +107,7 @@ class Caller(asyncio.BufferedProtocol):
         except TimeoutError as error:
             if future.done() and not future.cancelled():
                 return future.result()
-            raise CallTimeout(f"{self.address} did not respond to command {code} within {timeout_s:g} s") from error
+            raise timed_out(self.address, code, timeout_s) from error
 
     def send_frame(self, frame: bytes) -> None:
         """Write a frame whose answer, if any, comes as a push."""
@@ -170,3 +170,8 @@ class Caller(asyncio.BufferedProtocol):
                 future.set_exception(ConnectionLost(f"the connection to {self.address} ended{reason}"))
         if self._on_lost is not None:
             self._on_lost()
+
+
+def timed_out(address: str, code: int, seconds: float) -> CallTimeout:
+    """The error of a request without a response."""
+    return CallTimeout(f"{address} did not respond to command {code} within {seconds:g} s")

@@ -75,11 +75,23 @@ def encode_request(
     request_code: int | None = None,
 ) -> bytes:
     """A request frame; `request_code` defaults to `code`, as the official client writes it."""
-    total = _TOTAL_MIN + len(body)
-    head = _HEADER.pack(
+    return request_header(code, opaque, len(body), version=version, flag=flag, request_code=request_code) + body
+
+
+def request_header(
+    code: int,
+    opaque: int,
+    body_bytes: int,
+    *,
+    version: int = CURRENT_VERSION,
+    flag: int = 0,
+    request_code: int | None = None,
+) -> bytes:
+    """The header of a request frame, for a body that is written behind it."""
+    total = _TOTAL_MIN + body_bytes
+    return _HEADER.pack(
         total, _HEADER_SIZE_FIELD, MAGIC, code, version, opaque, flag, code if request_code is None else request_code
     )
-    return head + body
 
 
 def response_header(request: Frame, code: int, body_bytes: int) -> bytes:

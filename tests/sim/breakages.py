@@ -280,9 +280,9 @@ BREAKAGES = (
     # --- the client
     Breakage(
         "a send that timed out counts as stored",
-        "qmq.client.sender:Sender._send_to",
-        "item.may_be_stored = True",
-        "self._settle(item, receipt=Receipt(item.message_id, item.subject, route.name, 2))",
+        "qmq.client.sender:Sender._responded",
+        "batch.may_be_stored = True",
+        "self._settle_stored(batch, route.name); return self._attempt_ended()",
         "lost",
         replace(KILLS, faults=("kill", "cut")),
     ),
@@ -296,9 +296,9 @@ BREAKAGES = (
     ),
     Breakage(
         "a message without an answer is reported as not stored",
-        "qmq.client.sender:Sender._send_to",
-        "self._again(batch, str(error), route.name)",
-        "[self._settle(item, error=SendFailed('it is not stored')) for item in batch]",
+        "qmq.client.sender:Sender._responded",
+        "self._attempt_failed(batch, route, str(error))",
+        "self._settle(batch, [SendFailed('it is not stored') for _ in batch.ids])",
         "phantom",
         replace(KILLS, slowness=60.0, batches=0.5),
         is_alone=True,
@@ -306,8 +306,8 @@ BREAKAGES = (
     Breakage(
         "each message is sent twice",
         "qmq.client.sender:Sender._send_to",
-        'body = b"".join([item.entry for item in batch])',
-        'body = b"".join([item.entry for item in batch]) * 2',
+        "caller.call_soon(Command.SEND_MESSAGE, *batch.entries)",
+        "caller.call_soon(Command.SEND_MESSAGE, *batch.entries, *batch.entries)",
         "stored_twice",
         is_alone=True,
     ),

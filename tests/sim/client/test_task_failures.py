@@ -161,15 +161,15 @@ async def test_a_send_that_waits_for_its_route_fails_with_the_session() -> None:
 async def test_a_batch_that_fails_unexpectedly_fails_its_messages_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = Caller.call
+    call_soon = Caller.call_soon
     errors: list[Exception] = [Injected("once")]
 
-    async def failing(caller: Caller, code: int, *arguments: Any, **options: Any) -> Frame:
+    def failing(caller: Caller, code: int, *arguments: Any, **options: Any) -> "asyncio.Future[Frame]":
         if code == Command.SEND_MESSAGE and errors:
             raise errors[0]
-        return await call(caller, code, *arguments, **options)
+        return call_soon(caller, code, *arguments, **options)
 
-    monkeypatch.setattr(Caller, "call", failing)
+    monkeypatch.setattr(Caller, "call_soon", failing)
     async with small_system(tmp_path, with_delay=False) as system, Producer(system.meta_url) as producer:
         raised = await failure(producer.send("orders", "x"), SendFailed)
         assert "'send_batch'" in str(raised)

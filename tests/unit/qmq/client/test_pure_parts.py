@@ -1,26 +1,20 @@
-"""The client's pure parts: ack window, accumulator, choice of broker group, public names."""
+"""The client's pure parts: ack window, choice of broker group, public names."""
 
-import gc
 import subprocess
 import sys
-import tracemalloc
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import qmq
-from qmq.client.accumulator import Accumulator, Waiting
 from qmq.client.ack_window import AckWindow
 from qmq.client.app import App
-from qmq.client.config import Backoff, Limits
+from qmq.client.config import Backoff
 from qmq.client.message import Delivery
 from qmq.client.pull_size import PullSize
 from qmq.client.routing import Breaker, RoundRobin
-from qmq.errors import LocalProtocolError, QueueFull
+from qmq.errors import LocalProtocolError
 from qmq.protocol.commands import BrokerGroupRoute
 
 
@@ -55,35 +49,6 @@ def test_an_answer_that_came_twice_is_handled_once() -> None:
     assert not window.receive(3)
     assert not window.receive(2)
     assert (window.begin, window.last) == (3, 3)
-
-
-def item(subject: str, size: int = 10, not_before: float = 0.0) -> Waiting[None]:
-    found: Waiting[None] = Waiting(subject, "m", b"x" * size, 100.0, None)
-    found.not_before = not_before
-    return found
-
-
-def test_batches_hold_one_subject_and_keep_their_limits() -> None:
-    queue: Accumulator[None] = Accumulator(Limits(batch_messages=3, batch_bytes=25, queue_messages=8))
-    for subject in ("a", "a", "a", "b"):
-        queue.add(item(subject))
-    assert [i.subject for i in queue.take(0)] == ["a", "a"]
-    assert {queue.take(0)[0].subject, queue.take(0)[0].subject} == {"a", "b"}
-    assert queue.take(0) == []
-    queue.add(item("big", 1000))
-    assert len(queue.take(0)) == 1
-    assert (queue.messages, queue.bytes) == (0, 0)
-
-
-def test_a_full_queue_says_so_and_messages_wait_for_their_time() -> None:
-    queue: Accumulator[None] = Accumulator(Limits(queue_messages=2))
-    queue.add(item("a", not_before=5.0))
-    queue.add(item("a"))
-    with pytest.raises(QueueFull, match="2 messages"):
-        queue.add(item("a"))
-    assert queue.take(1.0) == []
-    assert queue.next_at() == 5.0
-    assert len(queue.take(5.0)) == 2
 
 
 def routes(*names: str) -> list[BrokerGroupRoute]:
@@ -140,111 +105,6 @@ def test_the_client_needs_the_standard_library_only_and_a_broker_no_django() -> 
             [sys.executable, "-c", code.format(modules=modules)], capture_output=True, text=True, check=True
         )
         assert done.stdout.strip() == allowed
-
-
-def steps(work: Callable[[], object]) -> int:
-    """Lines and built-in calls that a piece of work executes."""
-    count = 0
-
-    def line(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        count += event == "line"
-        return line
-
-    def profile(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "c_call"
-
-    # A collection that begins here calls Hypothesis' callback, whose lines would count.
-    gc.disable()
-    sys.settrace(line)
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.settrace(None)
-        sys.setprofile(None)
-        gc.enable()
-    return count
-
-
-def allocated(work: Callable[[], object]) -> int:
-    """Most bytes that a piece of work holds at a time."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("rests", [False, True])
-def test_the_cost_of_a_batch_does_not_depend_on_how_many_subjects_wait(rests: bool) -> None:
-    def costs(subjects: int) -> list[int]:
-        queue: Accumulator[None] = Accumulator(Limits(queue_messages=1 << 20))
-        for number in range(subjects):
-            queue.add(item(f"s{number}", not_before=1_000.0 + number if rests else 0.0))
-        for _ in range(10):
-            queue.add(item("mine"))
-        return [
-            steps(lambda: queue.take(1.0)),
-            steps(lambda: queue.put_back([item("late", not_before=2.0)])),
-            steps(lambda: queue.add(item("mine"))),
-            steps(queue.is_full_batch),
-            steps(queue.next_at),
-            steps(lambda: queue.take(1.0)),
-            allocated(lambda: queue.take(1.0)) // 4096,
-        ]
-
-    assert costs(5_000) == costs(5)
-
-
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.just("add"), st.sampled_from("abc"), st.sampled_from([0.0, 1.0, 3.0])),
-            st.tuples(st.just("take"), st.just(""), st.sampled_from([0.0, 0.5, 1.0])),
-            st.tuples(st.just("back"), st.just(""), st.sampled_from([0.5, 2.0])),
-        ),
-        max_size=60,
-    )
-)
-def test_the_queue_keeps_order_and_counts_whatever_is_queued_taken_and_put_back(
-    actions: list[tuple[str, str, float]],
-) -> None:
-    limits = Limits(batch_messages=3)
-    queue: Accumulator[None] = Accumulator(limits)
-    model: dict[str, list[Waiting[None]]] = {}
-    taken: list[list[Waiting[None]]] = []
-    now = 0.0
-    for what, subject, seconds in actions:
-        if what == "add":
-            queue.add(new := item(subject, not_before=seconds))
-            model.setdefault(subject, []).append(new)
-        elif what == "take":
-            now += seconds
-            may = {name for name, waiting in model.items() if waiting and waiting[0].not_before <= now}
-            batch = queue.take(now)
-            assert bool(batch) == bool(may)
-            if batch:
-                waiting = model[batch[0].subject]
-                assert all(a is b for a, b in zip(batch, waiting, strict=False))
-                assert all(one.not_before <= now for one in batch)
-                del waiting[: len(batch)]
-                taken.append(batch)
-        elif taken:
-            batch = taken.pop()
-            for one in batch:
-                one.not_before = now + seconds
-            queue.put_back(batch)
-            model[batch[0].subject][:0] = batch
-        heads = [waiting[0].not_before for waiting in model.values() if waiting]
-        next_at = queue.next_at()
-        assert (next_at is None) == (not heads)
-        assert next_at is None or max(next_at, now) == max(min(heads), now)
-        assert queue.messages == sum(len(waiting) for waiting in model.values())
-        assert queue.is_full_batch() == any(len(waiting) >= limits.batch_messages for waiting in model.values())
-    assert len(queue.drain()) == sum(len(waiting) for waiting in model.values())
 
 
 def test_after_a_rewind_the_window_asks_for_the_same_messages_again() -> None:

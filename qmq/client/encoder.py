@@ -1,0 +1,151 @@
+"""From a subject and a body to the bytes of a SEND entry, without a Message in between.
+
+What the messages of a producer have in common is encoded once: subjects, names of properties, and the times and standard
+properties of a millisecond. The bytes are those of `qmq.protocol.messages.encode_entry`.
+"""
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from zlib import crc32
+
+from qmq.client.message import EXPIRE_AFTER_MS, KEY_DATA, Body, properties_of
+from qmq.client.message_ids import MakeId
+from qmq.clock import Clock
+from qmq.errors import LocalProtocolError
+from qmq.protocol.messages import FLAG_TAGS, KEY_APP, KEY_CREATED, KEY_EXPIRE
+from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters, check_subject
+from qmq.protocol.primitives import encode_str
+
+CACHED_NAMES_MAX = 10_000
+"""Encoded subjects, and encoded names of properties, that a producer remembers; one more, and it forgets the others."""
+
+_TIMES = Struct(">bqq").pack
+_LENGTH = Struct(">H").pack
+_SIZE = Struct(">i").pack
+_CRC = Struct(">q").pack
+_DATA = encode_str(KEY_DATA)
+
+
+class Encoder:
+    """Encodes messages for one producer.
+
+    Args:
+        app: the name of the application, a property of each message.
+        make_id: makes the ids of messages that are given none.
+    """
+
+    def __init__(self, app: str, clock: Clock, make_id: MakeId) -> None:
+        self._app = _property(encode_str(KEY_APP), app, KEY_APP)
+        self._clock = clock
+        self._make_id = make_id
+        self._subjects: dict[str, bytes] = {}
+        self._names: dict[str, bytes] = {}
+        self._now_ms = -1
+        self._plain_head = self._tagged_head = self._standard = b""
+
+    def encode(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> tuple[str, bytes]:
+        """A message's id and entry.
+
+        Raises:
+            LocalProtocolError, IllegalName: the message or the subject is invalid.
+        """
+        name = self._subjects.get(subject)
+        if name is None:
+            name = self._learn_subject(subject)
+        now_ms = self._clock.wall_ms()
+        if now_ms != self._now_ms:
+            self._stamp(now_ms)
+        if type(body) is str and len(data := _utf8(body)) <= VALUE_BYTES_MAX:
+            properties = b"".join((_DATA, _LENGTH(len(data)), data))
+        else:
+            properties = self._encode_properties(properties_of(body))
+        if message_id is None:
+            message_id = self._make_id()
+            id_bytes = message_id.encode()
+        else:
+            id_bytes = _check_id(message_id)
+        standard = self._standard
+        raw = b"".join(
+            (
+                self._tagged_head if tags else self._plain_head,
+                name,
+                _LENGTH(len(id_bytes)),
+                id_bytes,
+                _encode_tags(tags) if tags else b"",
+                _SIZE(len(standard) + len(properties)),
+                standard,
+                properties,
+            )
+        )
+        return message_id, _CRC(crc32(raw)) + raw
+
+    def _learn_subject(self, subject: str) -> bytes:
+        check_subject(subject)
+        if len(self._subjects) >= CACHED_NAMES_MAX:
+            self._subjects.clear()
+        name = self._subjects[subject] = encode_str(subject)
+        return name
+
+    def _stamp(self, now_ms: int) -> None:
+        """Encode what all messages of this millisecond share."""
+        self._now_ms = now_ms
+        self._plain_head = _TIMES(0, now_ms, now_ms)
+        self._tagged_head = _TIMES(FLAG_TAGS, now_ms, now_ms)
+        self._standard = b"".join(
+            (
+                encode_str(KEY_CREATED), encode_str(str(now_ms)), encode_str(KEY_EXPIRE), encode_str(str(now_ms + EXPIRE_AFTER_MS)),
+                self._app,
+            )
+        )  # fmt: skip
+
+    def _encode_properties(self, properties: Mapping[str, str]) -> bytes:
+        parts: list[bytes] = []
+        names = self._names
+        for key, value in properties.items():
+            name = names.get(key)
+            if name is None:
+                if len(names) >= CACHED_NAMES_MAX:
+                    names.clear()
+                name = names[key] = _property_name(key)
+            parts.append(_property(name, value, key))
+        return b"".join(parts)
+
+
+def _property_name(key: str) -> bytes:
+    try:
+        return encode_str(key)
+    except LocalProtocolError as error:
+        raise LocalProtocolError(f"the name of property {key[:60]!r}: {error}") from error
+
+
+def _property(name: bytes, value: str, key: str) -> bytes:
+    data = _utf8(value)
+    if len(data) > VALUE_BYTES_MAX:
+        raise LocalProtocolError(
+            f"property {key[:60]!r} has {len(data)} bytes; values hold at most {VALUE_BYTES_MAX} bytes,"
+            " use set_large_string for more"
+        )
+    return b"".join((name, _LENGTH(len(data)), data))
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"a string can't be written as UTF-8: {error.reason}") from error
+
+
+def _check_id(message_id: str) -> bytes:
+    if not message_id:
+        raise LocalProtocolError("the message id is empty")
+    if characters(message_id) > MESSAGE_ID_CHARS_MAX:
+        raise LocalProtocolError(
+            f"message id of {characters(message_id)} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
+        )
+    return _utf8(message_id)
+
+
+def _encode_tags(tags: Sequence[str]) -> bytes:
+    if len(tags) > TAGS_MAX or not all(tags):
+        raise LocalProtocolError(f"tags {tuple(tags)!r}: at most {TAGS_MAX}, none empty")
+    return b"".join((bytes((len(tags),)), *map(encode_str, tags)))
