@@ -346,6 +346,10 @@ class Replay:
             self._differs(
                 waiting.key[0], waiting.request, f"names {pull.pull_last}, it has received up to {found.pull_begin - 1}"
             )
+        if found.pull_begin > first and not first <= pull.pull_begin <= pull.pull_last + 1:
+            self._differs(
+                waiting.key[0], waiting.request, f"says that {pull.pull_begin} is its first sequence not acked"
+            )
         if pull.limit < count:
             self._differs(waiting.key[0], waiting.request, f"asks for less than the {count} messages of the recording")
 
