@@ -8,6 +8,7 @@ from typing import cast
 
 from qmq.client.ack_window import AckWindow
 from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
 from qmq.client.pull_size import PullSize
 from qmq.client.pulled import Owner, Prefetch, Pulled
@@ -185,10 +186,14 @@ class Fetcher:
     async def _ensure(self) -> None:
         if self._is_ensured or self.source.start is None:
             return
-        frame = await self._call(Command.ENSURE_GROUP, self.source.start.encode(), self._timeouts.send)
-        if frame.code == ResponseCode.UNKNOWN_CODE and self.source.is_start_required:
+        is_required = self.source.is_start_required
+        frame = await OwnCommands.shared().call(
+            await self._pool.get(self.route.master), Command.ENSURE_GROUP, self.source.start.encode(),
+            timeout_s=self._timeouts.send, is_optional=not is_required,
+        )  # fmt: skip
+        if frame is None and is_required:
             raise start_unsupported(self.route.name, self.source.start)
-        if frame.code not in (ResponseCode.SUCCESS, ResponseCode.UNKNOWN_CODE):
+        if frame is not None and frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} when the group was created")
         self._is_ensured = True
 
@@ -350,8 +355,11 @@ class Fetcher:
         if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
-        frame = await self._call(Command.LEAVE_GROUP, request.encode(), self._timeouts.ack)
-        if frame.code == ResponseCode.UNKNOWN_CODE:
+        frame = await OwnCommands.shared().call(
+            await self._pool.get(self.route.master), Command.LEAVE_GROUP, request.encode(),
+            timeout_s=self._timeouts.ack, is_optional=True,
+        )  # fmt: skip
+        if frame is None:
             await self._return_unsettled()
 
     async def _return_unsettled(self) -> None:
