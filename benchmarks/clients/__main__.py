@@ -245,14 +245,17 @@ def main() -> None:
         environment.peers_python()
     rates = disk.measure(tempfile.gettempdir())
     rounds = Rounds(options.chosen, options.messages)
-    with rounds.servers() as servers:
-        lines = head(servers, rounds.missing, rates, options.rounds)
-        print("\n".join(lines), flush=True)
-        for number in range(1, options.rounds + 1):
-            rounds.run(number)
-    print("\n".join(tables(rounds, options.chosen)))
-    if options.json is not None:
-        options.json.write_text(json.dumps(as_json(rounds, lines), indent=1) + "\n")
+    lines: list[str] = []
+    try:
+        with rounds.servers() as servers:
+            lines = head(servers, rounds.missing, rates, options.rounds)
+            print("\n".join(lines), flush=True)
+            for number in range(1, options.rounds + 1):
+                rounds.run(number)
+    finally:  # also what was measured before Ctrl-C
+        print("\n".join(tables(rounds, options.chosen)))
+        if options.json is not None:
+            options.json.write_text(json.dumps(as_json(rounds, lines), indent=1) + "\n")
     if any(outcome.is_failed for outcomes in rounds.outcomes.values() for outcome in outcomes.values()):
         sys.exit(1)
 

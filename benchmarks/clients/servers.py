@@ -1,7 +1,6 @@
 """The servers that the clients are measured against, on free ports of the loopback interface, with temporary data folders."""
 
 import contextlib
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -122,15 +121,14 @@ def _service(kind: type[Server], text: str) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def _own() -> Iterator[Running]:
-    folder = Path(tempfile.mkdtemp(prefix="qmq-clients-"))
-    system = System(folder, groups=1, broker_flags=("--segment-bytes", str(SEGMENT_BYTES)))
-    try:
+    flags = ("--segment-bytes", str(SEGMENT_BYTES))
+    with (
+        tempfile.TemporaryDirectory(prefix="qmq-clients-", ignore_cleanup_errors=True) as folder,
+        System(Path(folder), groups=1, broker_flags=flags) as system,
+    ):
         system.start()
-        pids = tuple(process.pid for process in system.processes[:2])
+        pids = tuple(process.pid for process in system.processes)
         yield Running(system.meta_url, pids, f"PyQMQ {version('pyqmq')}: metaserver and one broker, flush=always")
-    finally:
-        system.close()
-        shutil.rmtree(folder)
 
 
 SERVERS: dict[str, Callable[[], AbstractContextManager[Running]]] = {

@@ -28,7 +28,7 @@ from qmq.supervisor import Supervisor
 
 T = TypeVar("T")
 IDLE_SECONDS = 1.0
-"""How often expired messages are looked for while nothing else happens."""
+"""How often messages are looked for whose time is over although they could not be sent."""
 NO_SPACE_SECONDS = 1.0
 """How long a broker group that had no space for a message gets no other."""
 TASK_NAME = "sender"
@@ -268,8 +268,12 @@ class Sender:
     # --- starting batches ------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        expire_at = self._loop.time() + IDLE_SECONDS
         while True:
             self._wake.clear()
+            if self._loop.time() >= expire_at:
+                self._fail_expired()
+                expire_at = self._loop.time() + IDLE_SECONDS
             self._start_ready()
             next_at = None if self._is_busy() else self._accumulator.next_at(self._current_linger())
             pause = IDLE_SECONDS if next_at is None else min(IDLE_SECONDS, max(0.0, next_at - self._loop.time()))
@@ -277,7 +281,7 @@ class Sender:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             except TimeoutError:
-                self._fail_expired()
+                pass
 
     def _is_busy(self) -> bool:
         return len(self._in_flight) >= self._limits.batches_in_flight

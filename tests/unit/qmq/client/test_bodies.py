@@ -374,6 +374,7 @@ def test_json_in_data_is_read_without_a_content_type_unless_a_field_is_among_the
         ({}, list[int], "", "there is no property 'data'"),
         (encode_body(b"x"), str, "", "it is not text"),
         (encode_body(b"x"), Line, "", "it is not text"),
+        (encode_body(Json("AAAA*")), bytes | None, "", "got a text: 'AAAA"),
         ({"data": "{"}, Json, "", "is not JSON"),
         ({"data": "[" * 100_000}, Json, "", "is not JSON"),
         (encode_body(Json({"xValue": "a", "at": 1})), Point, "xValue", "Expected `int`"),
@@ -569,6 +570,7 @@ def test_a_body_that_consumers_would_reject_is_not_sent(library: str) -> None:
     [
         ("A", "base64", "it is not base64"),
         ("é", "base64", "it is not base64"),
+        ("AAAA*", "base64", "it is not base64"),
         ("A", "zstd+base64", "it is not base64"),
         ("AAAA", "zstd+base64", "damaged"),
         ("", "zstd+base64", "damaged"),
