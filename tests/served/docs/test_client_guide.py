@@ -264,6 +264,12 @@ def test_the_table_has_every_limit() -> None:
     assert sum("=)" in setting for setting, _ in TABLE) == 6
 
 
+def test_the_page_of_limits_has_the_prefetch_limits() -> None:
+    limits = Limits()
+    row = f"| messages a consumer holds | {limits.prefetch_messages:,}, and {limits.prefetch_bytes >> 20} MiB |"
+    assert row in (PROJECT / "docs/reference/limits.md").read_text()
+
+
 def test_the_defaults_in_the_text_are_those_of_the_code() -> None:
     delivery, ack = Timeouts().delivery, Timeouts().ack
     assert f"up\nto {delivery:g} seconds" in PAGE
