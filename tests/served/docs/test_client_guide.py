@@ -220,6 +220,7 @@ def test_pyright_accepts_the_programs(node: Node, tmp_path: Path) -> None:
         ],
         capture_output=True, text=True, timeout=SECONDS, check=False, cwd=tmp_path,
     )  # fmt: skip
+    assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     problems = [
         f"{Path(one['file']).name}:{one['range']['start']['line'] + 1}: {one['message']}"
