@@ -62,7 +62,8 @@ class Fetcher:
 
     Args:
         owner, prefetch: of the consumer.
-        may_pull: waits while the consumer is paused or full; returns how many messages it has room for.
+        may_pull: waits while the consumer is paused, full or has more messages queued than its argument; returns how many messages
+            it has room for.
         deliver: takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and
             whether one of them may have a consumer group or an attempt among its properties.
         send: publishes a message, and returns when it is stored.
@@ -81,7 +82,7 @@ class Fetcher:
         limits: Limits,
         timeouts: Timeouts,
         backoff: Backoff,
-        may_pull: Callable[[], Awaitable[int]],
+        may_pull: Callable[[int], Awaitable[int]],
         deliver: Callable[[Pulled, list[int], bool], None],
         send: Callable[[Message], Awaitable[object]],
         on_trouble: Callable[[], None],
@@ -170,7 +171,9 @@ class Fetcher:
         failures = 0
         while True:
             try:
-                room = await self._may_pull()
+                began = self._clock.monotonic()
+                room = await self._may_pull(self._size.messages)
+                self._size.waited(self._clock.monotonic() - began)
                 await self._ensure()
                 await self._pull(room)
                 failures = 0
@@ -250,7 +253,7 @@ class Fetcher:
         # Bytes, not a view of the receive buffer: each message is a slice of its own, and the buffer is released.
         data = bytes(answer.raws)
         begins, properties_begins, ends = split_raws(data)
-        self._size.received(len(begins), len(frame.body))
+        self._size.received(len(begins), len(frame.body), was_awaited=self._prefetch.is_awaited)
         seen = self.window.seen(answer.pull_begin, len(begins))
         if seen == len(begins):
             return
