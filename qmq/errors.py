@@ -186,6 +186,17 @@ class DeliveryAlreadySettled(QmqError):
     code = "client.delivery_settled"
 
 
+class BodyUndecodable(QmqError):
+    """The body of a message can't be decoded as requested. `field` is the path of the field that does not fit, "" for the
+    whole body; `code` says why: `body.undecodable`, `body.too_large`, `body.codec_missing`, `body.type_unsupported`."""
+
+    code = "body.undecodable"
+
+    def __init__(self, message: str, *, code: str | None = None, field: str = "") -> None:
+        super().__init__(message, code=code)
+        self.field = field
+
+
 class ReadRefused(QmqError):
     """The node rejects bulk reads; `code` says why (`qmq.protocol.reading`)."""
 

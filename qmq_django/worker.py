@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +12,7 @@ from django.db import close_old_connections
 
 import qmq
 from qmq import sync
+from qmq.client.handlers import is_coroutine_handler
 
 AnyApp = qmq.App | sync.App
 
@@ -19,33 +20,34 @@ STOP_AGAIN_SECONDS = 0.2
 """Apps are stopped again after this time until they have ended: one that was just starting did not notice."""
 
 
-def with_connections(handler: Callable[[qmq.Delivery], Awaitable[None]]) -> Callable[[qmq.Delivery], Awaitable[None]]:
-    """Close unusable and outdated database connections before and after a coroutine function, as Django does around a request."""
+def with_connections(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a handler that closes unusable and outdated database connections before and after it, as Django does for a request.
 
-    @functools.wraps(handler)
-    async def handle(delivery: qmq.Delivery) -> None:
-        # Django's asynchronous interface runs queries in this one thread, so its connections are there.
-        await sync_to_async(close_old_connections)()
-        try:
-            await handler(delivery)
-        finally:
+    Args:
+        handler: a coroutine function, or a function that runs in a thread with connections of its own.
+    """
+    if is_coroutine_handler(handler):
+
+        @functools.wraps(handler)
+        async def handle(*arguments: Any) -> None:
+            # Django's asynchronous interface runs queries in this one thread, so its connections are there.
             await sync_to_async(close_old_connections)()
+            try:
+                await handler(*arguments)
+            finally:
+                await sync_to_async(close_old_connections)()
 
-    return handle
-
-
-def with_thread_connections(handler: Callable[[sync.Delivery], None]) -> Callable[[sync.Delivery], None]:
-    """As `with_connections`, for a function that runs in a thread of its own connections."""
+        return handle
 
     @functools.wraps(handler)
-    def handle(delivery: sync.Delivery) -> None:
+    def handle_in_thread(*arguments: Any) -> None:
         close_old_connections()
         try:
-            handler(delivery)
+            handler(*arguments)
         finally:
             close_old_connections()
 
-    return handle
+    return handle_in_thread
 
 
 class Worker:
@@ -57,10 +59,7 @@ class Worker:
 
     def __init__(self, apps: Sequence[AnyApp], *, concurrency: int | None = None) -> None:
         for app in apps:
-            if isinstance(app, sync.App):
-                app.adapt(wrap=with_thread_connections, concurrency=concurrency)
-            else:
-                app.adapt(wrap=with_connections, concurrency=concurrency)
+            app.adapt(wrap=with_connections, concurrency=concurrency)
         self._apps = apps
         self._is_stopping = threading.Event()
         self._ended = threading.Event()

@@ -19,7 +19,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 GLOSSARY = "docs/glossary.md"
 SECTION = "## Words we do not use"
 CATALOGUE = "frontend/src/i18n/en"
-SOURCES = ("api", "console", "metaserver", "qmq/cli", "qmq/client", "qmq_django", "spark_analytics")
+SOURCES = (
+    "api", "console", "metaserver", "qmq/cli", "qmq/client", "qmq/middleware", "qmq_django", "qmq_testing", "spark_analytics",
+)  # fmt: skip
 PAGES = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/control.md", "docs/accounts.md",
     "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/security.md", "docs/delay.md",

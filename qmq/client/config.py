@@ -49,9 +49,11 @@ class Limits:
     """Bytes per batch; a larger message is sent alone."""
     batches_in_flight: int = 16
     """Batches of a producer that are sent and not answered yet."""
-    prefetch_messages: int = 500
+    prefetch_messages: int = 2_000
     """Messages pulled and neither acknowledged nor retried yet, across all broker groups."""
-    pull_messages: int = 100
+    prefetch_bytes: int = 64 << 20
+    """Bytes of these messages. Above it, no pull is sent; responses to pulls that were sent before may exceed it."""
+    pull_messages: int = 500
     """Messages per pull."""
     pull_bytes: int = 32 << 20
     """Intended size of a response to a pull. From brokers that do not limit their responses, fewer large messages are requested."""

@@ -1,23 +1,18 @@
 """Messages: the raw form that is stored and handed out, and the SEND entry (a CRC before it).
 
-    i8 flag · i64 create time · i64 schedule time, or the moment of writing · str subject · str message id ·
-    [i8 tag count · str tag ...] when the flag says so · i32 property bytes · (str key · str value) ...
-
-Source: docs/reference/wire.md, section 4.
+The layout of the raw form is in `qmq.protocol.raw`. Source: docs/reference/wire.md, section 4.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from struct import error as StructError
 from zlib import crc32
 
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters
-from qmq.protocol.primitives import I8, I32, I64, U16, Reader, encode_str
-
-FLAG_LOW_RELIABILITY = 1
-FLAG_DELAY = 2
-FLAG_TAGS = 4
+from qmq.protocol.primitives import I8, I32, I64, U16, encode_str
+from qmq.protocol.raw import FLAG_DELAY as FLAG_DELAY
+from qmq.protocol.raw import FLAG_TAGS as FLAG_TAGS
+from qmq.protocol.raw import TIME_AT, RawBytes, RawView, split_raws
+from qmq.protocol.raw import Message as Message
 
 KEY_CREATED = "qmq_createTime"
 KEY_EXPIRE = "qmq_expireTime"
@@ -32,6 +27,9 @@ KEY_RETRY_CAUSE = "qmq_retryCause"
 KEY_CORRUPT = "qmq_corruptData"
 KEY_ENV = "qmq_env"
 KEY_SUB_ENV = "qmq_subEnv"
+KEY_CONTENT_TYPE = "qmq_contentType"
+KEY_CONTENT_ENCODING = "qmq_contentEncoding"
+"""Ours: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
 RESERVED_KEYS = frozenset(
     {
         KEY_CREATED,
@@ -46,29 +44,20 @@ RESERVED_KEYS = frozenset(
         KEY_CORRUPT,
         KEY_ENV,
         KEY_SUB_ENV,
+        KEY_CONTENT_TYPE,
+        KEY_CONTENT_ENCODING,
     }
 )
 """Properties that belong to the protocol; users can't set them."""
+TRACE_KEYS = frozenset({"traceparent", "tracestate", "baggage"})
+"""W3C trace context. The names are those of other languages' libraries, so that their consumers continue a trace."""
+HIDDEN_KEYS = RESERVED_KEYS | TRACE_KEYS
+"""Properties that a consumer's handler does not get among those of the producer."""
+
+_SCHEDULE_KEY = KEY_SCHEDULE.encode()
 
 LARGE_PART_CHARS = 8192
 """A longer text is stored in pieces of this many characters under `key#part0`, `key#part1`, ..."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message as the wire knows it. Properties are text; times are milliseconds since the epoch.
-
-    `time_ms` is the wire's second time: the due time of a delayed message, else the moment of writing. It is no expiry
-    (trap T10).
-    """
-
-    subject: str
-    message_id: str
-    properties: dict[str, str] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    flag: int = 0
-    created_at_ms: int = 0
-    time_ms: int = 0
 
 
 def encode_raw(message: Message) -> bytes:
@@ -123,33 +112,23 @@ def redate_entry(entry: bytes | memoryview, due_ms: int) -> bytes:
         ProtocolError: the bytes are not an entry.
     """
     raw = bytearray(entry[I64.size :])
-    try:
-        raw[0] |= FLAG_DELAY
-        I64.pack_into(raw, 9, due_ms)
-        at = 17
-        for _ in range(2):
-            at += 2 + U16.unpack_from(raw, at)[0]
-        if raw[0] & FLAG_TAGS:
-            count, at = raw[at], at + 1
-            for _ in range(count):
-                at += 2 + U16.unpack_from(raw, at)[0]
-        properties_at = at
-        at += I32.size
-        while at < len(raw):
-            key_at = at
-            at += 2 + U16.unpack_from(raw, at)[0]
-            value_at = at
-            at += 2 + U16.unpack_from(raw, at)[0]
-            if raw[key_at + 2 : value_at] == KEY_SCHEDULE.encode():
-                raw[value_at:at] = encode_str(str(due_ms))
-                I32.pack_into(raw, properties_at, len(raw) - properties_at - I32.size)
-                break
-    except (StructError, IndexError) as error:
-        raise ProtocolError("the bytes are not a message's entry") from error
+    view = RawView(raw)
+    if view.end != len(raw):
+        raise ProtocolError(f"{len(raw) - view.end} bytes behind the end of the entry")
+    due = str(due_ms).encode()
+    places = list(view.property_places())
+    raw[0] |= FLAG_DELAY
+    I64.pack_into(raw, TIME_AT, due_ms)
+    for key_begin, key_end, value_begin, value_end in reversed(places):
+        if raw[key_begin:key_end] == _SCHEDULE_KEY:
+            raw[key_end:value_end] = U16.pack(len(due)) + due
+            size = view.end - view.properties_begin + len(due) - (value_end - value_begin)
+            I32.pack_into(raw, view.properties_begin - I32.size, size)
+            break
     return I64.pack(crc32(raw)) + bytes(raw)
 
 
-def decode_raw(view: memoryview | bytes, begin: int = 0) -> tuple[Message, int]:
+def decode_raw(data: RawBytes, begin: int = 0) -> tuple[Message, int]:
     """One raw message from `begin` on, and where it ends.
 
     Text that is not UTF-8 is read with replacement characters: a consumer must not stop at a message that others stored.
@@ -157,56 +136,32 @@ def decode_raw(view: memoryview | bytes, begin: int = 0) -> tuple[Message, int]:
     Raises:
         ProtocolError: the bytes are not a message.
     """
-    data = memoryview(view)[begin:]
-    reader = Reader(data)
-    flag = reader.i8()
-    created_at_ms, time_ms = reader.i64(), reader.i64()
-    subject, message_id = _text(reader), _text(reader)
-    tags: tuple[str, ...] = ()
-    if flag & FLAG_TAGS:
-        count = reader.count(reader.i8() & 0xFF, 2, "tags")
-        tags = tuple(_text(reader) for _ in range(count))
-    inner = Reader(reader.bytes_(reader.i32()))
-    properties: dict[str, str] = {}
-    while inner.remaining:
-        key = _text(inner)
-        properties[key] = _text(inner)
-    end = begin + len(data) - reader.remaining
-    return Message(subject, message_id, properties, tags, flag, created_at_ms, time_ms), end
+    view = RawView(data, begin)
+    return view.message(), view.end
 
 
-def _text(reader: Reader) -> str:
-    return str(reader.bytes_(U16.unpack(reader.bytes_(2))[0]), "utf-8", "replace")
+def decode_raws(body: RawBytes) -> list[Message]:
+    """Raw messages back to back, as a pull's answer holds them.
+
+    Raises:
+        ProtocolError: the bytes are not messages.
+    """
+    return [RawView(body, begin).message() for begin in split_raws(body)[0]]
 
 
-def decode_raws(body: memoryview | bytes) -> list[Message]:
-    """Raw messages back to back, as a pull's answer holds them."""
-    messages: list[Message] = []
-    at, end = 0, len(body)
-    while at < end:
-        message, at = decode_raw(body, at)
-        messages.append(message)
-    return messages
-
-
-def decode_entries(body: memoryview | bytes, verify: bool = True) -> list[Message]:
+def decode_entries(body: RawBytes, verify: bool = True) -> list[Message]:
     """The entries of a SEND.
 
     Raises:
         ProtocolError: the bytes are not entries, or with `verify` a CRC is wrong.
     """
-    view = memoryview(body)
     messages: list[Message] = []
-    at, end = 0, len(view)
-    while at < end:
-        if end - at < I64.size:
-            raise ProtocolError(f"{end - at} bytes are too few for an entry")
-        crc = I64.unpack_from(view, at)[0]
-        message, after = decode_raw(view, at + I64.size)
-        if verify and crc != crc32(view[at + I64.size : after]):
+    view = memoryview(body)
+    begins, _, ends = split_raws(view, gap=I64.size)
+    for begin, end in zip(begins, ends, strict=True):
+        if verify and I64.unpack_from(view, begin - I64.size)[0] != crc32(view[begin:end]):
             raise ProtocolError(f"message {len(messages)} has a wrong CRC", code="protocol.bad_crc")
-        messages.append(message)
-        at = after
+        messages.append(RawView(view, begin, end).message())
     return messages
 
 

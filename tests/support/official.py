@@ -54,6 +54,8 @@ class OfficialSystem:
     refused_subjects: dict[str, int] = field(default_factory=dict)
     """The result code of sends to a subject."""
     waiting: list[tuple[Connection, Frame, PullRequest]] = field(default_factory=list)
+    is_silent: bool = False
+    """The broker accepts requests and connections and answers nothing."""
 
     @property
     def address(self) -> str:
@@ -83,16 +85,18 @@ class OfficialSystem:
         if frame.code != Command.CLIENT_REGISTER:
             connection.reply(frame, ResponseCode.UNKNOWN_CODE)
             return
-        request = ClientRegisterRequest.decode(frame.body, frame.version)
+        request = ClientRegisterRequest.decode(frame.body)
         address = "{}:{}".format(*self.broker.address)
         routes = (BrokerGroupRoute("g1", address, 0, BrokerGroupState.READ_WRITE),)
         answer = ClientRegisterResponse(1, request.subject, request.group, True, int(request.client_type), routes)
-        connection.reply(frame, ResponseCode.SUCCESS, answer.encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
 
     # --- broker ----------------------------------------------------------------------------------------------------
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Requests to the broker."""
+        if self.is_silent:
+            return
         if frame.code == Command.SEND_MESSAGE:
             self._send(connection, frame)
         elif frame.code == Command.PULL_MESSAGE:
@@ -133,7 +137,7 @@ class OfficialSystem:
         if not found:
             return False
         raws = b"".join(encode_raw(message) for message in found)
-        connection.reply(frame, ResponseCode.SUCCESS, PullResponse(begin, memoryview(raws)).encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, PullResponse(begin, memoryview(raws)).encode())
         return True
 
 

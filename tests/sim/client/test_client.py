@@ -204,7 +204,7 @@ async def test_what_can_not_be_sent_is_refused_with_the_reason(system: SmallSyst
         with pytest.raises(IllegalName):
             await producer.send("a b", "x")
         with pytest.raises(LocalProtocolError, match="32767"):
-            await producer.send("orders", "x" * 40_000)
+            await producer.send("orders", {"text": "x" * 40_000})
         with pytest.raises(LocalProtocolError, match="qmq_createTime"):
             await producer.send("orders", {"qmq_createTime": "1"})
         with pytest.raises(LocalProtocolError, match="list"):

@@ -26,6 +26,7 @@ from tests.support.waiting import eventually_async
 ALLOWED = {
     ("qmq/client/app.py", "run"): "a TaskGroup: it raises what its tasks raise",
     ("qmq/client/app.py", "_serve"): "a TaskGroup, as above",
+    ("qmq/client/consumer.py", "run"): "a TaskGroup, as above",
     ("qmq/net/listener.py", "_accept"): "the nodes' server, not the client",
 }
 """Where a task may be made without the supervisor, and why."""
@@ -204,7 +205,7 @@ def answer(*masters: str) -> Frame:
     routes = tuple(
         BrokerGroupRoute(f"g{number}", master, 0, BrokerGroupState.READ_WRITE) for number, master in enumerate(masters)
     )
-    body = ClientRegisterResponse(1, "orders", "g", True, int(ClientType.CONSUMER), routes).encode(9)
+    body = ClientRegisterResponse(1, "orders", "g", True, int(ClientType.CONSUMER), routes).encode()
     return Frame(0, 9, 0, 0, 0, memoryview(body), bytearray(body), 0)
 
 

@@ -1,0 +1,137 @@
+"""Log records of messages with fields for structured logs, and the message of a handler in the handler's own records."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+from qmq.client.message import Delivery, Receipt
+from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
+from qmq.clock import SYSTEM_CLOCK, Clock
+from qmq.errors import SendFailed
+
+_processing: ProcessState[float] = ProcessState("qmq_logs_begin")
+"""Monotonic seconds at which the processing began. Shared, so that one filter serves all clients of a process."""
+
+
+class LoggingMiddleware(Middleware):
+    """Logs what happens to each message. Failures and retries have the level WARNING, dead letters ERROR.
+
+    Each record has these attributes, as if passed as `extra`: `event` (sent, send_failed, received, processed, process_failed,
+    acked, retried, dead_letter), `subject`, `message_id` and, where they apply, `group`, `attempt`, `seconds`, `broker_group`,
+    `cause`, `code`.
+
+    Args:
+        logger: None: the logger "qmq.messages".
+        level: level of the other records.
+    """
+
+    def __init__(
+        self, logger: logging.Logger | None = None, *, level: int = logging.INFO, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._logger = logging.getLogger("qmq.messages") if logger is None else logger
+        self._level = level
+        self._clock = clock
+
+    def before_send(self, message: OutgoingMessage) -> None:
+        message.state[self] = self._clock.monotonic()
+
+    def after_send(self, message: OutgoingMessage, outcome: Receipt | SendFailed) -> None:
+        fields: dict[str, Any] = {"subject": message.subject, "message_id": message.message_id}
+        begin = cast("float | None", message.state.get(self))
+        if begin is not None:
+            fields["seconds"] = self._clock.monotonic() - begin
+        if isinstance(outcome, SendFailed):
+            fields["code"] = outcome.code
+            self._log(logging.WARNING, "send_failed", fields, "message %s was not sent to %s: %s", outcome)
+            return
+        fields["broker_group"] = outcome.broker_group
+        self._log(self._level, "sent", fields, "message %s was sent to %s")
+
+    def after_receive(self, delivery: Delivery) -> None:
+        self._log_delivery(self._level, "received", delivery, "message %s of %s was received")
+
+    def before_process(self, delivery: Delivery) -> None:
+        _processing.begin(delivery, self._clock.monotonic())
+
+    def after_process(self, delivery: Delivery, error: BaseException | None) -> None:
+        begin = _processing.end(delivery)
+        fields = {} if begin is None else {"seconds": self._clock.monotonic() - begin}
+        if error is None:
+            self._log_delivery(self._level, "processed", delivery, "message %s of %s was processed", fields=fields)
+            return
+        self._log_delivery(
+            logging.WARNING, "process_failed", delivery, "processing message %s of %s failed: %r", error,
+            fields=fields, error=error,
+        )  # fmt: skip
+
+    def after_ack(self, delivery: Delivery) -> None:
+        self._log_delivery(self._level, "acked", delivery, "message %s of %s was acknowledged")
+
+    def after_retry(self, delivery: Delivery, cause: str, is_dead_letter: bool) -> None:
+        if is_dead_letter:
+            level, event, text = (
+                logging.ERROR,
+                "dead_letter",
+                "message %s of %s became a dead letter after attempt %d: %s",
+            )
+        else:
+            level, event, text = logging.WARNING, "retried", "message %s of %s is retried after attempt %d: %s"
+        cause_text = cause or "no cause given"
+        self._log_delivery(level, event, delivery, text, delivery.attempt, cause_text, fields={"cause": cause})
+
+    def _log_delivery(
+        self,
+        level: int,
+        event: str,
+        delivery: Delivery,
+        text: str,
+        *arguments: object,
+        fields: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            self._log(level, event, {**_fields_of(delivery), **(fields or {})}, text, *arguments, error=error)
+
+    def _log(
+        self,
+        level: int,
+        event: str,
+        fields: Mapping[str, Any],
+        text: str,
+        *arguments: object,
+        error: BaseException | None = None,
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(
+                level, text, fields["message_id"], fields["subject"], *arguments,
+                extra={"event": event, **fields}, exc_info=error,
+            )  # fmt: skip
+
+
+class MessageContextFilter(logging.Filter):
+    """Adds `subject`, `message_id`, `group` and `attempt` of the message that is being processed to every log record.
+
+    Add it to a log handler (`handler.addFilter(MessageContextFilter())`): a filter of a logger does not see the records of other
+    loggers. It needs LoggingMiddleware in the consumer, and lets every record pass. Records from outside of handlers have "" and
+    attempt 0; a field that a record already has is not changed.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        current = _processing.current
+        fields = _OUTSIDE if current is None else _fields_of(current[0])
+        attributes = record.__dict__
+        for name, value in fields.items():
+            attributes.setdefault(name, value)
+        return True
+
+
+_OUTSIDE: dict[str, Any] = {"subject": "", "message_id": "", "group": "", "attempt": 0}
+
+
+def _fields_of(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "subject": delivery.subject,
+        "message_id": delivery.message_id,
+        "group": delivery.group,
+        "attempt": delivery.attempt,
+    }
