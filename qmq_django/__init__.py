@@ -6,8 +6,8 @@ towards the metaserver.
 
 try:
     import django  # noqa: F401
-except ImportError as error:  # pragma: no cover
-    raise ImportError("qmq_django needs Django: install pyqmq[django]") from error
+except ImportError as error:
+    raise ImportError("qmq_django needs the package Django. Install it with: pip install 'pyqmq[django]'") from error
 
 from qmq_django.sending import producer, send_on_commit
 
