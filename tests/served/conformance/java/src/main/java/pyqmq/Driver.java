@@ -10,6 +10,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.UnsupportedEncodingException;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
@@ -58,7 +59,7 @@ public final class Driver {
         producer.setMetaServer(meta);
         producer.setClientIdProvider(ids);
         if (args.length > 2) {
-            producer.setSendTimeoutMillis(Long.parseLong(args[2]));
+            setSendTimeout(Long.parseLong(args[2]));
         }
         producer.init();
         consumer = new MessageConsumerProvider();
@@ -92,6 +93,18 @@ public final class Driver {
             }
         }
         System.exit(0);
+    }
+
+    private static void setSendTimeout(long milliseconds) throws ReflectiveOperationException {
+        try {
+            MessageProducerProvider.class.getMethod("setSendTimeoutMillis", long.class).invoke(producer, milliseconds);
+        } catch (NoSuchMethodException e) {
+            // Release 1.1.3 has the setting without a setter.
+            Class<?> settings = Class.forName("qunar.tc.qmq.producer.ConfigCenter");
+            Field field = settings.getDeclaredField("sendTimeoutMillis");
+            field.setAccessible(true);
+            field.setLong(settings.getMethod("getInstance").invoke(null), milliseconds);
+        }
     }
 
     private static PrintStream utf8(PrintStream out) {
