@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from qmq.client.consumer import Consumer
     from qmq.client.delayed import DelayedMessages, DelayedReceipt
     from qmq.client.message import Delivery
-    from qmq.client.middleware import Middleware
+    from qmq.client.middleware import Middleware, OutgoingMessage
     from qmq.client.producer import Producer
     from qmq.client.receipt import Receipt
-    from qmq.errors import QmqError
+    from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
 
 _HOME = {
     "App": "qmq.client.app",
     "Backoff": "qmq.client.config",
+    "BodyUndecodable": "qmq.errors",
     "Consumer": "qmq.client.consumer",
     "DelayedMessages": "qmq.client.delayed",
     "DelayedReceipt": "qmq.client.delayed",
@@ -38,15 +39,20 @@ _HOME = {
     "Json": "qmq.client.bodies",
     "Limits": "qmq.client.config",
     "Middleware": "qmq.client.middleware",
+    "OutgoingMessage": "qmq.client.middleware",
     "Producer": "qmq.client.producer",
     "QmqError": "qmq.errors",
+    "QueueFull": "qmq.errors",
     "Receipt": "qmq.client.receipt",
+    "SendFailed": "qmq.errors",
+    "SendManyFailed": "qmq.errors",
     "Timeouts": "qmq.client.config",
 }
 
 __all__ = [
     "App",
     "Backoff",
+    "BodyUndecodable",
     "Consumer",
     "DelayedMessages",
     "DelayedReceipt",
@@ -54,9 +60,13 @@ __all__ = [
     "Json",
     "Limits",
     "Middleware",
+    "OutgoingMessage",
     "Producer",
     "QmqError",
+    "QueueFull",
     "Receipt",
+    "SendFailed",
+    "SendManyFailed",
     "Timeouts",
 ]
 

@@ -17,11 +17,13 @@ from qmq.client import app as async_app
 from qmq.client import consumer as async_consumer
 from qmq.client import delayed, message
 from qmq.client import producer as async_producer
+from qmq.client.bodies import Json
 from qmq.client.config import Backoff, Limits, Timeouts
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, Found
 from qmq.client.message import Body
+from qmq.client.middleware import Middleware, OutgoingMessage
 from qmq.client.receipt import Receipt
-from qmq.errors import QmqError
+from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
 from qmq.protocol.delayed import DelayedChange
 
 if TYPE_CHECKING:
@@ -30,14 +32,21 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Backoff",
+    "BodyUndecodable",
     "Consumer",
     "DelayedMessages",
     "DelayedReceipt",
     "Delivery",
+    "Json",
     "Limits",
+    "Middleware",
+    "OutgoingMessage",
     "Producer",
     "QmqError",
+    "QueueFull",
     "Receipt",
+    "SendFailed",
+    "SendManyFailed",
     "Timeouts",
 ]
 

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from qmq.client.message import Body, Delivery, build_message
+from qmq.client.config import DEFAULT_LIMITS
+from qmq.client.message import Body, Delivery, build_message, cause_label
+from qmq.client.middleware import MiddlewareChain
+from qmq.client.pulled import Prefetch, Pulled
 from qmq.clock import SYSTEM_CLOCK
-from qmq.protocol.messages import KEY_ATTEMPT, KEY_RETRY_CAUSE
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_RETRY_CAUSE, encode_raw
+from qmq.protocol.raw import RawView
 
 _numbers = itertools.count(1)
 
@@ -21,6 +25,27 @@ class ManualDelivery(Delivery):
     """None: the handler has not settled it."""
     cause: str
     """The cause that the handler gave to `retry`; "" without one."""
+
+    async def ack(self) -> None:
+        await super().ack()
+        self.outcome = "acked"
+
+    async def retry(self, *, cause: str = "") -> None:
+        await super().retry(cause=cause)
+        self.outcome, self.cause = "retried", cause_label(cause)
+
+
+class _NoConsumer:
+    """Stands for the consumer of a delivery that has none."""
+
+    delivered_subject: str | None = None
+    middleware: MiddlewareChain | None = None
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+    async def send_back(self, delivery: Delivery, cause: str) -> None:
+        """Store nothing."""
 
 
 def delivery(
@@ -54,11 +79,17 @@ def delivery(
         message.properties[KEY_ATTEMPT] = str(attempt)
     if retry_cause:
         message.properties[KEY_RETRY_CAUSE] = retry_cause
-    made = ManualDelivery(message, group, "test", number, created_ms, _record)
+    raw = encode_raw(message)
+    pulled = Pulled(
+        number,
+        [raw],
+        owner=_NoConsumer(group),
+        prefetch=Prefetch(DEFAULT_LIMITS),
+        broker_group="test",
+        received_at_ms=created_ms,
+        is_plain=False,
+        on_settled=lambda: None,
+    )
+    made = ManualDelivery(pulled, 0, raw, RawView(raw).properties_begin)
     made.outcome, made.cause = None, ""
     return made
-
-
-async def _record(settled: Delivery, is_done: bool, cause: str) -> None:
-    assert isinstance(settled, ManualDelivery)
-    settled.outcome, settled.cause = "acked" if is_done else "retried", cause

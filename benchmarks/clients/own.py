@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import time
-from typing import Any
 
 from benchmarks.clients.job import BATCH, BODY_BYTES, Job, Stopwatch, chunks, main
 from qmq import Consumer, Producer, Receipt
@@ -130,7 +129,7 @@ async def send_one_by_one(job: Job) -> None:
         stopwatch.stop(job.messages, latencies=latencies)
 
 
-def _consumer(job: Job) -> Any:
+def _consumer(job: Job) -> Consumer:
     return Consumer(job.address, job.topic, job.group, app="benchmark", start="earliest")
 
 

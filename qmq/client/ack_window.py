@@ -1,60 +1,116 @@
 """Acks in any order to closed ranges in order. Pure.
 
-The wire acks a closed range of pull sequences from the oldest unacked on, so a finished message behind an unfinished one
-waits. Sequences received may have gaps (the broker left something out); a range simply spans them.
+The wire acks a closed range of pull sequences from the oldest unacked on, so a settled message behind an unsettled one
+waits. Messages are counted in spans, one for each answer of the broker. There may be gaps between spans (the broker left something
+out); a range covers them.
 """
 
 from collections import deque
 
+OPEN, SETTLED, BUSY = 0, 1, 2
+"""State of a message: not settled; settled; its next attempt is being stored."""
+
+_SETTLED_MARK = bytes((SETTLED,))
+_OPEN_MARK = bytes((OPEN,))
+
+
+class Span:
+    """Messages with neighbouring pull sequences, `first` to `last`, and their states.
+
+    Args:
+        first: pull sequence of the first message.
+        count: number of messages, at least one.
+    """
+
+    __slots__ = ("first", "last", "marks", "open")
+
+    def __init__(self, first: int, count: int) -> None:
+        self.first = first
+        self.last = first + count - 1
+        self.marks = bytearray(count)
+        """State of each message."""
+        self.open = count
+        """Messages that are not settled."""
+
+    def settle(self, index: int) -> None:
+        """Settle a message that is not settled yet."""
+        self.marks[index] = SETTLED
+        self.open -= 1
+
+    def settle_range(self, begin: int, end: int) -> int:
+        """Settle the messages with indexes [begin, end) that are OPEN, and return how many these are."""
+        marks = self.marks
+        count = marks.count(_OPEN_MARK, begin, end)
+        if count:
+            marks[begin:end] = marks[begin:end].replace(_OPEN_MARK, _SETTLED_MARK)
+            self.open -= count
+        return count
+
+    def unsettled(self) -> list[int]:
+        """Indexes of the messages that are not settled."""
+        return [index for index, mark in enumerate(self.marks) if mark != SETTLED]
+
+    @property
+    def settled_first(self) -> int:
+        """How many of the first messages are settled, up to the first that is not."""
+        return len(self.marks) - len(self.marks.lstrip(_SETTLED_MARK)) if self.open else len(self.marks)
+
 
 class AckWindow:
-    """Pull sequences received from one broker group, and which of them are done."""
+    """What was received from one broker group and is not acked yet."""
 
     def __init__(self) -> None:
-        self._received: deque[int] = deque()
-        self._done: set[int] = set()
+        self.spans: deque[Span] = deque()
+        """Those with messages that are not acked, the oldest first."""
         self.last = -1
         """Highest pull sequence received; -1: none."""
         self._acked = -1
 
     def __len__(self) -> int:
-        """Received and not yet acked to the broker."""
-        return len(self._received)
+        """Messages received and not acked."""
+        return sum(span.last - max(span.first, self._acked + 1) + 1 for span in self.spans)
 
     @property
     def begin(self) -> int:
         """Lowest pull sequence not acked; -1 before the first."""
-        return self._received[0] if self._received else (self._acked + 1 if self.last >= 0 else -1)
+        if self.last < 0:
+            return -1
+        return max(self.spans[0].first, self._acked + 1) if self.spans else self._acked + 1
 
-    def receive(self, sequence: int) -> bool:
-        """A message came; False when it was seen before (an answer that came twice) and is not to be handled again."""
-        if sequence <= self.last:
-            return False
-        self._received.append(sequence)
-        self.last = sequence
-        return True
+    @property
+    def is_first_settled(self) -> bool:
+        """Whether the oldest span is settled as a whole."""
+        return bool(self.spans) and not self.spans[0].open
 
-    def done(self, sequence: int) -> None:
-        """A message is settled."""
-        self._done.add(sequence)
+    def seen(self, first: int, count: int) -> int:
+        """How many of the messages with pull sequences from `first` on were received before (an answer that came twice)."""
+        return max(0, min(count, self.last + 1 - first))
+
+    def add(self, span: Span) -> None:
+        """Add messages that were not seen before."""
+        self.spans.append(span)
+        self.last = span.last
 
     def rewind(self, last: int) -> None:
-        """Forget what was received after pull sequence `last`, so that the next pull requests it again."""
-        while self._received and self._received[-1] > last:
-            self._done.discard(self._received.pop())
+        """Forget the spans received after pull sequence `last`, so that the next pull requests their messages again."""
+        while self.spans and self.spans[-1].last > last:
+            self.spans.pop()
         self.last = last
 
     def closed_range(self) -> tuple[int, int] | None:
-        """The longest run from the oldest on that is done, as a closed range; None when the oldest is not."""
-        last = None
-        for sequence in self._received:
-            if sequence not in self._done:
+        """The longest run of settled messages from the oldest on, as a closed range; None when the oldest is not settled."""
+        last = -1
+        for span in self.spans:
+            count = span.settled_first
+            if count:
+                last = span.first + count - 1
+            if span.open:
                 break
-            last = sequence
-        return None if last is None else (self._received[0], last)
+        begin = self.begin
+        return (begin, last) if last >= begin >= 0 else None
 
     def acked(self, last: int) -> None:
-        """The broker confirmed everything up to `last`."""
-        while self._received and self._received[0] <= last:
-            self._done.discard(self._received.popleft())
+        """The broker confirmed everything up to pull sequence `last`."""
+        while self.spans and self.spans[0].last <= last:
+            self.spans.popleft()
         self._acked = max(self._acked, last)

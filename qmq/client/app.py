@@ -2,21 +2,17 @@
 
 import asyncio
 import inspect
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from qmq.client.config import DEFAULT_LIMITS, Limits
-from qmq.client.consumer import Consumer
-from qmq.client.message import Delivery
+from qmq.client.consumer import CONCURRENCY_MAX, Consumer
+from qmq.client.handlers import Handler, arguments_of
+from qmq.client.middleware import Middleware
 from qmq.errors import LocalProtocolError
 
-Handler = Callable[[Delivery], Awaitable[None]]
-F = TypeVar("F", bound=Callable[[Delivery], Awaitable[None]])
-
-CONCURRENCY_MAX = 10_000
-logger = logging.getLogger("qmq.client")
+F = TypeVar("F", bound=Handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,34 +25,37 @@ class _Declared:
 
 
 class App:
-    """The consumers of one application. `run` runs them until it is cancelled or `stop` is called."""
+    """The consumers of one application. `run` runs them until it is cancelled or `stop` is called.
 
-    def __init__(self, url: str, *, app: str = "") -> None:
+    Args:
+        url: address of the metaserver, `host:port` or the URL of its address page.
+        app: name of the application, shown to operators.
+        middleware: hooks of all consumers, see `qmq.client.middleware`.
+    """
+
+    def __init__(self, url: str, *, app: str = "", middleware: Sequence[Middleware] = ()) -> None:
         self._url = url
         self._app = app
+        self._middleware = tuple(middleware)
         self._declared: list[_Declared] = []
         self._stop: asyncio.Event | None = None
+        self._close_timeout: float | None = None
 
     def consumer(self, subject: str, *, group: str, concurrency: int = 16, **options: Any) -> Callable[[F], F]:
-        """Register a coroutine function as the handler of a subject's messages and return it unchanged.
+        """Register a function as the handler of a subject's messages and return it unchanged.
 
-        A message is acknowledged when the handler returns and retried when it raises.
+        A message is acknowledged when the handler returns and retried when it raises. The handler is an `async def`, or a `def`,
+        which runs in a thread; what it is called with follows from its annotations, see `Consumer.run`.
 
         Args:
             concurrency: handlers that run at the same time.
-            options: arguments of `Consumer`.
+            options: arguments of `Consumer`. Without `limits`, it holds at most twice as many messages as handlers, and at least
+                as many as one pull requests.
 
         Raises:
-            LocalProtocolError: an option is not one of `Consumer`'s, or the handler is no coroutine function.
+            LocalProtocolError: an option is not one of `Consumer`'s, or the handler can't be called with a delivery or a body.
         """
-        known = set(inspect.signature(Consumer.__init__).parameters) - {
-            "self",
-            "url",
-            "subject",
-            "group",
-            "app",
-            "limits",
-        }
+        known = set(inspect.signature(Consumer.__init__).parameters) - {"self", "url", "subject", "group", "app"}
         unknown = sorted(set(options) - known)
         if unknown:
             raise LocalProtocolError(
@@ -66,17 +65,21 @@ class App:
             raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")
 
         def declare(handler: F) -> F:
-            is_coroutine_function: bool = inspect.iscoroutinefunction(handler)
-            if not is_coroutine_function:
-                raise LocalProtocolError(f"{handler!r} is not a coroutine function: use `async def`")
-            # Made once here so that wrong names and values fail at the declaration.
+            # Made once here so that a handler with wrong parameters fails at the declaration.
+            arguments_of(handler)
             self._declared.append(_Declared(handler, subject, group, concurrency, options))
             return handler
 
         return declare
 
-    def stop(self) -> None:
-        """Make `run` return: running handlers finish, and their acknowledgements are sent."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Make `run` return: running handlers finish, and their acknowledgements are sent.
+
+        Args:
+            timeout: of `Consumer.close`: seconds after which `run` returns at the latest. Handlers that still run after half of it
+                are cancelled.
+        """
+        self._close_timeout = timeout
         if self._stop is not None:
             self._stop.set()
 
@@ -92,25 +95,18 @@ class App:
                 tasks.create_task(self._serve(declared, self._stop))
 
     async def _serve(self, declared: _Declared, stop: asyncio.Event) -> None:
-        limits = Limits(prefetch_messages=max(DEFAULT_LIMITS.pull_messages, 2 * declared.concurrency))
-        consumer = Consumer(
-            self._url, declared.subject, declared.group, app=self._app, limits=limits, **declared.options
-        )
-        slots = asyncio.Semaphore(declared.concurrency)
-        async with consumer, asyncio.TaskGroup() as running:
-            while not stop.is_set():
-                await slots.acquire()
-                deliveries = await consumer.pull(1, timeout=0.2)
-                if not deliveries:
-                    slots.release()
-                    continue
-                task = running.create_task(_handle(declared.handler, deliveries[0]))
-                task.add_done_callback(lambda _: slots.release())
+        options = {
+            "limits": Limits(prefetch_messages=max(DEFAULT_LIMITS.pull_messages, 2 * declared.concurrency)),
+            **declared.options,
+            "middleware": (*self._middleware, *declared.options.get("middleware", ())),
+        }
+        consumer = Consumer(self._url, declared.subject, declared.group, app=self._app, **options)
+        async with consumer, asyncio.TaskGroup() as tasks:
+            closing = tasks.create_task(self._close_after(stop, consumer))
+            await consumer.run(declared.handler, concurrency=declared.concurrency)
+            if not stop.is_set():  # it was closed by a handler
+                closing.cancel()
 
-
-async def _handle(handler: Handler, delivery: Delivery) -> None:
-    try:
-        async with delivery:
-            await handler(delivery)
-    except Exception:
-        logger.exception("handling message %s failed, it is retried", delivery.message_id)
+    async def _close_after(self, stop: asyncio.Event, consumer: Consumer) -> None:
+        await stop.wait()
+        await consumer.close(self._close_timeout)

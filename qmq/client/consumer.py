@@ -1,13 +1,16 @@
-"""Consumer: iterate, pull, ack, retry, pause, close."""
+"""Consumer: iterate, pull, receive batches, run a handler, retry, pause, close."""
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+from qmq.client.batch import Batch
 from qmq.client.config import (
     DEFAULT_BACKOFF,
     DEFAULT_LIMITS,
@@ -16,16 +19,28 @@ from qmq.client.config import (
     Limits,
     Timeouts,
 )
-from qmq.client.fetcher import Fetched, Fetcher, Source, start_request
+from qmq.client.fetcher import Fetcher, Source, start_request
+from qmq.client.handlers import THREAD_NAME, Handler, Invoke, invoker, is_coroutine_handler
 from qmq.client.identity import ConsumerSlot, claim_slot
 from qmq.client.message import Delivery
+from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.pool import Pool
 from qmq.client.producer import Producer, client_failed
+from qmq.client.pulled import Prefetch, Pulled
 from qmq.client.reach import reach
 from qmq.client.routing import READABLE, usable
 from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
+from qmq.errors import (
+    ClientClosed,
+    ClientFailed,
+    DeliveryAlreadySettled,
+    IllegalName,
+    LocalProtocolError,
+    ProtocolError,
+    QmqError,
+    SendFailed,
+)
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import ClientType, TagType
 from qmq.protocol.commands import BrokerGroupRoute, TagFilter
@@ -48,6 +63,7 @@ from qmq.protocol.names import (
     retry_subject,
     split_subject,
 )
+from qmq.protocol.raw import decode_properties
 from qmq.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -55,7 +71,11 @@ if TYPE_CHECKING:
 
 ATTEMPTS_MAX = 32
 """Attempts before a message becomes a dead letter, as in QMQ."""
+CONCURRENCY_MAX = 10_000
+"""Handlers of one consumer that can run at the same time."""
 ROUTE_CHECK_SECONDS = 1.0
+CANCELLED_SECONDS = 1.0
+"""At most so long, `close` waits for handlers that it has cancelled."""
 
 Start = Literal["earliest", "latest"] | datetime | int
 
@@ -76,6 +96,7 @@ class Consumer:
             message is delivered twice; messages pulled and not processed yet are lost when the consumer ends, also by `close`.
             The brokers' consumer lease must be longer than a minute, as it is by default.
         attempts_max: attempts before a message becomes a dead letter, unless the message sets its own limit.
+        middleware: hooks around what happens to deliveries, see `qmq.client.middleware`.
         consumer_id: must be stable across restarts and unique among running consumers. None: `start` chooses the
             lowest ID of this program, subject and group that no other consumer on this host uses (`qmq.client.identity`);
             the attribute is "" until then. Set it if several containers share a host name.
@@ -98,6 +119,7 @@ class Consumer:
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         backoff: Backoff = DEFAULT_BACKOFF,
+        middleware: Sequence[Middleware] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         check_subject(subject)
@@ -113,6 +135,9 @@ class Consumer:
         self.subject = subject
         self.consumer_id = consumer_id or ""
         self.group = self.consumer_id if broadcast else group
+        self._kind = split_subject(subject).kind
+        # A message of the retry subject may name that one.
+        self.delivered_subject = subject if self._kind == "real" else None
         self._app = app
         self._start_place = None if start is None else _start_place(start)
         self._filters = (TagFilter(TagType.AND if tag_mode == "and" else TagType.OR, tuple(tags)),) if tags else ()
@@ -126,6 +151,7 @@ class Consumer:
         self._slot: ConsumerSlot | None = None
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._task_failed)
         """Runs the background tasks."""
+        self.middleware = MiddlewareChain(middleware, self.supervisor) if middleware else None
         self._failure: BaseException | None = None
         self._session = MetaSession(
             meta_url(url), app=app, client_id=self.consumer_id, timeouts=timeouts, backoff=backoff
@@ -140,19 +166,20 @@ class Consumer:
         self._sources: list[Source] = []
         self._fetchers: dict[tuple[str, str], Fetcher] = {}
         self._ready: deque[Delivery] = deque()
-        self._arrived = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._prefetch = Prefetch(limits, self._ready)
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        """Of those who wait for a delivery: each is woken for one."""
+        self._workers: dict[asyncio.Task[None], Delivery | None] = {}
+        """The tasks of `run`, with what each processes."""
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self._held = 0
         self._task: asyncio.Task[None] | None = None
         self._is_open = False
         self._is_closing = False
 
     def _make_sources(self) -> list[Source]:
         names = [self.subject]
-        if split_subject(self.subject).kind == "real":
+        if self._kind == "real":
             names.append(retry_subject(self.subject, self.group))
         sources = [Source(name, self.group, self.consumer_id, self._broadcast, self._filters) for name in names]
         if self._start_place is None:
@@ -187,7 +214,7 @@ class Consumer:
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._failure = self._failure or error
-        self._arrived.set()
+        self._wake(len(self._waiters))
 
     async def __aenter__(self) -> "Self":
         await self.start()
@@ -203,20 +230,33 @@ class Consumer:
             if error is None:
                 raise
 
-    async def close(self) -> None:
-        """Stop pulling, send pending acknowledgements, return unprocessed messages to the group, and close.
+    async def close(self, timeout: float | None = None) -> list[str]:
+        """Stop pulling, let handlers of `run` finish, send pending acknowledgements, return unprocessed messages to the group,
+        and close.
 
         Unprocessed messages are delivered to the group again after the brokers' retry delay (5 s), as the same attempt; with
         `at_most_once` they are lost. If the broker does not support that (the official server), this consumer sends them to the
         group's retry subject and acknowledges them.
 
+        Args:
+            timeout: seconds after which it returns at the latest, also if brokers do not respond. Handlers that still run after
+                half of it are cancelled; one that runs in a thread continues, and its outcome is ignored. None: twice
+                `Timeouts.ack`.
+
+        Returns:
+            IDs of the messages that were pulled and neither acknowledged nor retried. The brokers deliver them again, and also
+            messages whose acknowledgement could not be stored, which is logged.
+
         Raises:
             ClientFailed: a background task has failed; the consumer is closed nevertheless.
         """
         if not self._is_open or self._is_closing:
-            return
+            return []
         self._is_closing = True
-        self._arrived.set()
+        loop = asyncio.get_running_loop()
+        seconds = 2 * self._timeouts.ack if timeout is None else timeout
+        deadline = loop.time() + seconds
+        self._wake(len(self._waiters))
         if self._at_most_once and self._ready:
             logger.warning(
                 "%s, group %s: %d messages were acked and not handled; at most once they are lost",
@@ -226,10 +266,14 @@ class Consumer:
         self._ready.clear()
         if self._task is not None:
             await self.supervisor.cancel(self._task)
-        stops = [fetcher.stop(leave=True) for fetcher in self._fetchers.values()]
-        ends = await asyncio.gather(*stops, return_exceptions=True)
+        fetchers = list(self._fetchers.values())
+        await asyncio.gather(*(fetcher.stop_pulling() for fetcher in fetchers))
+        await self._stop_workers(loop.time() + seconds / 2, deadline)
+        ends = await asyncio.gather(*(fetcher.stop(deadline) for fetcher in fetchers), return_exceptions=True)
         # Handlers that still run, and fetchers that hand back, may send messages until here.
-        producer_ends = await asyncio.gather(self._producer.close(), return_exceptions=True)
+        producer_ends = await asyncio.gather(
+            self._producer.close(max(0.0, deadline - loop.time())), return_exceptions=True
+        )
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()
@@ -240,6 +284,28 @@ class Consumer:
         for end in (*ends, *producer_ends):
             if isinstance(end, BaseException):
                 raise end
+        unsettled = [message_id for end in ends if isinstance(end, list) for message_id in end]
+        if unsettled:
+            logger.info("%s, group %s: closed with %d messages unprocessed", self.subject, self.group, len(unsettled))
+        return unsettled
+
+    async def _stop_workers(self, until: float, deadline: float) -> None:
+        """Let handlers finish until a loop time, then cancel them and wait until another one at the latest."""
+        loop = asyncio.get_running_loop()
+        # A handler may close the consumer.
+        tasks = [task for task in self._workers if task is not asyncio.current_task()]
+        if not tasks:
+            return
+        _, running = await asyncio.wait(tasks, timeout=max(0.0, until - loop.time()))
+        for task in running:
+            task.cancel()
+        if running:
+            ids = [delivery.message_id for task in running if (delivery := self._workers.get(task)) is not None]
+            logger.warning(
+                "%s, group %s: %d handlers did not finish before the consumer closed and were cancelled: %s",
+                self.subject, self.group, len(running), ", ".join(ids[:10]),
+            )  # fmt: skip
+            await asyncio.wait(running, timeout=max(0.0, min(CANCELLED_SECONDS, deadline - loop.time())))
 
     async def wait_connected(self, timeout: float) -> None:
         """Wait until a broker that serves the subject accepts a connection.
@@ -263,14 +329,71 @@ class Consumer:
         """Continue pulling."""
         self._resumed.set()
 
+    def _check_open(self) -> None:
+        if not self._is_open or self._is_closing:
+            raise ClientClosed("the consumer is not started or already closed")
+
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Delivery]:
         return self._iterate()
 
     async def _iterate(self) -> AsyncIterator[Delivery]:
-        while (delivery := await self._next(None)) is not None:
+        ready = self._ready
+        while True:
+            while ready and self._failure is None:
+                yield ready.popleft()
+            delivery = await self._next(None)
+            if delivery is None:
+                return
             yield delivery
+
+    def batches(self, max_messages: int = 500, max_seconds: float = 0.1) -> AsyncIterator[Batch]:
+        """Receive deliveries in batches, until the consumer is closed.
+
+        A batch has at least one delivery. It ends when it has `max_messages`, or `max_seconds` after its first delivery. One loop
+        over a batch and one `Batch.ack` cost much less than as many single acknowledgements.
+
+        Raises:
+            LocalProtocolError: an argument is out of range.
+            ClientFailed: while iterating: a background task failed; the message names it.
+        """
+        if max_messages < 1:
+            raise LocalProtocolError(f"max_messages={max_messages}: must be at least 1")
+        if not max_seconds >= 0:
+            raise LocalProtocolError(f"max_seconds={max_seconds}: must be at least 0")
+        return self._iterate_batches(max_messages, max_seconds)
+
+    async def _iterate_batches(self, messages_max: int, seconds_max: float) -> AsyncIterator[Batch]:
+        ready = self._ready
+        while True:
+            first = await self._next(None)
+            if first is None:
+                return
+            deliveries = [first]
+            deadline = asyncio.get_running_loop().time() + seconds_max
+            try:
+                while True:
+                    count = min(messages_max - len(deliveries), len(ready))
+                    if count == len(ready):
+                        deliveries += ready
+                        ready.clear()
+                    else:
+                        deliveries += [ready.popleft() for _ in range(count)]
+                    if len(deliveries) >= messages_max:
+                        break
+                    following = await self._next_until(deadline)
+                    if following is None:
+                        break
+                    deliveries.append(following)
+            except BaseException:
+                # Nobody has seen them: the next one who asks gets them.
+                if not self._is_closing:
+                    ready.extendleft(reversed(deliveries))
+                raise
+            if self._is_closing:
+                return
+            yield Batch(deliveries)
 
     async def pull(self, messages_max: int = 1, timeout: float = 1.0) -> list[Delivery]:
         """Return up to `messages_max` deliveries. Waits up to `timeout` seconds for the first one, and not for the others.
@@ -279,8 +402,7 @@ class Consumer:
             ClientClosed: the consumer is not started or already closed.
             ClientFailed: a background task failed; the message names it.
         """
-        if not self._is_open or self._is_closing:
-            raise ClientClosed("the consumer is not started or already closed")
+        self._check_open()
         first = await self._next(timeout)
         if first is None:
             return []
@@ -295,19 +417,145 @@ class Consumer:
         Raises:
             ClientFailed: a background task failed.
         """
-        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        if self._ready and self._failure is None:
+            return self._ready.popleft()
+        return await self._next_until(None if timeout is None else asyncio.get_running_loop().time() + timeout)
+
+    async def _next_until(self, deadline: float | None) -> Delivery | None:
+        """As `_next`, with a loop time."""
         while self._failure is not None or not self._ready:
             if self._failure is not None:
                 raise client_failed("consumer", self._failure)
             if self._is_closing:
                 return None
-            self._arrived.clear()
+            self._prefetch.wake()
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
             try:
                 async with asyncio.timeout_at(deadline):
-                    await self._arrived.wait()
+                    await waiter
             except TimeoutError:
-                return None
+                return self._ready.popleft() if self._ready and self._failure is None else None
+            except BaseException:
+                # It was woken for a delivery that it does not take.
+                if waiter.done() and not waiter.cancelled() and self._ready:
+                    self._wake(1)
+                raise
+            finally:
+                if not waiter.done() or waiter.cancelled():
+                    with suppress(ValueError):
+                        self._waiters.remove(waiter)
         return self._ready.popleft()
+
+    def _wake(self, count: int) -> None:
+        """Wake as many of those who wait for a delivery."""
+        waiters = self._waiters
+        while count > 0 and waiters:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                count -= 1
+
+    # --- processing ------------------------------------------------------------------------------------------------
+
+    async def run(self, handler: Handler, *, concurrency: int = 1) -> None:
+        """Process messages with a handler until the consumer is closed.
+
+        A message is acknowledged when the handler returns, and retried when it raises, with the class of the exception as cause. A
+        handler that acknowledges or retries the delivery itself is left to it.
+
+        Args:
+            handler: `async def`, or `def`, which runs in a thread. Its first parameter gets the delivery. If that is annotated
+                with another type than `Delivery`, it gets the body decoded as this type (`Delivery.decode`), and a second
+                parameter gets the delivery. A body that can't be decoded is retried with the cause "BodyUndecodable".
+            concurrency: handlers that run at the same time, and threads for a `def`.
+
+        Raises:
+            LocalProtocolError: the handler or the concurrency is invalid.
+            ClientClosed: the consumer is not started or already closed.
+            ClientFailed: a background task failed; the message names it.
+        """
+        if not 1 <= concurrency <= CONCURRENCY_MAX:
+            raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")
+        threads = None if is_coroutine_handler(handler) else ThreadPoolExecutor(concurrency, THREAD_NAME)
+        invoke = invoker(handler, threads)
+        self._check_open()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(concurrency):
+                    task = tasks.create_task(self._work(invoke, is_in_thread=threads is not None))
+                    self._workers[task] = None
+                    task.add_done_callback(lambda ended: self._workers.pop(ended, None))
+        finally:
+            if threads is not None:
+                # A handler that hangs must not hang this coroutine.
+                threads.shutdown(wait=False, cancel_futures=True)
+        if self._failure is not None:
+            raise client_failed("consumer", self._failure)
+
+    async def _work(self, invoke: Invoke, *, is_in_thread: bool) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        while True:
+            try:
+                delivery = await self._next(None)
+            except ClientFailed:
+                return  # run raises it
+            if delivery is None:
+                return
+            self._workers[task] = delivery
+            try:
+                await self._process(invoke, delivery)
+            except asyncio.CancelledError:
+                # `run` was cancelled, and others may receive from this consumer. A thread continues with its delivery.
+                if not (self._is_closing or self._at_most_once or is_in_thread or delivery.is_settled):
+                    self._ready.appendleft(delivery)
+                    self._wake(1)
+                raise
+            self._workers[task] = None
+
+    async def _process(self, invoke: Invoke, delivery: Delivery) -> None:
+        """Call the handler with a delivery, and settle it."""
+        error: BaseException | None = None
+        if self.middleware is not None:
+            self.middleware.before_process(delivery)
+        try:
+            await invoke(delivery)
+        except Exception as raised:  # noqa: BLE001 - logged, and the message is retried
+            error = raised
+        except asyncio.CancelledError as raised:
+            error = raised
+            if _is_cancelled():
+                raise
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if self.middleware is not None:
+                self.middleware.after_process(delivery, error)
+        if error is not None:
+            logger.error(
+                "handling message %s failed, %s", delivery.message_id, self._what_follows(delivery), exc_info=error
+            )
+        try:
+            if delivery.is_settled:
+                return
+            if error is None:
+                await delivery.ack()
+            else:
+                await delivery.retry(cause=type(error).__name__)
+        except DeliveryAlreadySettled:
+            pass  # by the handler's own task, meanwhile
+        except QmqError as failure:
+            logger.error("message %s could not be retried, it comes again: %s", delivery.message_id, failure)
+
+    def _what_follows(self, delivery: Delivery) -> str:
+        """What happens to a message whose handler raised, for the log."""
+        if delivery.is_settled:
+            return "it was settled before"
+        if self._at_most_once:
+            return "it is lost, at most once"
+        return "it becomes a dead letter" if self._next_attempt(delivery)[2] else "it is retried"
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -336,6 +584,8 @@ class Consumer:
             source,
             route,
             self._pool,
+            owner=self,
+            prefetch=self._prefetch,
             limits=self._limits,
             timeouts=self._timeouts,
             backoff=self._backoff,
@@ -348,74 +598,74 @@ class Consumer:
             ack_first=self._at_most_once,
         )
 
-    async def _may_pull(self) -> int:
+    async def _may_pull(self, ahead: int) -> int:
         while True:
             await self._resumed.wait()
-            await self._room.wait()
-            if not self._session.is_online(self.subject, self.group):
-                await asyncio.sleep(ROUTE_CHECK_SECONDS)
-                continue
-            return max(1, self._limits.prefetch_messages - self._held)
+            room = await self._prefetch.room(ahead)
+            if self._session.is_online(self.subject, self.group):
+                return room
+            await asyncio.sleep(ROUTE_CHECK_SECONDS)
 
-    def _deliver(self, fetcher: Fetcher, fetched: Fetched) -> None:
-        message = fetched.message
-        wanted = message.properties.get(KEY_GROUP, "")
-        attempt = _whole(message.properties.get(KEY_ATTEMPT), 1)
-        # A dead letter names the group that gave it up; whoever reads the dead-letter subject is meant to get it.
-        is_anothers = bool(wanted) and wanted != self.group and split_subject(self.subject).kind != "dead"
-        if is_anothers or (self._at_most_once and attempt > 1):
-            self._done(fetcher, fetched.pull_sequence)
+    def _deliver(self, pulled: Pulled, head_bytes: list[int], may_have_attempts: bool) -> None:
+        raws = pulled.raws
+        skipped: set[int] = set()
+        if may_have_attempts:
+            for index, raw in enumerate(raws):
+                assert raw is not None
+                if not self._is_wanted(raw, head_bytes[index]):
+                    pulled.skip(index)
+                    skipped.add(index)
+        deliveries = [
+            Delivery(pulled, index, raw, head)
+            for index, (raw, head) in enumerate(zip(raws, head_bytes, strict=True))
+            if raw is not None
+        ]
+        if skipped and not self._at_most_once:
+            pulled.on_settled()
+        if not deliveries:
             return
-        if message.subject != self.subject and split_subject(self.subject).kind == "real":
-            # A message that comes by way of the retry subject may name that one.
-            message = Message(
-                self.subject,
-                message.message_id,
-                message.properties,
-                message.tags,
-                message.flag,
-                message.created_at_ms,
-                message.time_ms,
-            )
-        delivery = Delivery(
-            message,
-            self.group,
-            fetcher.route.name,
-            fetched.pull_sequence,
-            fetched.received_at_ms,
-            lambda settled, is_done, cause: self._settle(fetcher, settled, is_done, cause),
-        )
-        self._hold(1)
-        self._ready.append(delivery)
-        self._arrived.set()
+        self._prefetch.add(len(deliveries), sum(len(raw) for raw in raws if raw is not None))
+        self._ready.extend(deliveries)
+        if self.middleware is not None:
+            for delivery in deliveries:
+                self.middleware.after_receive(delivery)
+        self._wake(len(deliveries))
 
-    def _done(self, fetcher: Fetcher, pull_sequence: int) -> None:
-        if not self._at_most_once:  # else it was acked before it was delivered
-            fetcher.done(pull_sequence)
+    def _is_wanted(self, raw: bytes, head_bytes: int) -> bool:
+        try:
+            properties = decode_properties(raw, head_bytes, len(raw))
+        except ProtocolError:
+            return True  # the handler gets this error when it reads the message
+        group = properties.get(KEY_GROUP, "")
+        # A dead letter names the group that gave it up; a consumer of the dead-letter subject is meant to get it.
+        if group and group != self.group and self._kind != "dead":
+            return False
+        return not (self._at_most_once and _whole(properties.get(KEY_ATTEMPT), 1) > 1)
 
-    def _hold(self, change: int) -> None:
-        self._held += change
-        if self._held >= self._limits.prefetch_messages:
-            self._room.clear()
-        elif self._held <= self._limits.prefetch_messages // 2:
-            self._room.set()
-
-    async def _settle(self, fetcher: Fetcher, delivery: Delivery, is_done: bool, cause: str) -> None:
-        # A delivery that could not be sent back stays held and unsettled: nothing behind it is lost, and the prefetch
-        # limit stops the consumer from taking ever more.
-        if not is_done and not self._at_most_once:
-            await self._send_back(delivery, cause)
-        self._done(fetcher, delivery.pull_sequence)
-        self._hold(-1)
-
-    async def _send_back(self, delivery: Delivery, cause: str) -> None:
-        """Store the next attempt, or the dead letter; only then is this one acked."""
-        old = delivery.message
-        attempts_max = _whole(old.properties.get(KEY_MAX_RETRY), self._attempts_max)
+    def _next_attempt(self, delivery: Delivery) -> tuple[int, int, bool]:
+        """The number of the next attempt, the most attempts of this message, and whether it becomes a dead letter instead."""
+        attempts_max = _whole(delivery.message.properties.get(KEY_MAX_RETRY), self._attempts_max)
         if attempts_max < 0:
             attempts_max = self._attempts_max
         attempt = delivery.attempt + 1
-        target = retry_subject if attempt <= attempts_max else dead_letter_subject
+        return attempt, attempts_max, attempt > attempts_max
+
+    async def send_back(self, delivery: Delivery, cause: str) -> None:
+        """Store the next attempt, or the dead letter; only then is this one acked. At most once: do nothing.
+
+        A delivery that could not be sent back stays held and unsettled: nothing behind it is lost, and the prefetch limit stops the
+        consumer from pulling ever more.
+
+        Raises:
+            SendFailed: the brokers reject the message, or the consumer is closing.
+        """
+        if self._at_most_once:
+            return
+        if self.middleware is not None:
+            self.middleware.before_retry(delivery, cause)
+        old = delivery.message
+        attempt, attempts_max, is_dead_letter = self._next_attempt(delivery)
+        target = dead_letter_subject if is_dead_letter else retry_subject
         now_ms = self._clock.wall_ms()
         properties = {
             **old.properties,
@@ -430,7 +680,11 @@ class Consumer:
             # The one before had a cause perhaps: it is not this one's.
             del properties[KEY_RETRY_CAUSE]
         subject = target(self.subject, self.group)
-        message = Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms)
+        await self._store(Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms))
+        if self.middleware is not None:
+            self.middleware.after_retry(delivery, cause, is_dead_letter)
+
+    async def _store(self, message: Message) -> None:
         failures = 0
         while True:
             try:
@@ -440,8 +694,14 @@ class Consumer:
                 if not error.retriable or self._is_closing:
                     raise
                 failures += 1
-                logger.warning("message %s could not be sent back yet: %s", old.message_id, error)
+                logger.warning("message %s could not be sent back yet: %s", message.message_id, error)
             await asyncio.sleep(self._backoff.pause(failures))
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is cancelled; else a CancelledError comes from something that it awaited."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _whole(text: str | None, default: int) -> int:

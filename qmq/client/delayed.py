@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
+from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -353,7 +354,12 @@ class DelayedMessages:
         if address is None:
             raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
         caller = await self._pool.get(address)
-        frame = await caller.call(command, body, timeout_s=ASK_SECONDS)
+        frame = await OwnCommands.shared().call(caller, command, body, timeout_s=ASK_SECONDS)
+        if frame is None:
+            raise QmqError(
+                f"delay group {group} cannot find or change delayed messages (a delay node of the official QMQ server)",
+                code="delay.unsupported",
+            )
         if frame.code == ResponseCode.PARAM_ERROR:
             refusal = Refusal.decode(frame.body)
             raise QmqError(refusal.message, code=refusal.code or "delay.error")

@@ -4,11 +4,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 from qmq.client.ack_window import AckWindow
 from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
 from qmq.client.pull_size import PullSize
+from qmq.client.pulled import Owner, Prefetch, Pulled
 from qmq.clock import Clock
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
@@ -16,17 +19,25 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, BrokerGroupRoute, PullRequest, PullResponse, TagFilter
 from qmq.protocol.extensions import EnsureGroupRequest, LeaveGroupRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.messages import Message, decode_raws
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP, Message
 from qmq.protocol.names import retry_subject, split_subject
+from qmq.protocol.raw import RawView, split_raws
 from qmq.supervisor import Supervisor
 
 LONG_POLL_MS = 10_000
 PULL_ALLOWANCE_SECONDS = 8.0
 """How much longer than its long poll a pull may take, as in the official client."""
+ACK_DELAY_SECONDS = 0.01
+"""How long an ack waits for more messages to be settled, unless all of an answer are. Slow handlers then cause fewer acks."""
 HEARTBEAT_SECONDS = 10.0
 """An ack, if only an empty one, at least this often: else the broker takes the consumer for gone."""
 ACK_FIRST_SECONDS_MAX = 60.0
 """At most once: the longest time from sending a pull to the ack's confirmation. Brokers' consumer lease must be longer."""
+
+_GROUP_KEY = KEY_GROUP.encode()
+_ATTEMPT_KEY = KEY_ATTEMPT.encode()
+_CONTENT_KEYS = b"qmq_content"
+"""The properties that say how a body is encoded begin with it."""
 
 logger = logging.getLogger("qmq.client")
 
@@ -46,21 +57,15 @@ class Source:
     """The consumer fails when the broker does not know the request to place a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A message as it came."""
-
-    message: Message
-    pull_sequence: int
-    received_at_ms: int
-
-
 class Fetcher:
     """Pulls one subject from one broker group, and acks to it.
 
     Args:
-        may_pull: waits while the consumer is paused or full; returns how many messages it has room for.
-        deliver: takes a message into the consumer's queue.
+        owner, prefetch: of the consumer.
+        may_pull: waits while the consumer is paused, full or has more messages queued than its argument; returns how many messages
+            it has room for.
+        deliver: takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and
+            whether one of them may have a consumer group or an attempt among its properties.
         send: publishes a message, and returns when it is stored.
         on_trouble: called after each failed request.
         ack_first: ack each pulled batch before it is delivered, for at-most-once delivery.
@@ -72,11 +77,13 @@ class Fetcher:
         route: BrokerGroupRoute,
         pool: Pool,
         *,
+        owner: Owner,
+        prefetch: Prefetch,
         limits: Limits,
         timeouts: Timeouts,
         backoff: Backoff,
-        may_pull: Callable[[], Awaitable[int]],
-        deliver: Callable[["Fetcher", Fetched], None],
+        may_pull: Callable[[int], Awaitable[int]],
+        deliver: Callable[[Pulled, list[int], bool], None],
         send: Callable[[Message], Awaitable[object]],
         on_trouble: Callable[[], None],
         supervisor: Supervisor,
@@ -87,6 +94,8 @@ class Fetcher:
         self.route = route
         self.window = AckWindow()
         self._pool = pool
+        self._owner = owner
+        self._prefetch = prefetch
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
@@ -98,45 +107,63 @@ class Fetcher:
         self._clock = clock
         self._ack_first = ack_first
         self._size = PullSize(limits.pull_messages, limits.pull_bytes)
-        self._unfinished: dict[int, Message] = {}
-        """Delivered and not settled, by pull sequence; at most `Limits.prefetch_messages`, and a pull's answer more."""
         self._ack_wake = asyncio.Event()
         self._is_ensured = source.start is None
         self._has_pulled = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._pull_task: asyncio.Task[None] | None = None
+        self._ack_task: asyncio.Task[None] | None = None
         self._last_contact = 0.0
 
     def start(self) -> None:
         """Begin, on the running loop."""
         where = f"{self.source.subject} from {self.route.name}"
-        self._tasks = [
-            self._supervisor.critical(f"pull {where}", self._pull_loop()),
-            self._supervisor.critical(f"ack {where}", self._ack_loop()),
-        ]
+        self._pull_task = self._supervisor.critical(f"pull {where}", self._pull_loop())
+        self._ack_task = self._supervisor.critical(f"ack {where}", self._ack_loop())
 
     def moved(self, route: BrokerGroupRoute) -> None:
         """The group's master has another address: the next request goes there, with the same pull sequences."""
         self.route = route
 
-    async def stop(self, *, leave: bool) -> None:
-        """Stop pulling, ack what is done, and with `leave` release what is not."""
-        await asyncio.gather(*(self._supervisor.cancel(task) for task in self._tasks))
+    async def stop_pulling(self) -> None:
+        """Stop pulling. Acks are sent until `stop`."""
+        if self._pull_task is not None:
+            await self._supervisor.cancel(self._pull_task)
+
+    async def stop(self, deadline: float) -> list[str]:
+        """Stop pulling, ack what is settled, and release what is not.
+
+        Args:
+            deadline: loop time at which it returns at the latest.
+
+        Returns:
+            Ids of the messages that are not settled.
+        """
+        await self.stop_pulling()
+        if self._ack_task is not None:
+            await self._supervisor.cancel(self._ack_task)
+        unsettled = self._unsettled()
+        ids = [RawView(raw).message_id for _, _, raw in unsettled]
         try:
-            async with asyncio.timeout(self._timeouts.ack):
+            async with asyncio.timeout_at(min(deadline, asyncio.get_running_loop().time() + self._timeouts.ack)):
                 await self._ack_finished()
-                if leave:
-                    await self._leave()
+                await self._leave()
         except (QmqError, TimeoutError) as error:
             logger.warning(
-                "%s on %s: %d messages could not be acked at the end and will come again: %s",
-                self.source.subject, self.route.name, len(self.window), error,
+                "%s on %s: the acks of %d messages and the end of this consumer could not be stored; %d messages were not"
+                " processed. The broker delivers all of them again: %s",
+                self.source.subject, self.route.name, len(self.window) - len(unsettled), len(unsettled),
+                error or "no response in time",
             )  # fmt: skip
+        return ids
 
-    def done(self, sequence: int) -> None:
-        """A message is settled."""
-        self._unfinished.pop(sequence, None)
-        self.window.done(sequence)
-        self._ack_wake.set()
+    def _unsettled(self) -> list[tuple[Pulled, int, bytes]]:
+        """What was delivered and is not settled: at most `Limits.prefetch_messages`, and the messages of one answer."""
+        return [
+            (pulled, index, cast(bytes, pulled.raws[index]))
+            for pulled in cast("list[Pulled]", list(self.window.spans))
+            if pulled.open
+            for index in pulled.unsettled()
+        ]
 
     # --- pulling ---------------------------------------------------------------------------------------------------
 
@@ -144,7 +171,9 @@ class Fetcher:
         failures = 0
         while True:
             try:
-                room = await self._may_pull()
+                began = self._clock.monotonic()
+                room = await self._may_pull(self._size.messages)
+                self._size.waited(self._clock.monotonic() - began)
                 await self._ensure()
                 await self._pull(room)
                 failures = 0
@@ -160,10 +189,14 @@ class Fetcher:
     async def _ensure(self) -> None:
         if self._is_ensured or self.source.start is None:
             return
-        frame = await self._call(Command.ENSURE_GROUP, self.source.start.encode(), self._timeouts.send)
-        if frame.code == ResponseCode.UNKNOWN_CODE and self.source.is_start_required:
+        is_required = self.source.is_start_required
+        frame = await OwnCommands.shared().call(
+            await self._pool.get(self.route.master), Command.ENSURE_GROUP, self.source.start.encode(),
+            timeout_s=self._timeouts.send, is_optional=not is_required,
+        )  # fmt: skip
+        if frame is None and is_required:
             raise start_unsupported(self.route.name, self.source.start)
-        if frame.code not in (ResponseCode.SUCCESS, ResponseCode.UNKNOWN_CODE):
+        if frame is not None and frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} when the group was created")
         self._is_ensured = True
 
@@ -216,20 +249,32 @@ class Fetcher:
         answer = PullResponse.decode(frame.body)
         if not answer.raws:
             return
-        now_ms, last = self._clock.wall_ms(), self.window.last
-        messages = decode_raws(answer.raws)
-        self._size.received(len(messages), len(frame.body))
-        batch = [
-            Fetched(message, sequence, now_ms)
-            for sequence, message in enumerate(messages, answer.pull_begin)
-            if self.window.receive(sequence)
-        ]
-        if not self._ack_first:
-            self._unfinished.update((fetched.pull_sequence, fetched.message) for fetched in batch)
-        elif batch:
-            await self._ack_batch(batch, last, began)
-        for fetched in batch:
-            self._deliver(self, fetched)
+        last = self.window.last
+        # Bytes, not a view of the receive buffer: each message is a slice of its own, and the buffer is released.
+        data = bytes(answer.raws)
+        begins, properties_begins, ends = split_raws(data)
+        self._size.received(len(begins), len(frame.body), was_awaited=self._prefetch.is_awaited)
+        seen = self.window.seen(answer.pull_begin, len(begins))
+        if seen == len(begins):
+            return
+        if seen:
+            begins, properties_begins, ends = begins[seen:], properties_begins[seen:], ends[seen:]
+        pulled = Pulled(
+            answer.pull_begin + seen,
+            [data[begin:end] for begin, end in zip(begins, ends, strict=True)],
+            owner=self._owner,
+            prefetch=self._prefetch,
+            broker_group=self.route.name,
+            received_at_ms=self._clock.wall_ms(),
+            is_plain=data.find(_CONTENT_KEYS) < 0,
+            on_settled=self._ack_wake.set,
+        )
+        self.window.add(pulled)
+        if self._ack_first:
+            await self._ack_batch(pulled, last, began)
+        head_bytes = [at - begin for at, begin in zip(properties_begins, begins, strict=True)]
+        # Most answers hold first attempts only: one search of all bytes saves a search for properties in each message.
+        self._deliver(pulled, head_bytes, data.find(_GROUP_KEY) >= 0 or data.find(_ATTEMPT_KEY) >= 0)
 
     # --- acking ----------------------------------------------------------------------------------------------------
 
@@ -242,6 +287,8 @@ class Fetcher:
             except TimeoutError:
                 pass
             self._ack_wake.clear()
+            if self.window.spans and not self.window.is_first_settled:
+                await asyncio.sleep(ACK_DELAY_SECONDS)
             try:
                 if not await self._ack_once() and not failures and self.window.last >= 0:
                     await self._heartbeat_if_due()
@@ -265,14 +312,14 @@ class Fetcher:
         while await self._ack_once():
             pass
 
-    async def _ack_batch(self, batch: list[Fetched], last: int, began: float) -> None:
-        """Ack a pulled batch, and return when the broker has the ack on disk.
+    async def _ack_batch(self, pulled: Pulled, last: int, began: float) -> None:
+        """Ack the messages of an answer, and return when the broker has the ack on disk.
 
-        Without that confirmation the batch must not be delivered, because the broker may give it to another consumer, or
-        to this one's successor. It is then forgotten: the next pull gets it again if the broker does not have the ack.
+        Without that confirmation they must not be delivered, because the broker may give them to another consumer, or
+        to this one's successor. They are then forgotten: the next pull gets them again if the broker does not have the ack.
 
         Args:
-            last: the highest pull sequence received before the batch.
+            last: the highest pull sequence received before them.
             began: when the pull was sent, in monotonic seconds.
 
         Raises:
@@ -280,19 +327,17 @@ class Fetcher:
                 before: the broker confirms acks of messages that it has moved to the retry subject, too.
         """
         try:
-            await self._send_ack(batch[0].pull_sequence, batch[-1].pull_sequence, broadcast=self.source.broadcast)
+            await self._send_ack(pulled.first, pulled.last, broadcast=self.source.broadcast)
             took = self._clock.monotonic() - began
             if took > ACK_FIRST_SECONDS_MAX:
                 raise CallTimeout(
-                    f"{len(batch)} messages were acked {took:.0f} s after their pull, the limit is"
+                    f"{len(pulled.marks)} messages were acked {took:.0f} s after their pull, the limit is"
                     f" {ACK_FIRST_SECONDS_MAX:g} s; they are not delivered"
                 )
         except BaseException:
             self.window.rewind(last)
             raise
-        for fetched in batch:
-            self.window.done(fetched.pull_sequence)
-        self.window.acked(batch[-1].pull_sequence)
+        self.window.acked(pulled.last)
 
     async def _heartbeat_if_due(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -313,39 +358,44 @@ class Fetcher:
         if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
-        frame = await self._call(Command.LEAVE_GROUP, request.encode(), self._timeouts.ack)
-        if frame.code == ResponseCode.UNKNOWN_CODE and self._unfinished:
-            await self._return_unfinished()
+        frame = await OwnCommands.shared().call(
+            await self._pool.get(self.route.master), Command.LEAVE_GROUP, request.encode(),
+            timeout_s=self._timeouts.ack, is_optional=True,
+        )  # fmt: skip
+        if frame is None:
+            await self._return_unsettled()
 
-    async def _return_unfinished(self) -> None:
+    async def _return_unsettled(self) -> None:
         """Publish what is not settled to the retry subject, then ack what is stored there.
 
         For brokers that do not know LEAVE_GROUP: the official server loses what a consumer held when it ended. An attempt that
         did not fail is not counted, so the properties stay as they are.
         """
-        unfinished = list(self._unfinished.items())
-        ends = await asyncio.gather(*(self._return(*item) for item in unfinished), return_exceptions=True)
+        unsettled = self._unsettled()
+        if not unsettled:
+            return
+        ends = await asyncio.gather(*(self._return(*item) for item in unsettled), return_exceptions=True)
         await self._ack_finished()
         errors = [end for end in ends if isinstance(end, BaseException)]
         if errors:
             logger.warning(
                 "%s on %s: %d of %d unfinished messages could not be returned to the retry subject; this broker may lose them"
                 " unless a consumer with id %s starts again: %s",
-                self.source.subject, self.route.name, len(errors), len(unfinished), self.source.consumer_id, errors[0],
+                self.source.subject, self.route.name, len(errors), len(unsettled), self.source.consumer_id, errors[0],
             )  # fmt: skip
 
-    async def _return(self, sequence: int, message: Message) -> None:
+    async def _return(self, pulled: Pulled, index: int, raw: bytes) -> None:
         source, now_ms = self.source, self._clock.wall_ms()
         # As a broker does: no consumer pulls the retry subject of a dead-letter subject.
         is_dead = split_subject(source.subject).kind == "dead"
         subject = source.subject if is_dead else retry_subject(source.subject, source.group)
-        returned = replace(message, subject=subject, flag=0, created_at_ms=now_ms, time_ms=now_ms)
+        returned = replace(RawView(raw).message(), subject=subject, flag=0, created_at_ms=now_ms, time_ms=now_ms)
         try:
             async with asyncio.timeout(self._timeouts.send):
                 await self._send(returned)
         except TimeoutError as error:
             raise CallTimeout(f"it was not confirmed in {self._timeouts.send:g} s") from error
-        self.done(sequence)
+        pulled.settle(index)
 
 
 def start_request(source: Source, start: str, value: int, *, is_required: bool) -> Source:

@@ -228,7 +228,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a retried message loses its tags and body",
-        "qmq.client.consumer:Consumer._send_back",
+        "qmq.client.consumer:Consumer.send_back",
         "**old.properties,",
         "'retried': '1',",
         "content",
@@ -245,7 +245,7 @@ BREAKAGES = (
     ),
     Breakage(
         "messages are given up without a dead letter",
-        "qmq.client.consumer:Consumer._send_back",
+        "qmq.client.consumer:Consumer.send_back",
         "subject = target(self.subject, self.group)",
         "subject = retry_subject(self.subject, self.group)",
         "undelivered",
@@ -313,16 +313,16 @@ BREAKAGES = (
     ),
     Breakage(
         "a consumer acks before its handler has run",
-        "qmq.client.consumer:Consumer._deliver",
-        "self._hold(1)",
-        "self._hold(1); fetcher.done(fetched.pull_sequence)",
+        "qmq.client.ack_window:Span.settled_first",
+        "if self.open else len(self.marks)",
+        "if False else len(self.marks)",
         "undelivered",
         replace(REAL, faults=("kill_client",), fault_seconds=0.5),
     ),
     Breakage(
         "at most once delivers before the ack is confirmed",
         "qmq.client.fetcher:Fetcher._pull",
-        "await self._ack_batch(batch, last, began)",
+        "await self._ack_batch(pulled, last, began)",
         "pass",
         "once",
         replace(CALM, groups=("once",), faults=("kill_client",), fault_seconds=0.4),

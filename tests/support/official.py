@@ -54,6 +54,8 @@ class OfficialSystem:
     refused_subjects: dict[str, int] = field(default_factory=dict)
     """The result code of sends to a subject."""
     waiting: list[tuple[Connection, Frame, PullRequest]] = field(default_factory=list)
+    is_silent: bool = False
+    """The broker accepts requests and connections and answers nothing."""
 
     @property
     def address(self) -> str:
@@ -93,6 +95,8 @@ class OfficialSystem:
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Requests to the broker."""
+        if self.is_silent:
+            return
         if frame.code == Command.SEND_MESSAGE:
             self._send(connection, frame)
         elif frame.code == Command.PULL_MESSAGE:

@@ -8,9 +8,11 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
+from importlib import import_module
 from typing import Any
 
 import qmq
+import qmq_testing
 from broker_node.options import BrokerOptions
 from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
@@ -26,6 +28,15 @@ from tests.support.processes import PROJECT
 
 REPLACED = {"clock", "make_id", "pool"}
 """Arguments that only tests and other clients give."""
+OTHER_NAMES = {
+    "qmq.middleware.logs": ("LoggingMiddleware", "MessageContextFilter"),
+    "qmq.middleware.opentelemetry": ("OpenTelemetryMiddleware",),
+    "qmq.middleware.prometheus": ("PrometheusMiddleware",),
+    "qmq_testing": tuple(qmq_testing.__all__),
+}
+"""Public names outside of `qmq`, by module."""
+NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage"}
+"""Classes whose instances applications only receive."""
 MADE = "This page is generated from the code (`python -m tests.support.reference`)."
 
 
@@ -136,31 +147,53 @@ def _fields(kind: Any) -> list[str]:
 
 
 def python_page() -> str:
-    """The public names of `qmq`."""
-    lines = ["# Python API", "", MADE, ""]
-    for name in sorted(qmq.__all__):
-        thing = getattr(qmq, name)
-        lines += [f"## {name}", ""]
-        if inspect.isclass(thing) and not issubclass(thing, BaseException):
-            has_arguments = not is_dataclass(thing) and thing.__init__ is not object.__init__
-            lines += ["```text", _signature(thing.__init__, name) if has_arguments else name, "```", ""]
-        lines += ["```text", _described(thing.__doc__), "```", ""]
-        if is_dataclass(thing):
-            lines += _fields(thing)
-        for key, member in sorted(vars(thing).items()):
-            if (
-                key.startswith("_")
-                or not (inspect.isfunction(member) or isinstance(member, property))
-                or not member.__doc__
-            ):
-                continue
-            head = key if isinstance(member, property) else _signature(member, key)
-            lines += [f"### {name}.{key}", "", "```text", head, "", _described(member.__doc__), "```", ""]
+    """The public names of `qmq` and of the modules beside it."""
+    lines = ["# Python API", "", MADE, "", "## Import", "", "| Module | Names |", "|---|---|"]
+    modules = {"qmq": tuple(sorted(qmq.__all__)), **OTHER_NAMES}
+    for module, names in modules.items():
+        links = (f"[{name}](#{_heading(module, name).lower().replace('.', '')})" for name in names)
+        lines.append(f"| `{module}` | {', '.join(links)} |")
+    lines += [
+        "| `qmq.sync` | the clients of `qmq` without `await` |",
+        "| `qmq.errors` | all [errors](#errors) |",
+        "",
+    ]
+    for module, names in modules.items():
+        for name in names:
+            lines += _name_section(_heading(module, name), name, getattr(import_module(module), name))
     lines += ["## Errors", "", "| Class | Code | Retriable | Meaning |", "|---|---|---|---|"]
     for error in sorted(_errors(errors.QmqError), key=lambda kind: kind.__name__):
         meaning = " ".join(_described(error.__doc__).split("\n\n")[0].split())
         lines.append(f"| `{error.__name__}` | `{error.code}` | {'yes' if error.retriable else 'no'} | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _heading(module: str, name: str) -> str:
+    """The heading of a name; with the module, where it is not `qmq`: a name may be in two of them."""
+    return name if module == "qmq" else f"{module}.{name}"
+
+
+def _name_section(heading: str, name: str, thing: Any) -> list[str]:
+    """The description of a class with its public members, or of a function."""
+    if not inspect.isclass(thing):
+        return [f"## {heading}", "", "```text", _signature(thing, name), "", _described(thing.__doc__), "```", ""]
+    lines = [f"## {heading}", ""]
+    has_arguments = not is_dataclass(thing) and inspect.isfunction(thing.__init__) and name not in NOT_CONSTRUCTED
+    if not issubclass(thing, BaseException):
+        lines += ["```text", _signature(thing.__init__, name) if has_arguments else name, "```", ""]
+    lines += ["```text", _described(thing.__doc__), "```", ""]
+    if is_dataclass(thing) or issubclass(thing, tuple):
+        lines += _fields(thing)
+    for key, member in sorted(vars(thing).items()):
+        if (
+            key.startswith("_")
+            or not (inspect.isfunction(member) or isinstance(member, property))
+            or not member.__doc__
+        ):
+            continue
+        head = key if isinstance(member, property) else _signature(member, key)
+        lines += [f"### {name}.{key}", "", "```text", head, "", _described(member.__doc__), "```", ""]
+    return lines
 
 
 def _errors(kind: type[errors.QmqError]) -> Iterator[type[errors.QmqError]]:

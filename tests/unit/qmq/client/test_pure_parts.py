@@ -4,51 +4,14 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import qmq
-from qmq.client.ack_window import AckWindow
 from qmq.client.app import App
 from qmq.client.config import Backoff
-from qmq.client.message import Delivery
-from qmq.client.pull_size import PullSize
+from qmq.client.pull_size import MESSAGES_FIRST, SLOW_SECONDS, PullSize
 from qmq.client.routing import Breaker, RoundRobin
 from qmq.errors import LocalProtocolError
 from qmq.protocol.commands import BrokerGroupRoute
-
-
-@given(st.permutations(range(12)), st.sets(st.integers(0, 11)))
-def test_acks_are_closed_ranges_in_order_whatever_order_messages_are_done_in(order: list[int], gaps: set[int]) -> None:
-    window = AckWindow()
-    received = [n for n in range(12) if n not in gaps]
-    for sequence in received:
-        assert window.receive(sequence)
-    acked: list[int] = []
-    done: set[int] = set()
-    for sequence in order:
-        if sequence in gaps:
-            continue
-        window.done(sequence)
-        done.add(sequence)
-        closed = window.closed_range()
-        if closed is not None:
-            begin, last = closed
-            covered = [n for n in received if begin <= n <= last]
-            assert set(covered) <= done, "an unfinished message would be acked"
-            acked += covered
-            window.acked(last)
-    assert acked == received
-    assert len(window) == 0
-    assert window.begin == (-1 if not received else received[-1] + 1)
-
-
-def test_an_answer_that_came_twice_is_handled_once() -> None:
-    window = AckWindow()
-    assert window.receive(3)
-    assert not window.receive(3)
-    assert not window.receive(2)
-    assert (window.begin, window.last) == (3, 3)
 
 
 def routes(*names: str) -> list[BrokerGroupRoute]:
@@ -75,16 +38,12 @@ def test_unknown_options_fail_when_declared() -> None:
     with pytest.raises(LocalProtocolError, match="retries"):
         app.consumer("s", group="g", retries=3)
 
-    def handler(delivery: Delivery) -> None: ...
-
-    with pytest.raises(LocalProtocolError, match="async def"):
-        app.consumer("s", group="g")(handler)  # type: ignore[type-var]
-
 
 def test_the_public_names_are_these() -> None:
     assert qmq.__all__ == [
-        "App", "Backoff", "Consumer", "DelayedMessages", "DelayedReceipt", "Delivery", "Json", "Limits", "Middleware",
-        "Producer", "QmqError", "Receipt", "Timeouts",
+        "App", "Backoff", "BodyUndecodable", "Consumer", "DelayedMessages", "DelayedReceipt", "Delivery", "Json", "Limits",
+        "Middleware", "OutgoingMessage", "Producer", "QmqError", "QueueFull", "Receipt", "SendFailed", "SendManyFailed",
+        "Timeouts",
     ]  # fmt: skip
     assert all(getattr(qmq, name) for name in qmq.__all__)
     with pytest.raises(AttributeError):
@@ -107,31 +66,38 @@ def test_the_client_needs_the_standard_library_only_and_a_broker_no_django() -> 
         assert done.stdout.strip() == allowed
 
 
-def test_after_a_rewind_the_window_asks_for_the_same_messages_again() -> None:
-    window = AckWindow()
-    for sequence in range(3):
-        window.receive(sequence)
-        window.done(sequence)
-    window.acked(2)
-    for sequence in (3, 4, 5):
-        assert window.receive(sequence)
-    window.rewind(2)
-    assert (window.begin, window.last, len(window)) == (3, 2, 0)
-    assert window.receive(3)
-
-
 # --- how many messages a pull asks for -------------------------------------------------------------------------------
 
 
 def test_a_pull_asks_for_as_many_messages_as_fit_the_target_and_grows_by_doubling() -> None:
     size = PullSize(100, 1000)
-    size.received(100, 9_000)
+    assert size.messages == 100
+    size.received(100, 9_000, was_awaited=False)
     assert size.messages == 11
-    size.received(11, 11 * 2_000)
+    size.received(11, 11 * 2_000, was_awaited=True)
     assert size.messages == 1, "one message larger than the target is still asked for"
     for expected in (2, 4, 8, 16, 32, 64, 100, 100):
-        size.received(1, 10)
+        size.received(1, 10, was_awaited=False)
         assert size.messages == expected
+
+
+def test_a_pull_asks_for_more_messages_while_the_application_waits_and_for_fewer_when_it_is_slow() -> None:
+    size = PullSize(700, 1 << 30)
+    size.received(99, 99, was_awaited=True)
+    assert size.messages == MESSAGES_FIRST, "there were no more"
+    size.received(100, 100, was_awaited=False)
+    assert size.messages == MESSAGES_FIRST, "there was no need for more"
+    for expected in (200, 400, 700, 700):
+        size.received(size.messages, 100, was_awaited=True)
+        assert size.messages == expected
+    size.waited(SLOW_SECONDS)
+    assert size.messages == 700
+    for expected in (350, 175, 100, 100):
+        size.waited(SLOW_SECONDS + 0.1)
+        assert size.messages == expected
+    small = PullSize(30, 1 << 30)
+    small.waited(100.0)
+    assert small.messages == 30
 
 
 def test_a_pull_that_failed_is_repeated_for_half_of_what_it_asked_for() -> None:

@@ -1,0 +1,104 @@
+"""Handlers: functions that process one message, and what they are called with."""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from qmq.client.message import Delivery
+from qmq.errors import LocalProtocolError
+
+Handler = Callable[..., object]
+"""`async def` or `def`, with the delivery, or the decoded body and optionally the delivery, as arguments."""
+Arguments = Callable[[Delivery], tuple[Any, ...]]
+Invoke = Callable[[Delivery], Awaitable[object]]
+
+THREAD_NAME = "qmq-handler"
+_PASSED_AS_IT_IS = (inspect.Parameter.empty, Delivery, Any, object)
+
+
+def arguments_of(handler: Handler) -> Arguments:
+    """Return the function that makes a handler's arguments from a delivery, by the annotations of its parameters.
+
+    The first parameter gets the delivery if it has no annotation or is annotated with `Delivery`, else the body decoded as the
+    annotated type (`Delivery.decode`). The second, if there is one without a default, gets the delivery.
+
+    Raises:
+        LocalProtocolError: the handler can't be called with such arguments, or an annotation can't be resolved.
+    """
+    try:
+        signature = inspect.signature(handler, eval_str=True)
+    except (NameError, SyntaxError, TypeError, ValueError) as error:
+        raise LocalProtocolError(
+            f"the annotations of handler {_name(handler)} can't be resolved: {error}. Import their types at run time, not only"
+            " under TYPE_CHECKING"
+        ) from error
+    parameters = list(signature.parameters.values())
+    positional = [
+        one
+        for one in parameters
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        and (one.default is one.empty or one is parameters[0])
+    ]
+    accepts_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    needs_names = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    if (not positional and not accepts_any) or len(positional) > 2 or needs_names:
+        raise LocalProtocolError(
+            f"handler {_name(handler)} must take the delivery; or the decoded body and, if needed, the delivery"
+        )
+    if not positional:
+        return _delivery_only
+    body_type = positional[0].annotation
+    if len(positional) == 2 and positional[1].annotation not in _PASSED_AS_IT_IS:
+        raise LocalProtocolError(
+            f"the second parameter of handler {_name(handler)} gets the delivery: annotate it with qmq.Delivery"
+        )
+    if body_type in _PASSED_AS_IT_IS:
+        return _delivery_only if len(positional) == 1 else (lambda delivery: (delivery, delivery))
+    if len(positional) == 1:
+        return lambda delivery: (delivery.decode(body_type),)
+    return lambda delivery: (delivery.decode(body_type), delivery)
+
+
+def _delivery_only(delivery: Delivery) -> tuple[Delivery]:
+    return (delivery,)
+
+
+def is_coroutine_handler(handler: Handler) -> bool:
+    """Whether a handler runs on the event loop; another one runs in a thread."""
+    call = getattr(handler, "__call__", None)  # noqa: B004 - of an instance whose __call__ is a coroutine function
+    found: bool = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+    return found
+
+
+def invoker(handler: Handler, threads: ThreadPoolExecutor | None) -> Invoke:
+    """Return the function that calls a handler with a delivery and waits for its end.
+
+    Args:
+        threads: runs a handler that is not a coroutine function; it runs in a copy of the caller's context.
+
+    Raises:
+        LocalProtocolError: as for `arguments_of`.
+    """
+    arguments = arguments_of(handler)
+    if threads is None:
+
+        async def invoke(delivery: Delivery) -> None:
+            await handler(*arguments(delivery))  # type: ignore[misc]  # a coroutine function
+
+        return invoke
+
+    async def invoke_in_thread(delivery: Delivery) -> None:
+        call = functools.partial(copy_context().run, handler, *arguments(delivery))
+        result = await asyncio.get_running_loop().run_in_executor(threads, call)
+        if inspect.isawaitable(result):  # a coroutine function behind a wrapper
+            await result
+
+    return invoke_in_thread
+
+
+def _name(handler: Handler) -> str:
+    return str(getattr(handler, "__qualname__", repr(handler)))
