@@ -15,6 +15,7 @@ import sys
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from qmq.client import conversion, zstd
@@ -129,6 +130,8 @@ def _encode_mapping(body: Mapping[str, str | int | float | bool]) -> dict[str, s
             properties[key] = value
         elif isinstance(value, bool):
             properties[key] = "true" if value else "false"
+        elif isinstance(value, float) and not isfinite(value):
+            properties[key] = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # as Java parses it
         elif isinstance(value, str | int | float):
             properties[key] = str(value)
         else:

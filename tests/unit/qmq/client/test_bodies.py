@@ -3,6 +3,7 @@
 import base64
 import importlib
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -317,6 +318,39 @@ def test_plain_properties_become_a_dataclass_by_name() -> None:
     assert (found.at, found.note, found.lines) == (expected.at, "x", [Line("a", Decimal(1))])
 
 
+def test_times_of_java_programs_are_milliseconds_also_before_1970_and_for_each_kind_of_model() -> None:
+    @dataclass
+    class Plain:
+        at: datetime
+
+    class Struct(msgspec.Struct, rename="camel"):
+        paid_at: datetime
+        sent: Annotated[datetime | None, "note"] = None
+        text: str = ""
+
+    class Model(pydantic.BaseModel):
+        at: datetime = pydantic.Field(alias="paidAt")
+
+    for text, expected in (
+        ("1700000000000", datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)),
+        ("1000", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ("-1000", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+    ):
+        assert decode_body({"at": text}, Plain).at == expected
+        struct = decode_body({"paidAt": text, "sent": text, "text": text}, Struct)
+        assert struct == Struct(expected, expected, text)
+        assert decode_body({"paidAt": text}, Model).at == expected
+    for hint in (Plain, Struct, Model):
+        with pytest.raises(BodyUndecodable):
+            decode_body({"at": "9" * 30, "paidAt": "9" * 30}, hint)
+
+
+def test_numbers_that_are_not_finite_are_written_as_java_parses_them() -> None:
+    sent = encode_body({"high": math.inf, "low": -math.inf, "none": math.nan})
+    assert sent == {"high": "Infinity", "low": "-Infinity", "none": "NaN"}
+    assert str(decode_body(sent, dict[str, float])) == "{'high': inf, 'low': -inf, 'none': nan}"
+
+
 def test_a_long_text_in_parts_is_joined_for_a_field() -> None:
     @dataclass
     class Report:
@@ -431,6 +465,7 @@ def test_the_cache_of_converters_has_a_limit() -> None:
     assert conversion._cached.cache_info().maxsize == conversion.CONVERTERS_MAX
     assert conversion._object_of_texts.cache_info().maxsize == conversion.CONVERTERS_MAX
     assert conversion._names_of.cache_info().maxsize == conversion.CONVERTERS_MAX
+    assert conversion._time_names.cache_info().maxsize == conversion.CONVERTERS_MAX
 
 
 KEYS = st.sampled_from(["data", "data#part0", "sku", "price", "order", "at", "xValue", "name", "city", "a"])
