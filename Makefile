@@ -13,7 +13,7 @@ DATABASES ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-delay bench-pages faults \
+.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-clients bench-delay bench-pages faults \
   fuzz lock test-all attack
 
 help: ## this list
@@ -95,6 +95,9 @@ services: ## install PostgreSQL and MariaDB for the tests (Debian, root)
 
 bench: setup ## measure on this machine, print a table
 	$(BIN)/python -m benchmarks.load $(ARGS)
+
+bench-clients: setup ## our client beside other brokers' Python clients: make bench-clients ARGS="--only pyqmq aiokafka"
+	$(BIN)/python -m benchmarks.clients $(ARGS)
 
 bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)

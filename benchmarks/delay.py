@@ -58,19 +58,18 @@ async def consume(
     last = -1
     while not stop.is_set():
         request = PullRequest(subject, "g", consumer, 500, -1, last, 500, False)
-        frame = await caller.call(Command.PULL_MESSAGE, request.encode(9), timeout_s=10)
+        frame = await caller.call(Command.PULL_MESSAGE, request.encode(), timeout_s=10)
         now = time.time()
         if frame.code != ResponseCode.SUCCESS:
             continue
-        answer = PullResponse.decode(frame.body, 9)
-        assert answer is not None
+        answer = PullResponse.decode(frame.body)
         messages = decode_raws(answer.raws)
         for message in messages:
             late = now - message.time_ms / 1000
             (seen if late >= 0 else early).append(late)
         last = answer.pull_begin + len(messages) - 1
         ack = AckRequest(subject, "g", consumer, answer.pull_begin, last, False)
-        await caller.call(Command.ACK_REQUEST, ack.encode(9), timeout_s=10)
+        await caller.call(Command.ACK_REQUEST, ack.encode(), timeout_s=10)
     await caller.close()
 
 
@@ -81,7 +80,7 @@ async def lateness(system: System, rate: int, seconds: int, kept_ms: int = 6_000
         caller = Caller("127.0.0.1", system.ports[group][0])
         await caller.connect()
         ensure = EnsureGroupRequest(subject, "g", "earliest", 0, False, False)
-        await caller.call(Command.ENSURE_GROUP, ensure.encode(9), timeout_s=10)
+        await caller.call(Command.ENSURE_GROUP, ensure.encode(), timeout_s=10)
         await caller.close()
     rng, count = random.Random(7), rate * seconds
     begin = time.time_ns() // 1_000_000 + kept_ms

@@ -6,16 +6,11 @@ on the message. A NO_TAG filter, or one without tags, filters nothing. Compariso
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from struct import Struct
 
 from qmq.protocol.codes import TagType
 from qmq.protocol.commands import SubEnvFilter, TagFilter
-from qmq.protocol.messages import FLAG_TAGS
+from qmq.protocol.raw import tags_of
 from qmq.protocol.scan import tag_digest
-
-_U16 = Struct(">H")
-_TAGS_AFTER = 1 + 8 + 8
-"""Flag, create time, second time; then subject, id, tags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +46,4 @@ def tag_match(filters: Sequence[TagFilter | SubEnvFilter]) -> TagMatch | None:
 
 def raw_tags(raw: memoryview) -> frozenset[bytes]:
     """The tags in a raw message (it was checked when it was stored)."""
-    if not raw[0] & FLAG_TAGS:
-        return frozenset()
-    at = _TAGS_AFTER
-    at += 2 + _U16.unpack_from(raw, at)[0]
-    at += 2 + _U16.unpack_from(raw, at)[0]
-    count = raw[at]
-    at += 1
-    tags = []
-    for _ in range(count):
-        length = _U16.unpack_from(raw, at)[0]
-        tags.append(bytes(raw[at + 2 : at + 2 + length]))
-        at += 2 + length
-    return frozenset(tags)
+    return frozenset(tags_of(raw))

@@ -44,6 +44,7 @@ from qmq.protocol.names import (
     retry_subject,
     split_subject,
 )
+from qmq.protocol.raw import RawView
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 from qmq.supervisor import Supervisor
 
@@ -522,7 +523,7 @@ class Handlers:
         connection.reply(frame, Command.HEARTBEAT)
 
     def _consume_manage(self, connection: Connection, frame: Frame) -> None:
-        request = ConsumeManageRequest.decode(frame.body, frame.version)
+        request = ConsumeManageRequest.decode(frame.body)
         if not (request.subject and request.group):
             connection.reply(frame, ResponseCode.PARAM_ERROR)
             return
@@ -538,13 +539,13 @@ class Handlers:
         self.wake(subject.name)
 
     def _ensure_group(self, connection: Connection, frame: Frame) -> None:
-        request = EnsureGroupRequest.decode(frame.body, frame.version)
+        request = EnsureGroupRequest.decode(frame.body)
         check_subject(request.subject)
         check_group(request.group)
         is_retry = split_subject(request.subject).kind == "retry"
         if is_retry and request.start in ("earliest", "latest") and request.subject not in self._store.subjects:
             # Every group begins there, and the first retry makes the subject.
-            connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode(frame.version))
+            connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode())
             return
         if not request.only_if_new and not self._auth.is_trusted(connection):
             self._bad("unauthenticated", connection, f"group {request.group} would be reset without the node secret")
@@ -556,7 +557,7 @@ class Handlers:
             group, created = set_position(
                 self._store, subject, request.group, request.start, request.value, request.broadcast
             )
-        body = EnsureGroupResponse(created, group.progress.next_sequence).encode(frame.version)
+        body = EnsureGroupResponse(created, group.progress.next_sequence).encode()
         self._committer.when_synced(
             group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS, body)
         )
@@ -568,7 +569,7 @@ class Handlers:
             self._bad("unauthenticated", connection, problem)
 
     def _leave_group(self, connection: Connection, frame: Frame) -> None:
-        request = LeaveGroupRequest.decode(frame.body, frame.version)
+        request = LeaveGroupRequest.decode(frame.body)
         offset = -1
         subject = self._store.subjects.get(request.subject)
         group = subject.groups.get(request.group) if subject is not None else None
@@ -584,7 +585,4 @@ def _refused(frame: Frame, raw_begins: list[int], refusal: Refusal) -> list[Send
 
 def _message_id(body: bytearray, raw_begin: int) -> str:
     """The id of a message that was scanned before."""
-    at = raw_begin + 1 + 8 + 8
-    at += 2 + int.from_bytes(body[at : at + 2], "big")
-    size = int.from_bytes(body[at : at + 2], "big")
-    return str(body[at + 2 : at + 2 + size], "utf-8", "replace")
+    return RawView(body, raw_begin).message_id

@@ -7,14 +7,13 @@ are in an index, so nothing is written that the log does not hold on disk.
 
 import logging
 from collections.abc import Sequence
-from struct import error as StructError
 
 from broker_node.actions import RecordKind, decode_messages_head
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry, encode_run
 from broker_node.message_log import ColdRead, MessageLog
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
-from qmq.errors import LogError
+from qmq.errors import LogError, ProtocolError
 from qmq.log.index import HandleCache, IndexView, RewrittenPage
 from qmq.log.record import iter_records
 from qmq.log.recovery import Commit, Damage
@@ -76,7 +75,7 @@ class DamagedEntries(ColdRead):
                     continue
                 try:
                     run = walk_stored(payload[at:], head.subject)
-                except (StructError, IndexError) as error:
+                except ProtocolError as error:
                     raise LogError(f"the message record at offset {offset} can't be read: {error}") from error
                 entries = encode_run(run, offset + at, head.stored_at_ms)
                 for sequence in range(max(first, wanted.start), min(end, wanted.stop)):

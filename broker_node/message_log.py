@@ -5,7 +5,6 @@ The one place where a wire batch becomes records and where stored bytes are chec
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from struct import error as StructError
 from zlib import crc32
 
 from broker_node.actions import (
@@ -20,7 +19,7 @@ from broker_node.actions import (
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, ENTRY_HEAD_BYTES
 from broker_node.unreadable import UnreadablePlaces
 from qmq.clock import Clock
-from qmq.errors import LogError, ReadFailed
+from qmq.errors import LogError, ProtocolError, ReadFailed
 from qmq.log.log import SegmentedLog
 from qmq.log.record import iter_records
 from qmq.protocol.scan import CRC_BYTES, Run, walk_stored
@@ -213,6 +212,6 @@ def visit_records(
         head, at = decode_messages_head(payload)
         try:
             run = walk_stored(payload[at:], head.subject)
-        except (StructError, IndexError) as error:
+        except ProtocolError as error:
             raise LogError(f"the message record at offset {offset} can't be read: {error}") from error
         on_messages(offset, head, offset + at, run)

@@ -32,13 +32,16 @@ from qmq.protocol.reading import (
     UNKNOWN_GROUP,
     UNKNOWN_SUBJECT,
     WRONG_RANGE,
-    EntriesPage,
     GroupRange,
+    IndexPage,
     ListRangesRequest,
+    MessagesPage,
+    ProgressPage,
     RangesPage,
     ReadRequest,
     SubjectRange,
 )
+from qmq.protocol.structures import Part
 
 PAGE_BYTES = 1 << 20
 """About how large a page of LIST_RANGES gets: the next group begins another page."""
@@ -112,24 +115,24 @@ class BrokerReading:
         }
 
     def _list_ranges(self, connection: Connection, frame: Frame) -> None:
-        request = ListRangesRequest.decode(frame.body, frame.version)
-        self._gate.serve(connection, frame, request.token, lambda: self._ranges(request, frame.version))
+        request = ListRangesRequest.decode(frame.body)
+        self._gate.serve(connection, frame, request.token, lambda: self._ranges(request))
 
     def _read_index(self, connection: Connection, frame: Frame) -> None:
-        request = ReadRequest.decode(frame.body, frame.version)
+        request = ReadRequest.decode(frame.body)
         self._gate.serve(connection, frame, request.token, lambda: self._index(request))
 
     def _read_progress(self, connection: Connection, frame: Frame) -> None:
-        request = ReadRequest.decode(frame.body, frame.version)
+        request = ReadRequest.decode(frame.body)
         self._gate.serve(connection, frame, request.token, lambda: self._progress(request))
 
     def _read_messages(self, connection: Connection, frame: Frame) -> None:
-        request = ReadRequest.decode(frame.body, frame.version)
+        request = ReadRequest.decode(frame.body)
         self._gate.serve(connection, frame, request.token, lambda: self._messages(request))
 
     # --- ranges ----------------------------------------------------------------------------------------------------
 
-    async def _ranges(self, request: ListRangesRequest, version: int) -> list[bytes]:
+    async def _ranges(self, request: ListRangesRequest) -> list[Part]:
         now_ms = self._clock.wall_ms()
         # What was stored, or done, before now is in the answer: that makes `read_at_ms` a watermark.
         await self._synced(self._store.unsynced_offset)
@@ -138,7 +141,7 @@ class BrokerReading:
         await self._synced(newest)
         subjects = await self._gate.in_thread(_cut, found, request.from_ms, request.to_ms)
         page = RangesPage(self._broker_group, self._node_id, now_ms, subjects, next_after, self._incarnation)
-        return [page.encode(version)]
+        return [page.encode()]
 
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """What is there from `after` on, the cursor behind it, and the log offset of the newest action in it."""
@@ -204,14 +207,14 @@ class BrokerReading:
             )
         return group
 
-    async def _index(self, request: ReadRequest) -> list[bytes]:
+    async def _index(self, request: ReadRequest) -> list[Part]:
         subject = self._subject(request)
         index = subject.consume_log.index
         count = max(1, self._gate.piece_bytes(request.bytes_max) // ENTRY_BYTES)
         first, data = await self._consume_entries(subject, request.begin, request.end, count)
-        return _page(index.begin, index.end, first, data)
+        return IndexPage(index.begin, index.end, first, data).parts()
 
-    async def _progress(self, request: ReadRequest) -> list[bytes]:
+    async def _progress(self, request: ReadRequest) -> list[Part]:
         subject = self._subject(request)
         group = self._group(subject, request.group)
         count = max(1, self._gate.piece_bytes(request.bytes_max) // PROGRESS_ENTRY_BYTES)
@@ -221,7 +224,7 @@ class BrokerReading:
         first, data = await self._entries(history, request.begin, last, count)
         if self._group(subject, request.group) is not group:
             raise ReadRefused("the group was deleted in the meantime and has been created again", code=UNKNOWN_GROUP)
-        return _page(history.begin, end, first, data)
+        return ProgressPage(history.begin, end, first, data).parts()
 
     async def _consume_entries(self, subject: Subject, begin: int, end: int, count: int) -> tuple[int, bytes]:
         """As `_entries`, of a consume log, after entries that the disk can't read were repaired or withheld."""
@@ -249,7 +252,7 @@ class BrokerReading:
                 return first, data
             # Retention came in between: what it took is not handed out, be it still in the file or not.
 
-    async def _messages(self, request: ReadRequest) -> list[bytes]:
+    async def _messages(self, request: ReadRequest) -> list[Part]:
         subject = self._subject(request)
         index = subject.consume_log.index
         bytes_max = self._gate.piece_bytes(request.bytes_max)
@@ -264,12 +267,7 @@ class BrokerReading:
             await damaged.complete_in_thread(self._store.message_log, self._gate.in_thread)
             # A repair walks segments of the log: one answer contains no more than one repair covers.
             count = max(1, min(count, damaged.reach - first))
-        return [*_page(index.begin, index.end, first, entries), len(data).to_bytes(4, "big"), data]
-
-
-def _page(begin: int, end: int, first: int, data: bytes) -> list[bytes]:
-    head = EntriesPage(begin, end, first, data).head()
-    return [head, len(data).to_bytes(4, "big"), data]
+        return MessagesPage(index.begin, index.end, first, entries, data).parts()
 
 
 def _bounds(index: DenseIndex, is_timed: bool) -> _Bounds:

@@ -32,10 +32,11 @@ from qmq.protocol.delayed import (
     FindDelayedRequest,
     ListDelayedRequest,
 )
-from qmq.protocol.extensions import encode_fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
-from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, decode_raw
+from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
+from qmq.protocol.raw import RawView
 from qmq.protocol.scan import BadChecksum, Run, scan_batch
 from qmq.supervisor import Supervisor
 
@@ -203,7 +204,7 @@ class Handlers:
         """
         flags, dues = flags_and_times(data, np.array(run.raw_begins, dtype=np.int64))
         for i in np.flatnonzero((flags & FLAG_DELAY) == 0).tolist():
-            text = decode_raw(data, run.raw_begins[i])[0].properties.get(KEY_SCHEDULE, "")
+            text = RawView(data, run.raw_begins[i]).property_text(KEY_SCHEDULE.encode()) or ""
             dues[i] = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else now_ms
         reasons: dict[int, str] = {}
         wrong = (dues < 0) | (dues > now_ms + self._delay_max_ms)
@@ -219,10 +220,8 @@ class Handlers:
         """Answer with what `work` gives; it may read files, and runs beside everything else."""
         if len(self._queries) >= QUERIES_MAX:
             work.close()
-            body = encode_fields(
-                code="delay.busy", message=f"{QUERIES_MAX} lookups are running, the maximum; try again"
-            )
-            connection.reply(frame, ResponseCode.PARAM_ERROR, body)
+            busy = Refusal("delay.busy", f"{QUERIES_MAX} lookups are running, the maximum; try again")
+            connection.reply(frame, ResponseCode.PARAM_ERROR, busy.encode())
             return
         self.counters.queries[Command(frame.code).name.lower()] += 1
 
@@ -230,8 +229,7 @@ class Handlers:
             try:
                 connection.reply(frame, ResponseCode.SUCCESS, await work)
             except (BadQuery, LimitReached, LogError) as error:
-                body = encode_fields(code=error.code, message=str(error))
-                connection.reply(frame, ResponseCode.PARAM_ERROR, body)
+                connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
             except QmqError as error:
                 self._bad(error.code, connection, str(error))
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
@@ -248,10 +246,9 @@ class Handlers:
         task.add_done_callback(ended)
 
     async def _find(self, frame: Frame) -> bytes:
-        request = FindDelayedRequest.decode(frame.body, frame.version)
+        request = FindDelayedRequest.decode(frame.body)
         found = await self._pending.find(request.target)
-        page = DelayedPage(tuple(item.item() for item in found))
-        return page.encode(frame.version, [item.raw for item in found])
+        return DelayedPage(tuple(item.item() for item in found)).encode()
 
     def _list(self, connection: Connection, frame: Frame) -> None:
         bytes_max = min(PAGE_BYTES_MAX, connection.answer_room)
@@ -260,23 +257,22 @@ class Handlers:
         self._query(connection, frame, self._page(frame, bytes_max))
 
     async def _page(self, frame: Frame, bytes_max: int) -> bytes:
-        request = ListDelayedRequest.decode(frame.body, frame.version)
+        request = ListDelayedRequest.decode(frame.body)
         found, cursor = await self._pending.page(request, bytes_max)
-        page = DelayedPage(tuple(item.item() for item in found), cursor)
-        return page.encode(frame.version, [item.raw for item in found])
+        return DelayedPage(tuple(item.item() for item in found), cursor).encode()
 
     async def _change(self, frame: Frame) -> bytes:
-        changes = await self._pending.change(ChangeDelayedRequest.decode(frame.body, frame.version))
-        return ChangeDelayedResponse(tuple(changes)).encode(frame.version)
+        changes = await self._pending.change(ChangeDelayedRequest.decode(frame.body))
+        return ChangeDelayedResponse(tuple(changes)).encode()
 
     async def _cancel(self, frame: Frame) -> bytes:
-        request = CancelDelayedRequest.decode(frame.body, frame.version)
-        return (await self._pending.cancel_matching(request)).encode(frame.version)
+        request = CancelDelayedRequest.decode(frame.body)
+        return (await self._pending.cancel_matching(request)).encode()
 
     async def _calendar(self, frame: Frame) -> bytes:
-        request = DelayedCalendarRequest.decode(frame.body, frame.version)
+        request = DelayedCalendarRequest.decode(frame.body)
         hours = await self._pending.calendar(request.subject, request.from_ms, request.to_ms)
-        return DelayedCalendar(tuple(hours)).encode(frame.version)
+        return DelayedCalendar(tuple(hours)).encode()
 
 
 def _without(run: Run, left_out: dict[int, str]) -> list[tuple[Run, int]]:
@@ -301,4 +297,4 @@ def _without(run: Run, left_out: dict[int, str]) -> list[tuple[Run, int]]:
 
 
 def _id_of(data: memoryview, raw_begin: int) -> str:
-    return decode_raw(data, raw_begin)[0].message_id
+    return RawView(data, raw_begin).message_id

@@ -32,7 +32,8 @@ from qmq.protocol.delayed import (
     Operation,
     Outcome,
 )
-from qmq.protocol.messages import decode_raw, redate_entry
+from qmq.protocol.messages import redate_entry
+from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES
 
 SCAN_MESSAGES = 2_000
@@ -76,13 +77,7 @@ class Found:
 
     def item(self) -> DelayedItem:
         """As answers show it."""
-        return DelayedItem(
-            decode_raw(self.data, CRC_BYTES)[0], self.due_ms, WORDS[self.state], len(self.data) - CRC_BYTES
-        )
-
-    @property
-    def raw(self) -> bytes:
-        return self.data[CRC_BYTES:]
+        return DelayedItem(self.due_ms, WORDS[self.state], self.data[CRC_BYTES:])
 
 
 class PendingMessages:
@@ -466,5 +461,5 @@ def _cursor(text: str) -> tuple[int, int] | None:
 def _matches(found: Found, match: Mapping[str, str]) -> bool:
     if not match:
         return True
-    properties = decode_raw(found.data, CRC_BYTES)[0].properties
+    properties = RawView(found.data, CRC_BYTES).properties
     return all(properties.get(key) == value for key, value in match.items())

@@ -29,6 +29,7 @@ from qmq.protocol.reading import (
     SchedulePage,
 )
 from qmq.protocol.scan import CRC_BYTES
+from qmq.protocol.structures import Part
 
 NAMES_BYTES = 1 << 20
 """About how many bytes of subject names one answer holds."""
@@ -55,14 +56,14 @@ class DelayReading:
         return {Command.LIST_HOURS: self._list_hours, Command.READ_SCHEDULE: self._read_schedule}
 
     def _list_hours(self, connection: Connection, frame: Frame) -> None:
-        request = ListHoursRequest.decode(frame.body, frame.version)
-        self._gate.serve(connection, frame, request.token, lambda: self._hours(request, frame.version))
+        request = ListHoursRequest.decode(frame.body)
+        self._gate.serve(connection, frame, request.token, lambda: self._hours(request))
 
     def _read_schedule(self, connection: Connection, frame: Frame) -> None:
-        request = ReadScheduleRequest.decode(frame.body, frame.version)
-        self._gate.serve(connection, frame, request.token, lambda: self._schedule(request, frame.version))
+        request = ReadScheduleRequest.decode(frame.body)
+        self._gate.serve(connection, frame, request.token, lambda: self._schedule(request))
 
-    async def _hours(self, request: ListHoursRequest, version: int) -> list[bytes]:
+    async def _hours(self, request: ListHoursRequest) -> list[Part]:
         store = self._store
         at = bisect_right(store.order, request.after)
         numbers = store.order[at : at + max(1, min(request.limit, HOURS_PAGE_MAX))]
@@ -80,9 +81,9 @@ class DelayReading:
         page = HoursPage(
             self._broker_group, self._node_id, tuple(hours), first, tuple(names[first:last]), len(names), next_after
         )
-        return [page.encode(version)]
+        return [page.encode()]
 
-    async def _schedule(self, request: ReadScheduleRequest, version: int) -> list[bytes]:
+    async def _schedule(self, request: ReadScheduleRequest) -> list[Part]:
         if not 0 <= request.begin <= request.end:
             raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=WRONG_RANGE)
         bytes_max = self._gate.piece_bytes(request.bytes_max)
@@ -104,8 +105,7 @@ class DelayReading:
             self._record_damage(request.hour, first, states, sizes)
         if self._store.hours.get(request.hour) is not hour:
             raise ReadRefused(f"hour {request.hour} was completed in the meantime", code=UNKNOWN_HOUR)
-        page = SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws)
-        return [page.encode(version)]
+        return SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws).parts()
 
     def _record_damage(self, hour: int, first: int, states: bytes, sizes: bytes) -> None:
         """Record messages of an answer that have no body, but not those that were counted as lost when the hour was opened."""

@@ -28,7 +28,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import Position, iter_records
 from qmq.log.recovery import Commit, Damage
 from qmq.log.segment import Segments
-from qmq.protocol.messages import decode_raw
+from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
 
 logger = logging.getLogger("qmq.delay.recovery")
@@ -68,7 +68,7 @@ class Replay:
                     raise LogError(f"the record at offset {offset} holds {run.count} of {len(record.dues_ms)} messages")
                 self.messages += self._store.replay_scheduled(record, run.raw_begins, run.raw_sizes())
             elif isinstance(record, Moved):
-                self._store.replay_moved(record, decode_raw(record.entry, CRC_BYTES)[0].subject)
+                self._store.replay_moved(record, RawView(record.entry, CRC_BYTES).subject)
             else:
                 assert isinstance(record, Action)
                 self._store.replay_action(record)
@@ -178,7 +178,7 @@ def _learn_subjects(hour: Hour, subjects: dict[int, str]) -> None:
         for number, first in zip(numbers.tolist(), firsts.tolist(), strict=True):
             entry = hour.schedule.read_entry(hour.number, begin + first, UNBOUNDED)
             if number not in subjects and entry.data is not None:
-                subjects[number] = decode_raw(entry.data, CRC_BYTES)[0].subject
+                subjects[number] = RawView(entry.data, CRC_BYTES).subject
 
 
 def _good_length(hour: Hour) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from delay_node.append_file import AppendFile
 from delay_node.records import HOUR_MS, ref_of
 from qmq.errors import LogError
+from qmq.protocol.raw import SUBJECT_AT, TIME_AT, RawView
 from qmq.protocol.scan import CRC_BYTES
 
 INDEX = np.dtype(
@@ -99,7 +100,7 @@ def id_digest(message_id: bytes | memoryview) -> int:
 def id_digests(data: memoryview, raw_begins: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Digests of the ids of raw messages of one subject."""
     octets = np.frombuffer(data, dtype=np.uint8)
-    subject_at = raw_begins + 17
+    subject_at = raw_begins + SUBJECT_AT
     lengths_at = subject_at + 2 + (octets[subject_at].astype(np.int64) << 8 | octets[subject_at + 1])
     begins = lengths_at + 2
     ends = begins + (octets[lengths_at].astype(np.int64) << 8 | octets[lengths_at + 1])
@@ -111,7 +112,7 @@ def flags_and_times(data: memoryview, raw_begins: NDArray[np.int64]) -> tuple[ND
     """The flag and the second time (the due time, when the flag says delayed) of raw messages."""
     octets = np.frombuffer(data, dtype=np.uint8)
     flags = octets[raw_begins]
-    eights = octets[(raw_begins + 9)[:, None] + np.arange(8)]
+    eights = octets[(raw_begins + TIME_AT)[:, None] + np.arange(8)]
     return flags, eights.view(">i8").reshape(-1).astype(np.int64)
 
 
@@ -183,7 +184,4 @@ def is_whole(entry: bytes | memoryview) -> bool:
 
 def message_id_of(entry: bytes | memoryview) -> str:
     """The message id of an entry that is whole."""
-    at = CRC_BYTES + 17
-    at += 2 + int.from_bytes(entry[at : at + 2], "big")
-    size = int.from_bytes(entry[at : at + 2], "big")
-    return str(entry[at + 2 : at + 2 + size], "utf-8", "replace")
+    return RawView(entry, CRC_BYTES).message_id

@@ -87,7 +87,7 @@ class ClientHandlers:
         self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
 
     def _client_register(self, connection: Connection, frame: Frame) -> None:
-        request = ClientRegisterRequest.decode(frame.body, frame.version)
+        request = ClientRegisterRequest.decode(frame.body)
         self.counters.client_registers += 1
         subject = split_subject(request.subject).subject
         try:
@@ -101,7 +101,7 @@ class ClientHandlers:
             self._warning(connection, "illegal_subject", str(error))
             groups = self._directory.any_usable(request.client_type)
             groups = groups or self._directory.refusing(subject, request.client_type)
-            connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
+            connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode())
             return
         if is_pushed(request.client_type):
             # Of a delayed producer's subject as well: it has to exist, and to have an owner, before its messages are due.
@@ -156,7 +156,7 @@ class ClientHandlers:
             registration.last_sent = _sent_route(groups)
         if is_pushed(request.client_type) and (registration is None or not groups):
             self.counters.over_limit += 1
-        connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode())
 
     def _groups(
         self, subject: str, client_type: int, keep: Collection[str] = ()
@@ -213,11 +213,11 @@ class ClientHandlers:
             return
         registration.last_sent = _sent_route(groups)
         if pending is not None:
-            body = self._response(request, groups).encode(pending.version)
+            body = self._response(request, groups).encode()
             registration.connection.reply(pending, ResponseCode.SUCCESS, body)
             return
         self.counters.pushes += 1
-        body = self._response(request, groups).encode(9)
+        body = self._response(request, groups).encode()
         registration.connection.push(
             encode_request(ResponseCode.SUCCESS, 0, body, flag=FLAG_RESPONSE, request_code=Command.CLIENT_REGISTER)
         )

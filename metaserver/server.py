@@ -31,6 +31,7 @@ from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeR
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import hidden_text_problem
 from qmq.protocol.reading import ListNodesRequest, NodesPage
+from qmq.protocol.structures import Part
 
 logger = logging.getLogger("qmq.meta")
 
@@ -111,12 +112,12 @@ class MetaHandlers(ClientHandlers):
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def _node_register(self, connection: Connection, frame: Frame) -> None:
-        request = NodeRegisterRequest.decode(frame.body, frame.version)
+        request = NodeRegisterRequest.decode(frame.body)
         self.counters.node_registers += 1
         check_values(request)
         self._check_new_node(request.broker_group, request.node_id, request.address)
         registered = self._register(connection, request)
-        connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
         if registered.answer.accepted:
             self._replace_connection(request.node_id, connection)
 
@@ -162,21 +163,21 @@ class MetaHandlers(ClientHandlers):
         return registered
 
     def _node_policy(self, connection: Connection, frame: Frame) -> None:
-        request = NodePolicyRequest.decode(frame.body, frame.version)
+        request = NodePolicyRequest.decode(frame.body)
         node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
         is_approved = live is not None and live.row.operator_state is not OperatorState.UNAPPROVED
         if node is None or node.broker_group != request.broker_group or not is_approved:
             raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
         version, document = self._directory.policies.document(node.broker_group, request.policy_version)
         self.counters.policies_sent += 1 if document else 0
-        connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode())
 
     def _list_nodes(self, connection: Connection, frame: Frame) -> None:
-        request = ListNodesRequest.decode(frame.body, frame.version)
+        request = ListNodesRequest.decode(frame.body)
 
-        async def work() -> list[bytes]:
+        async def work() -> list[Part]:
             now_ms = self._clock.wall_ms()
-            return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode(frame.version)]
+            return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
 
         self._read_gate.serve(connection, frame, request.token, work)
 
@@ -199,7 +200,7 @@ class MetaHandlers(ClientHandlers):
         Raises:
             ProtocolError: a value is not allowed.
         """
-        request = BrokerRegisterRequest.decode(frame.body, frame.version)
+        request = BrokerRegisterRequest.decode(frame.body)
         problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
         if problem:
             self._bad(connection, frame, "node_not_allowed", problem)
@@ -234,10 +235,10 @@ class MetaHandlers(ClientHandlers):
         connection.reply(frame, ResponseCode.SUCCESS)
 
     def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
-        request = BrokerAcquireMetaRequest.decode(frame.body, frame.version)
+        request = BrokerAcquireMetaRequest.decode(frame.body)
         address = f"{request.hostname}:{request.port}"
         node = next((node for node in self._directory.nodes.values() if node.address == address), None)
         if node is None:
             raise ProtocolError(f"no node {address} is known")
         answer = BrokerAcquireMetaResponse(node.broker_group, "", node.role)
-        connection.reply(frame, ResponseCode.SUCCESS, answer.encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, answer.encode())

@@ -18,39 +18,58 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from qmq.client.app import App
+    from qmq.client.batch import Batch
+    from qmq.client.bodies import Json
     from qmq.client.config import Backoff, Limits, Timeouts
     from qmq.client.consumer import Consumer
     from qmq.client.delayed import DelayedMessages, DelayedReceipt
     from qmq.client.message import Delivery
+    from qmq.client.middleware import Middleware, OutgoingMessage
     from qmq.client.producer import Producer
     from qmq.client.receipt import Receipt
-    from qmq.errors import QmqError
+    from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
 
 _HOME = {
     "App": "qmq.client.app",
     "Backoff": "qmq.client.config",
+    "Batch": "qmq.client.batch",
+    "BodyUndecodable": "qmq.errors",
     "Consumer": "qmq.client.consumer",
     "DelayedMessages": "qmq.client.delayed",
     "DelayedReceipt": "qmq.client.delayed",
     "Delivery": "qmq.client.message",
+    "Json": "qmq.client.bodies",
     "Limits": "qmq.client.config",
+    "Middleware": "qmq.client.middleware",
+    "OutgoingMessage": "qmq.client.middleware",
     "Producer": "qmq.client.producer",
     "QmqError": "qmq.errors",
+    "QueueFull": "qmq.errors",
     "Receipt": "qmq.client.receipt",
+    "SendFailed": "qmq.errors",
+    "SendManyFailed": "qmq.errors",
     "Timeouts": "qmq.client.config",
 }
 
 __all__ = [
     "App",
     "Backoff",
+    "Batch",
+    "BodyUndecodable",
     "Consumer",
     "DelayedMessages",
     "DelayedReceipt",
     "Delivery",
+    "Json",
     "Limits",
+    "Middleware",
+    "OutgoingMessage",
     "Producer",
     "QmqError",
+    "QueueFull",
     "Receipt",
+    "SendFailed",
+    "SendManyFailed",
     "Timeouts",
 ]
 

@@ -17,11 +17,13 @@ from qmq.client import app as async_app
 from qmq.client import consumer as async_consumer
 from qmq.client import delayed, message
 from qmq.client import producer as async_producer
+from qmq.client.bodies import Json
 from qmq.client.config import Backoff, Limits, Timeouts
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, Found
 from qmq.client.message import Body
+from qmq.client.middleware import Middleware, OutgoingMessage
 from qmq.client.receipt import Receipt
-from qmq.errors import QmqError
+from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
 from qmq.protocol.delayed import DelayedChange
 
 if TYPE_CHECKING:
@@ -30,14 +32,21 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Backoff",
+    "BodyUndecodable",
     "Consumer",
     "DelayedMessages",
     "DelayedReceipt",
     "Delivery",
+    "Json",
     "Limits",
+    "Middleware",
+    "OutgoingMessage",
     "Producer",
     "QmqError",
+    "QueueFull",
     "Receipt",
+    "SendFailed",
+    "SendManyFailed",
     "Timeouts",
 ]
 
@@ -234,7 +243,7 @@ class App:
 
     def __init__(self, url: str, *, app: str = "") -> None:
         self._inner = async_app.App(url, app=app)
-        self._threads_max = 0
+        self._wrap: Callable[[Handler], Handler] | None = None
         self._threads: ThreadPoolExecutor | None = None
 
     def consumer(self, subject: str, *, group: str, concurrency: int = 16, **options: Any) -> Callable[[H], H]:
@@ -251,13 +260,18 @@ class App:
         def declare(handler: H) -> H:
             async def handle(delivery: message.Delivery) -> None:
                 assert self._threads is not None
-                await asyncio.get_running_loop().run_in_executor(self._threads, handler, Delivery(delivery))
+                wrapped = handler if self._wrap is None else self._wrap(handler)
+                await asyncio.get_running_loop().run_in_executor(self._threads, wrapped, Delivery(delivery))
 
             self._inner.consumer(subject, group=group, concurrency=concurrency, **options)(handle)
-            self._threads_max += concurrency
             return handler
 
         return declare
+
+    def adapt(self, *, wrap: Callable[[Handler], Handler] | None = None, concurrency: int | None = None) -> None:
+        """`qmq.App.adapt`; `wrap` gets and returns functions that are not coroutines, and is called for each message."""
+        self._inner.adapt(concurrency=concurrency)
+        self._wrap = wrap or self._wrap
 
     def run(self) -> None:
         """Consume with all registered handlers until `stop` is called. Ctrl-C stops and is raised again.
@@ -265,7 +279,7 @@ class App:
         Raises:
             ExceptionGroup: containing ClientFailed, if a background task of a consumer failed.
         """
-        with ThreadPoolExecutor(max(1, self._threads_max), "qmq-handler") as self._threads:
+        with ThreadPoolExecutor(max(1, self._inner.handlers_max), "qmq-handler") as self._threads:
             running = asyncio.run_coroutine_threadsafe(self._inner.run(), _the_loop())
             try:
                 running.result()

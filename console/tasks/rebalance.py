@@ -224,7 +224,7 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
         for group in sorted(groups):
             for subject in (route.subject, retry_subject(route.subject, group)):
                 request = EnsureGroupRequest(subject, group, "latest", 0, only_if_new=True, broadcast=False)
-                frame = await caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=limits.NODE_SECONDS)
+                frame = await caller.call(Command.ENSURE_GROUP, request.encode(), timeout_s=limits.NODE_SECONDS)
                 if frame.code != ResponseCode.SUCCESS:
                     raise QmqError(f"{place.name} answered {frame.code} when group {group} of {subject} was made")
     finally:

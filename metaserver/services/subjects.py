@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from django.utils import timezone
 
-from metaserver.models import ClientSeen, Subject, SubjectRoute, Team
+from metaserver.models import ClientSeen, Subject, Team
 from metaserver.services import audit
 from metaserver.services.changes import (
     Actor,
@@ -183,11 +183,6 @@ def authorize(subject: str, actor: Actor) -> None:
         as `locked`.
     """
     locked(real_subject(subject), actor)
-
-
-def has_route(name: str) -> bool:
-    """Whether broker groups serve the subject."""
-    return SubjectRoute.objects.filter(subject__name=name).exists()
 
 
 def _check_name(name: str) -> None:

@@ -380,7 +380,7 @@ def _pull_all(pullers: list[_Puller], arguments: argparse.Namespace) -> tuple[in
                     got, got_bytes = got + messages, got_bytes + len(raws)
                     last = begin + messages - 1
                     ack = AckRequest(arguments.subject, arguments.group, puller.consumer_id, begin, last, False)
-                    _send_all(puller.sock, encode_request(Command.ACK_REQUEST, 0, ack.encode(9)))
+                    _send_all(puller.sock, encode_request(Command.ACK_REQUEST, 0, ack.encode()))
                     puller.last, puller.idle = last, 0
                 else:
                     puller.idle += 1
@@ -396,7 +396,7 @@ def _ensure_group(puller: _Puller, request: EnsureGroupRequest) -> None:
     """
     puller.sock.settimeout(limits.ANSWER_SECONDS)
     try:
-        puller.sock.sendall(encode_request(Command.ENSURE_GROUP, 0, request.encode(9)))
+        puller.sock.sendall(encode_request(Command.ENSURE_GROUP, 0, request.encode()))
         frames: list[Frame] = []
         while not frames:
             frames = _receive(puller)
@@ -419,7 +419,7 @@ def _ask(puller: _Puller, arguments: argparse.Namespace, timeout_ms: int) -> Non
         arguments.subject, arguments.group, puller.consumer_id, arguments.batch, -1, puller.last, timeout_ms, False
     )
     puller.requested_at = time.perf_counter()
-    _send_all(puller.sock, encode_request(Command.PULL_MESSAGE, 0, request.encode(9)))
+    _send_all(puller.sock, encode_request(Command.PULL_MESSAGE, 0, request.encode()))
 
 
 def _no_answer() -> str:

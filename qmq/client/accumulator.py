@@ -18,8 +18,8 @@ from qmq.client.config import Limits
 from qmq.client.outgoing import Batch, Key, Token
 from qmq.errors import QueueFull
 
-OPEN_SECONDS_MAX = 1.0
-"""A batch that can't be sent yet takes messages no longer than this, because they all fail with the oldest of them."""
+SPREAD_SECONDS_MAX = 1.0
+"""A message joins no batch whose deadline is earlier than its own by more than this: all messages of a batch fail together."""
 
 
 @dataclass(eq=False, slots=True)
@@ -48,7 +48,7 @@ class Accumulator:
         self._counter = itertools.count()
 
     def has_room(self, messages: int, size: int) -> bool:
-        """Whether so many more messages fit. An empty queue takes anything."""
+        """Whether this number of further messages fits. An empty queue takes anything."""
         limits = self._limits
         return not self.messages or (
             self.messages + messages <= limits.queue_messages and self.bytes + size <= limits.queue_bytes
@@ -73,7 +73,7 @@ class Accumulator:
             batch is None
             or not batch.is_open
             or batch.size + size > limits.batch_bytes
-            or now - batch.opened_at > OPEN_SECONDS_MAX
+            or give_up_at - batch.give_up_at > SPREAD_SECONDS_MAX
         )
         if is_new:
             batch = Batch(key, now, give_up_at, is_open=True)

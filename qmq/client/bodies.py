@@ -15,13 +15,13 @@ import sys
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from qmq.client import conversion, zstd
 from qmq.client.conversion import Mismatch
 from qmq.client.zstd import require_zstd
 from qmq.errors import BodyUndecodable, LocalProtocolError
-from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.protocol.messages import (
     HIDDEN_KEYS,
     KEY_CONTENT_ENCODING,
@@ -103,7 +103,7 @@ def encode_body(body: Body, *, compress_above: int | None = None) -> dict[str, s
 
     Raises:
         LocalProtocolError: the body has a type or a value that can't be sent, or a property's name is reserved; or it has to be
-            compressed and is larger than MESSAGE_BYTES_MAX.
+            compressed and is larger than a message may be (`zstd.CONTENT_BYTES_MAX`).
     """
     kind = type(body)
     if kind is str:
@@ -130,6 +130,8 @@ def _encode_mapping(body: Mapping[str, str | int | float | bool]) -> dict[str, s
             properties[key] = value
         elif isinstance(value, bool):
             properties[key] = "true" if value else "false"
+        elif isinstance(value, float) and not isfinite(value):
+            properties[key] = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # as Java parses it
         elif isinstance(value, str | int | float):
             properties[key] = str(value)
         else:
@@ -167,10 +169,10 @@ def _packed(data: bytes, compress_above: int, plain_bytes: int) -> str | None:
     """Compressed data as text; None if the plain form is to be sent, which has `plain_bytes` bytes."""
     if len(data) <= compress_above:
         return None
-    if len(data) > MESSAGE_BYTES_MAX:
+    if len(data) > zstd.CONTENT_BYTES_MAX:
         # Consumers reject what decompresses to more, so that no message can exhaust their memory.
         raise LocalProtocolError(
-            f"body of {len(data)} bytes, the limit is {MESSAGE_BYTES_MAX} also with compression; store large data elsewhere "
+            f"body of {len(data)} bytes, the limit is {zstd.CONTENT_BYTES_MAX} also with compression; store large data elsewhere "
             "and send a reference to it"
         )
     try:
@@ -227,7 +229,7 @@ def body_text(properties: Mapping[str, str]) -> str | None:
     """Return the text of `data`, decompressed; None if there is none or if it contains bytes.
 
     Raises:
-        BodyUndecodable: it has an unknown encoding or is damaged, larger than MESSAGE_BYTES_MAX, or needs a missing library.
+        BodyUndecodable: it has an unknown encoding or is damaged, larger than a message may be, or needs a missing library.
     """
     if KEY_CONTENT_ENCODING not in properties:
         return get_large_string(properties, KEY_DATA)
@@ -270,10 +272,10 @@ def body_bytes(properties: Mapping[str, str]) -> bytes | None:
 
 def _unpacked(data: bytes) -> bytes:
     try:
-        return zstd.decompress(data, MESSAGE_BYTES_MAX)
+        return zstd.decompress(data)
     except zstd.ZstdTooLarge as error:
         raise BodyUndecodable(
-            f"the body decompresses to more than {MESSAGE_BYTES_MAX} bytes", code="body.too_large"
+            f"the body decompresses to more than {zstd.CONTENT_BYTES_MAX} bytes", code="body.too_large"
         ) from error
     except zstd.ZstdInvalid as error:
         raise BodyUndecodable(f"the body is damaged: {error}") from error

@@ -165,8 +165,8 @@ class Consumer:
         self._pool = Pool(timeouts.connect, limits.answer_bytes)
         self._sources: list[Source] = []
         self._fetchers: dict[tuple[str, str], Fetcher] = {}
-        self._prefetch = Prefetch(limits)
         self._ready: deque[Delivery] = deque()
+        self._prefetch = Prefetch(limits, self._ready)
         self._waiters: deque[asyncio.Future[None]] = deque()
         """Of those who wait for a delivery: each is woken for one."""
         self._workers: dict[asyncio.Task[None], Delivery | None] = {}
@@ -433,6 +433,7 @@ class Consumer:
                 raise client_failed("consumer", self._failure)
             if self._is_closing:
                 return None
+            self._prefetch.wake()
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -602,10 +603,10 @@ class Consumer:
             ack_first=self._at_most_once,
         )
 
-    async def _may_pull(self) -> int:
+    async def _may_pull(self, ahead: int) -> int:
         while True:
             await self._resumed.wait()
-            room = await self._prefetch.room()
+            room = await self._prefetch.room(ahead)
             if self._session.is_online(self.subject, self.group):
                 return room
             await asyncio.sleep(ROUTE_CHECK_SECONDS)

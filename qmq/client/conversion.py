@@ -5,6 +5,7 @@ annotation or raises Mismatch.
 """
 
 import binascii
+import contextlib
 import json
 import re
 import sys
@@ -137,10 +138,10 @@ def from_properties(properties: Mapping[str, str], hint: Any) -> Any:
         keys, values = get_args(hint) or (str, str)
         return _convert_items(properties, converter(keys, is_text=True), converter(values, is_text=True))
     if is_struct(hint):
-        texts = _texts(properties, field_names(hint) or ())
+        texts = _with_iso_times(_texts(properties, field_names(hint) or ()), hint)
         return _with_msgspec(lambda msgspec: msgspec.convert(texts, hint, strict=False))
     if is_pydantic(hint):
-        texts = _texts(properties, field_names(hint) or ())
+        texts = _with_iso_times(_texts(properties, field_names(hint) or ()), hint)
         return _with_pydantic(lambda: hint.model_validate(texts))
     return _object_of_texts(hint)(_texts(properties, field_names(hint) or ()))
 
@@ -148,6 +149,34 @@ def from_properties(properties: Mapping[str, str], hint: Any) -> Any:
 def _texts(properties: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     found = {name: get_large_string(properties, name) for name in names}
     return {name: text for name, text in found.items() if text is not None}
+
+
+def _with_iso_times(texts: dict[str, str], cls: Any) -> dict[str, str]:
+    """Milliseconds since the epoch in fields that are times as ISO 8601: msgspec takes numbers as seconds, pydantic guesses."""
+    for name in _time_names(cls) & texts.keys():
+        if _is_whole(texts[name]):
+            with contextlib.suppress(OverflowError):  # then the library rejects the number
+                texts[name] = _datetime(texts[name]).isoformat()
+    return texts
+
+
+@lru_cache(maxsize=CONVERTERS_MAX)
+def _time_names(cls: Any) -> frozenset[str]:
+    """The names, as they are written, of the fields of a model of msgspec or pydantic that are times."""
+    if is_struct(cls):
+        return frozenset(each.encode_name for each in sys.modules["msgspec"].structs.fields(cls) if _is_time(each.type))
+    names: set[str] = set()
+    for name, each in cls.model_fields.items():
+        if _is_time(each.annotation):
+            names.update(alias for alias in (name, each.alias, each.validation_alias) if isinstance(alias, str))
+    return frozenset(names)
+
+
+def _is_time(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return _is_time(get_args(hint)[0])
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return datetime in members and set(members) <= {datetime, types.NoneType}
 
 
 def is_mapping(hint: Any) -> bool:
@@ -533,9 +562,13 @@ def _datetime(value: str | int) -> datetime:
     """A time in ISO 8601, or in milliseconds since the epoch as Java programs write it."""
     if isinstance(value, int):
         return _EPOCH + timedelta(milliseconds=value)
-    if value.isdecimal():
+    if _is_whole(value):
         return _EPOCH + timedelta(milliseconds=int(value))
     return datetime.fromisoformat(value)
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
 
 
 def _base64(text: str) -> bytes:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
+from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -33,7 +34,7 @@ from qmq.protocol.delayed import (
     Operation,
     Outcome,
 )
-from qmq.protocol.extensions import Fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 
 if TYPE_CHECKING:
@@ -171,10 +172,10 @@ class DelayedMessages:
 
     async def find(self, message_id: str, *, subject: str = "", due: datetime | None = None) -> Found:
         """Return all copies of a message with their current states. The due time makes the lookup faster."""
-        body = FindDelayedRequest(_target(message_id, subject, due)).encode(9)
+        body = FindDelayedRequest(_target(message_id, subject, due)).encode()
 
         async def ask(group: str) -> list[DelayedMessage]:
-            page = DelayedPage.decode((await self._call(group, Command.FIND_DELAYED, body)).body, 9)
+            page = DelayedPage.decode((await self._call(group, Command.FIND_DELAYED, body)).body)
             return [DelayedMessage(item, group) for item in page.items]
 
         answers, problems = await self._all(ask)
@@ -206,7 +207,7 @@ class DelayedMessages:
             cursor, place = "", 0
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, tuple(states), match or {}, PAGE_MAX, cursor)
-                page = DelayedPage.decode((await self._call(group, Command.LIST_DELAYED, query.encode(9))).body, 9)
+                page = DelayedPage.decode((await self._call(group, Command.LIST_DELAYED, query.encode())).body)
                 for item in page.items:
                     place += 1
                     yield item.due_ms, place, DelayedMessage(item, group)
@@ -227,10 +228,10 @@ class DelayedMessages:
         self, subject: str = "", *, begin: datetime | None = None, end: datetime | None = None
     ) -> Calendar:
         """Count the pending messages of one subject, or of all, by hour of due time."""
-        body = DelayedCalendarRequest(subject, *_range(begin, end)).encode(9)
+        body = DelayedCalendarRequest(subject, *_range(begin, end)).encode()
 
         async def ask(group: str) -> DelayedCalendar:
-            return DelayedCalendar.decode((await self._call(group, Command.DELAYED_CALENDAR, body)).body, 9)
+            return DelayedCalendar.decode((await self._call(group, Command.DELAYED_CALENDAR, body)).body)
 
         answers, problems = await self._all(ask)
         total: dict[int, int] = {}
@@ -274,11 +275,11 @@ class DelayedMessages:
     async def _change(
         self, operation: Operation, due_ms: int, target: DelayedTarget, delay_group: str
     ) -> DelayedChange:
-        body = ChangeDelayedRequest(operation, due_ms, (target,)).encode(9)
+        body = ChangeDelayedRequest(operation, due_ms, (target,)).encode()
 
         async def ask(group: str) -> DelayedChange:
             frame = await self._call(group, Command.CHANGE_DELAYED, body)
-            return ChangeDelayedResponse.decode(frame.body, 9).changes[0]
+            return ChangeDelayedResponse.decode(frame.body).changes[0]
 
         if delay_group:
             return await ask(delay_group)
@@ -310,8 +311,8 @@ class DelayedMessages:
             cursor = ""
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, (), match or {}, PAGE_MAX, cursor)
-                body = CancelDelayedRequest(query, dry_run).encode(9)
-                step = CancelDelayedResponse.decode((await self._call(group, Command.CANCEL_DELAYED, body)).body, 9)
+                body = CancelDelayedRequest(query, dry_run).encode()
+                step = CancelDelayedResponse.decode((await self._call(group, Command.CANCEL_DELAYED, body)).body)
                 matched, cancelled = matched + step.matched, cancelled + step.cancelled
                 too_late, cursor = too_late + step.too_late, step.cursor
                 if not cursor:
@@ -353,10 +354,15 @@ class DelayedMessages:
         if address is None:
             raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
         caller = await self._pool.get(address)
-        frame = await caller.call(command, body, timeout_s=ASK_SECONDS)
+        frame = await OwnCommands.shared().call(caller, command, body, timeout_s=ASK_SECONDS)
+        if frame is None:
+            raise QmqError(
+                f"delay group {group} cannot find or change delayed messages (a delay node of the official QMQ server)",
+                code="delay.unsupported",
+            )
         if frame.code == ResponseCode.PARAM_ERROR:
-            fields = Fields(frame.body)
-            raise QmqError(fields.text("message"), code=fields.text("code", "delay.error"))
+            refusal = Refusal.decode(frame.body)
+            raise QmqError(refusal.message, code=refusal.code or "delay.error")
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"delay group {group} returned code {frame.code}")
         return frame

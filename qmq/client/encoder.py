@@ -8,12 +8,22 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from zlib import crc32
 
-from qmq.client.bodies import KEY_DATA, Body, encode_body
+from qmq.client.bodies import KEY_DATA, Body, encode_body, require_zstd
 from qmq.client.message import EXPIRE_AFTER_MS
 from qmq.client.message_ids import MakeId
+from qmq.client.middleware import OutgoingMessage
 from qmq.clock import Clock
 from qmq.errors import LocalProtocolError
-from qmq.protocol.messages import FLAG_TAGS, KEY_APP, KEY_CREATED, KEY_EXPIRE
+from qmq.protocol.messages import (
+    FLAG_DELAY,
+    FLAG_TAGS,
+    KEY_APP,
+    KEY_CREATED,
+    KEY_EXPIRE,
+    KEY_SCHEDULE,
+    Message,
+    encode_entry,
+)
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters, check_subject
 from qmq.protocol.primitives import encode_str
 
@@ -33,10 +43,20 @@ class Encoder:
     Args:
         app: the name of the application, a property of each message.
         make_id: makes the ids of messages that are given none.
+        compress_above: compress bodies of more bytes than this, if they become smaller; None: never. Mappings are not compressed.
+
+    Raises:
+        LocalProtocolError: compression is wanted and its library is not installed.
     """
 
-    def __init__(self, app: str, clock: Clock, make_id: MakeId) -> None:
-        self._app = _property(encode_str(KEY_APP), app, KEY_APP)
+    def __init__(self, app: str, clock: Clock, make_id: MakeId, compress_above: int | None = None) -> None:
+        if compress_above is not None:
+            require_zstd()
+        self._compress_above = compress_above
+        self._plain_bytes_max = VALUE_BYTES_MAX if compress_above is None else min(compress_above, VALUE_BYTES_MAX)
+        """Longest text that is one property as it is."""
+        self._app = app
+        self._app_property = _property(encode_str(KEY_APP), app, KEY_APP)
         self._clock = clock
         self._make_id = make_id
         self._subjects: dict[str, bytes] = {}
@@ -56,10 +76,10 @@ class Encoder:
         now_ms = self._clock.wall_ms()
         if now_ms != self._now_ms:
             self._stamp(now_ms)
-        if type(body) is str and len(data := _utf8(body)) <= VALUE_BYTES_MAX:
+        if type(body) is str and len(data := _utf8(body)) <= self._plain_bytes_max:
             properties = b"".join((_DATA, _LENGTH(len(data)), data))
         else:
-            properties = self._encode_properties(encode_body(body))
+            properties = self._encode_properties(encode_body(body, compress_above=self._compress_above))
         if message_id is None:
             message_id = self._make_id()
             id_bytes = message_id.encode()
@@ -80,6 +100,40 @@ class Encoder:
         )
         return message_id, _CRC(crc32(raw)) + raw
 
+    def message(
+        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None
+    ) -> OutgoingMessage:
+        """A message with all its properties, before it is encoded.
+
+        Raises:
+            LocalProtocolError, IllegalName: the body or the subject is invalid.
+        """
+        check_subject(subject)
+        now_ms = self._clock.wall_ms()
+        properties = {
+            KEY_CREATED: str(now_ms),
+            KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS),
+            KEY_APP: self._app,
+            **encode_body(body, compress_above=self._compress_above),
+        }
+        if due_ms is not None:
+            properties[KEY_SCHEDULE] = str(due_ms)
+        if message_id is not None:
+            _check_id(message_id)
+        return OutgoingMessage(subject, message_id or self._make_id(), properties, tuple(tags), due_ms)
+
+    def encode_message(self, message: OutgoingMessage) -> bytes:
+        """The entry of a message.
+
+        Raises:
+            LocalProtocolError: a property can't be sent.
+        """
+        now_ms = self._clock.wall_ms()
+        flag, time_ms = (0, now_ms) if message.due_ms is None else (FLAG_DELAY, message.due_ms)
+        return encode_entry(
+            Message(message.subject, message.message_id, message.properties, message.tags, flag, now_ms, time_ms)
+        )
+
     def _learn_subject(self, subject: str) -> bytes:
         check_subject(subject)
         if len(self._subjects) >= CACHED_NAMES_MAX:
@@ -95,7 +149,7 @@ class Encoder:
         self._standard = b"".join(
             (
                 encode_str(KEY_CREATED), encode_str(str(now_ms)), encode_str(KEY_EXPIRE), encode_str(str(now_ms + EXPIRE_AFTER_MS)),
-                self._app,
+                self._app_property,
             )
         )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import cast
 
 from qmq.client.ack_window import AckWindow
 from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.own_commands import OwnCommands
 from qmq.client.pool import Pool
 from qmq.client.pull_size import PullSize
 from qmq.client.pulled import Owner, Prefetch, Pulled
@@ -61,7 +62,8 @@ class Fetcher:
 
     Args:
         owner, prefetch: of the consumer.
-        may_pull: waits while the consumer is paused or full; returns how many messages it has room for.
+        may_pull: waits while the consumer is paused, full or has more messages queued than its argument; returns how many messages
+            it has room for.
         deliver: takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and
             whether one of them may have a consumer group or an attempt among its properties.
         send: publishes a message, and returns when it is stored.
@@ -80,7 +82,7 @@ class Fetcher:
         limits: Limits,
         timeouts: Timeouts,
         backoff: Backoff,
-        may_pull: Callable[[], Awaitable[int]],
+        may_pull: Callable[[int], Awaitable[int]],
         deliver: Callable[[Pulled, list[int], bool], None],
         send: Callable[[Message], Awaitable[object]],
         on_trouble: Callable[[], None],
@@ -169,7 +171,9 @@ class Fetcher:
         failures = 0
         while True:
             try:
-                room = await self._may_pull()
+                began = self._clock.monotonic()
+                room = await self._may_pull(self._size.messages)
+                self._size.waited(self._clock.monotonic() - began)
                 await self._ensure()
                 await self._pull(room)
                 failures = 0
@@ -185,10 +189,14 @@ class Fetcher:
     async def _ensure(self) -> None:
         if self._is_ensured or self.source.start is None:
             return
-        frame = await self._call(Command.ENSURE_GROUP, self.source.start.encode(9), self._timeouts.send)
-        if frame.code == ResponseCode.UNKNOWN_CODE and self.source.is_start_required:
+        is_required = self.source.is_start_required
+        frame = await OwnCommands.shared().call(
+            await self._pool.get(self.route.master), Command.ENSURE_GROUP, self.source.start.encode(),
+            timeout_s=self._timeouts.send, is_optional=not is_required,
+        )  # fmt: skip
+        if frame is None and is_required:
             raise start_unsupported(self.route.name, self.source.start)
-        if frame.code not in (ResponseCode.SUCCESS, ResponseCode.UNKNOWN_CODE):
+        if frame is not None and frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} when the group was created")
         self._is_ensured = True
 
@@ -216,7 +224,7 @@ class Fetcher:
         self._has_pulled = True
         try:
             timeout_s = LONG_POLL_MS / 1000 + PULL_ALLOWANCE_SECONDS
-            return await self._call(Command.PULL_MESSAGE, request.encode(9), timeout_s)
+            return await self._call(Command.PULL_MESSAGE, request.encode(), timeout_s)
         except CallTimeout:
             self._size.failed(count)
             raise
@@ -238,14 +246,14 @@ class Fetcher:
             return
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} to a pull")
-        answer = PullResponse.decode(frame.body, frame.version)
-        if answer is None:
+        answer = PullResponse.decode(frame.body)
+        if not answer.raws:
             return
         last = self.window.last
         # Bytes, not a view of the receive buffer: each message is a slice of its own, and the buffer is released.
         data = bytes(answer.raws)
         begins, properties_begins, ends = split_raws(data)
-        self._size.received(len(begins), len(frame.body))
+        self._size.received(len(begins), len(frame.body), was_awaited=self._prefetch.is_awaited)
         seen = self.window.seen(answer.pull_begin, len(begins))
         if seen == len(begins):
             return
@@ -339,7 +347,7 @@ class Fetcher:
     async def _send_ack(self, begin: int, last: int, *, broadcast: bool) -> None:
         source = self.source
         request = AckRequest(source.subject, source.group, source.consumer_id, begin, last, broadcast)
-        frame = await self._call(Command.ACK_REQUEST, request.encode(9), self._timeouts.ack)
+        frame = await self._call(Command.ACK_REQUEST, request.encode(), self._timeouts.ack)
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} to an ack")
         self._last_contact = asyncio.get_running_loop().time()
@@ -350,8 +358,11 @@ class Fetcher:
         if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
-        frame = await self._call(Command.LEAVE_GROUP, request.encode(9), self._timeouts.ack)
-        if frame.code == ResponseCode.UNKNOWN_CODE:
+        frame = await OwnCommands.shared().call(
+            await self._pool.get(self.route.master), Command.LEAVE_GROUP, request.encode(),
+            timeout_s=self._timeouts.ack, is_optional=True,
+        )  # fmt: skip
+        if frame is None:
             await self._return_unsettled()
 
     async def _return_unsettled(self) -> None:

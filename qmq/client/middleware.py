@@ -88,7 +88,8 @@ class MiddlewareChain:
     """The middleware of one client. It is false when there is none, so that callers can skip the hooks: `if chain: ...`.
 
     Args:
-        supervisor: counts and logs exceptions of hooks, as jobs named "middleware ClassName.hook".
+        supervisor: counts and logs exceptions of hooks, as jobs named "middleware ClassName.hook"; the second of a class
+            is "middleware ClassName#2.hook".
 
     Raises:
         LocalProtocolError: an element is not a Middleware, or a hook is a coroutine function.
@@ -199,11 +200,21 @@ def _check(middleware: Sequence[Middleware]) -> None:
                 )
 
 
+def _job_names(middleware: Sequence[Middleware]) -> list[str]:
+    """A name for each, unique among them."""
+    found: list[str] = []
+    for each in middleware:
+        name = type(each).__name__
+        same = sum(type(other).__name__ == name for other in middleware[: len(found)])
+        found.append(f"middleware {name}{f'#{same + 1}' if same else ''}")
+    return found
+
+
 def _hooks(middleware: Sequence[Middleware], name: str) -> tuple[_Hook, ...]:
     """The overridden hooks in the order in which they run."""
     found = [
-        (f"middleware {type(each).__name__}.{name}", getattr(each, name))
-        for each in middleware
+        (f"{job}.{name}", getattr(each, name))
+        for job, each in zip(_job_names(middleware), middleware, strict=True)
         if getattr(getattr(each, name), "__func__", None) is not getattr(Middleware, name)
     ]
     return tuple(found if name.startswith("before_") else reversed(found))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from qmq.client.middleware import OutgoingMessage
 from qmq.client.receipt import Receipt
 from qmq.errors import QmqError, SendFailed, SendManyFailed
 
@@ -17,20 +18,29 @@ Token = asyncio.Future[Receipt] | Callable[[Outcome], object]
 
 
 class ManyOutcomes:
-    """Collects the outcomes of one `send_many`, which has one future for all messages instead of one each."""
+    """Collects the outcomes of one `send_many`, which has one future for all messages instead of one each.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    Args:
+        observe: called with a message and its outcome, for messages that middleware has seen.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, observe: Callable[[OutgoingMessage, Outcome], None]) -> None:
+        self._observe = observe
+        self._observed: dict[int, OutgoingMessage] = {}
         self.future: asyncio.Future[list[Receipt]] = loop.create_future()
         self._outcomes: list[Receipt | QmqError] = []
         self._open = 0
         self._failed = 0
         self._is_complete = False
 
-    def reserve(self) -> int:
+    def reserve(self, message: OutgoingMessage | None = None) -> int:
         """The place of the next message, whose outcome is set later."""
+        place = len(self._outcomes)
         self._outcomes.append(_NO_OUTCOME)
         self._open += 1
-        return len(self._outcomes) - 1
+        if message is not None:
+            self._observed[place] = message
+        return place
 
     def add_failure(self, error: QmqError) -> None:
         """The next message can't be sent at all."""
@@ -42,6 +52,8 @@ class ManyOutcomes:
         found = self._outcomes
         for place, outcome in zip(places, outcomes, strict=True):
             found[place] = outcome
+            if self._observed:
+                self._observe(self._observed.pop(place), outcome)
         self._open -= len(places)
         self._failed += sum(not isinstance(outcome, Receipt) for outcome in outcomes)
         if self._is_complete and not self._open:
@@ -64,6 +76,19 @@ class ManyOutcomes:
 
 
 _NO_OUTCOME = SendFailed("the message has no outcome yet")
+
+
+def hand_out(token: Token, outcome: Outcome) -> None:
+    """Give the outcome of a message to its caller. A callback may raise anything."""
+    if not isinstance(token, asyncio.Future):
+        token(outcome)
+    elif token.done():  # the caller was cancelled
+        return
+    elif isinstance(outcome, Receipt):
+        token.set_result(outcome)
+    else:
+        token.set_exception(outcome)
+        token.exception()  # an abandoned future logs no warning of asyncio
 
 
 @dataclass(eq=False, slots=True)

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
 
@@ -18,9 +19,10 @@ from qmq.client.config import (
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
 from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
-from qmq.client.message import Body, build_message, delayed_message
+from qmq.client.message import Body
 from qmq.client.message_ids import MakeId, new_message_id
-from qmq.client.outgoing import Batch, ManyOutcomes, Outcome
+from qmq.client.middleware import Middleware, MiddlewareChain, OutgoingMessage
+from qmq.client.outgoing import Batch, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.pool import Pool
 from qmq.client.reach import reach
 from qmq.client.receipt import Receipt
@@ -28,7 +30,7 @@ from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
 from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
+from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
@@ -59,7 +61,13 @@ class Producer:
         app: name of the application, shown to operators.
         linger: seconds that a message waits for others to share its batch while other batches are in flight. With nothing in
             flight, messages are sent at once.
+        middleware: its hooks are called around each send.
+        compress_above: compress bodies of more bytes than this with Zstandard, if they become smaller. Consumers of this library
+            decompress them; the official client does not. None: never. Mappings are not compressed.
         make_id: makes the ids of messages that `send` gets none for.
+
+    Raises:
+        LocalProtocolError: `compress_above` needs a library that is not installed.
     """
 
     def __init__(
@@ -71,16 +79,16 @@ class Producer:
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         backoff: Backoff = DEFAULT_BACKOFF,
+        middleware: Sequence[Middleware] = (),
+        compress_above: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
         make_id: MakeId = new_message_id,
     ) -> None:
-        self._app = app
         self._clock = clock
-        self._make_id = make_id
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
-        self._encoder = Encoder(app, clock, make_id)
+        self._encoder = Encoder(app, clock, make_id, compress_above)
         self._session = MetaSession(
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
@@ -96,6 +104,7 @@ class Producer:
         )
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
+        self._chain = MiddlewareChain(middleware, self.supervisor)
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
         self._is_open = False
@@ -195,17 +204,11 @@ class Producer:
             ClientClosed: the producer is closed.
         """
         self._check_open()
-        if delay is None and due is None:
-            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
-            return await self._sender.send((subject, False), message_id, entry)
-        due_ms = due_ms_of(delay, due, self._clock)
-        check_subject(subject)
-        message = build_message(
-            subject, body, tuple(tags), message_id or self._make_id(), self._app, self._clock.wall_ms()
-        )
-        entry = encode_entry(delayed_message(message, due_ms))
-        receipt = await self._sender.send((subject, True), message.message_id, entry)
-        return DelayedReceipt(receipt, due_ms, self._delayed)
+        due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
+        message_id, entry, message = self._encode(subject, body, tags, message_id, due_ms)
+        sending = self._sender.send((subject, due_ms is not None), message_id, entry)
+        receipt = await (sending if message is None else self._observe(message, sending))
+        return receipt if due_ms is None else DelayedReceipt(receipt, due_ms, self._delayed)
 
     @overload
     def send_soon(
@@ -246,20 +249,25 @@ class Producer:
             LocalProtocolError, IllegalName, ClientClosed: as for `send`.
         """
         self._check_open()
-        message_id, entry = self._encoder.encode(subject, body, tags, message_id)
-        if callback is not None:
-            self._sender.add((subject, False), message_id, entry, callback)
-            return None
-        future: asyncio.Future[Receipt] = self._loop.create_future()
-        self._sender.add((subject, False), message_id, entry, future)
+        message_id, entry, message = self._encode(subject, body, tags, message_id)
+        future: asyncio.Future[Receipt] | None = self._loop.create_future() if callback is None else None
+        token: Token = callback or future  # type: ignore[assignment]  # one of them is there
+        if message is not None:
+            token = partial(self._observed, message, token)
+        try:
+            self._sender.add((subject, False), message_id, entry, token)
+        except QmqError as error:
+            if message is not None:
+                self._chain.after_send(message, _as_failure(error))
+            raise
         return future
 
     async def send_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Receipt]:
         """Send many messages of one subject and return when all are on disk: the fastest way to send.
 
         Encodes and sends batch by batch, and waits while the queue is full, so that `bodies` may be a generator of any length.
-        If the caller is cancelled, the messages that are already queued are still sent. If the producer is closed meanwhile, no more
-        bodies are taken.
+        If the caller is cancelled, the messages that are already queued are still sent. If the producer is closed meanwhile, no
+        more bodies are taken.
 
         Args:
             tags: of each message.
@@ -273,12 +281,12 @@ class Producer:
         """
         self._check_open()
         check_subject(subject)
-        many = ManyOutcomes(self._loop)
+        many = ManyOutcomes(self._loop, self._chain.after_send)
         batch: Batch | None = None
-        encode, limits = self._encoder.encode, self._limits
+        limits = self._limits
         for body in bodies:
             try:
-                message_id, entry = encode(subject, body, tags, None)
+                message_id, entry, message = self._encode(subject, body, tags, None)
             except (LocalProtocolError, IllegalName) as error:
                 many.add_failure(error)
                 continue
@@ -293,7 +301,7 @@ class Producer:
             if batch is None:
                 batch = self._sender.new_batch(subject, many)
             batch.add(message_id, entry)
-            batch.places.append(many.reserve())
+            batch.places.append(many.reserve(message))
         if batch is not None:
             await self._sender.send_batch(batch)
         many.complete()
@@ -303,6 +311,39 @@ class Producer:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
         self._check_open()
         return await self._sender.send((message.subject, False), message.message_id, encode_entry(message))
+
+    def _encode(
+        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
+    ) -> tuple[str, bytes, OutgoingMessage | None]:
+        """A message's id and entry, and with middleware the message, whose outcome it has to be given."""
+        chain = self._chain
+        if due_ms is None and not chain:
+            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
+            return message_id, entry, None
+        message = self._encoder.message(subject, body, tags, message_id, due_ms)
+        chain.before_send(message)
+        try:
+            entry = self._encoder.encode_message(message)
+        except QmqError as error:
+            chain.after_send(message, _as_failure(error))
+            raise
+        return message.message_id, entry, message if chain else None
+
+    async def _observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
+        """Give middleware the outcome of a message."""
+        outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
+        try:
+            outcome = receipt = await sending
+        except SendFailed as error:
+            outcome = error
+            raise
+        finally:
+            self._chain.after_send(message, outcome)
+        return receipt
+
+    def _observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
+        self._chain.after_send(message, outcome)
+        hand_out(token, outcome)
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -341,3 +382,9 @@ class Producer:
         if self._sender.failed is not None:
             raise client_failed("producer", self._sender.failed)
         return left
+
+
+def _as_failure(error: QmqError) -> SendFailed:
+    return (
+        error if isinstance(error, SendFailed) else SendFailed(str(error), code=error.code, retriable=error.retriable)
+    )

@@ -1,27 +1,51 @@
-"""How many messages a pull asks for, so that its answer holds about `Limits.pull_bytes`. Pure.
+"""How many messages a pull asks for. Pure.
 
-Our brokers bound the bytes of an answer. The official server does not: 100 large messages are an answer of hundreds of MiB.
+A response should hold about `Limits.pull_bytes`: our brokers limit the bytes of a response, but the official server does not, and
+100 large messages are a response of hundreds of MiB. And it should hold at most the messages that the application processes in a
+second, so that a slow one leaves messages to the other consumers of its group; a fast one waits for few responses.
 """
+
+MESSAGES_FIRST = 100
+"""What the first pull asks for, and at least what a slow application gets."""
+SLOW_SECONDS = 1.0
+"""An application that takes longer for the messages of a response is slow."""
 
 
 class PullSize:
-    """The number of messages to ask for, from the sizes of the answers so far.
+    """The number of messages to ask for, from the responses so far.
 
     Args:
-        messages_max: the most to ask for, and what the first pull asks for.
-        bytes_target: what an answer should hold.
+        messages_max: the most to ask for.
+        bytes_target: what a response should hold.
     """
 
     def __init__(self, messages_max: int, bytes_target: int) -> None:
         self._messages_max = messages_max
+        self._messages_min = min(MESSAGES_FIRST, messages_max)
         self._bytes_target = bytes_target
-        self.messages = messages_max
+        self.messages = self._messages_min
 
-    def received(self, messages: int, size: int) -> None:
-        """An answer arrived: ask for what fits the target at its average size, and for at most twice as many as before."""
+    def received(self, messages: int, size: int, *, was_awaited: bool) -> None:
+        """A response arrived: ask for what fits the target at its average size. If the application waited for a response that has
+        all that was asked for, ask for twice as many as before.
+
+        Args:
+            messages, size: of the response, in messages and bytes.
+            was_awaited: the application had nothing else to process.
+        """
         fitting = max(1, self._bytes_target * messages // max(1, size))
-        self.messages = min(self._messages_max, fitting, 2 * self.messages)
+        wanted = self.messages
+        if was_awaited and messages >= self.messages:
+            wanted *= 2
+        elif self.messages < self._messages_min:  # after large messages
+            wanted = min(self._messages_min, 2 * wanted)
+        self.messages = min(self._messages_max, fitting, wanted)
+
+    def waited(self, seconds: float) -> None:
+        """The next pull had to wait so long until the application had processed enough messages: ask for half if it is slow."""
+        if seconds > SLOW_SECONDS:
+            self.messages = max(min(self.messages, self._messages_min), self.messages // 2)
 
     def failed(self, requested: int) -> None:
-        """The answer to a pull for `requested` messages was too large, or did not arrive in time: ask for half."""
+        """The response to a pull for `requested` messages was too large, or did not arrive in time: ask for half."""
         self.messages = max(1, requested // 2)

@@ -1,7 +1,7 @@
 """The messages of one answer to a pull, and what a consumer holds of all answers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, Protocol
 
 from qmq.client.ack_window import OPEN, SETTLED, Span
@@ -30,27 +30,46 @@ class Owner(Protocol):
 
 
 class Prefetch:
-    """Counts the messages that a consumer has pulled and that are not settled, and their bytes.
+    """Decides when a consumer may pull, by what it holds: messages that were pulled and are not settled, and their bytes.
 
     There is no room from the moment on at which a limit is reached, until half of the messages are settled and the bytes are
-    below their limit.
+    below their limit. Besides, no more messages than a pull's are queued ahead of the application, so that a slow consumer does
+    not keep messages from others of its group.
+
+    Args:
+        queued: the deliveries that the application has not received yet.
     """
 
-    __slots__ = ("_bytes_max", "_is_full", "_messages_max", "_room", "bytes", "messages")
+    __slots__ = ("_ahead_max", "_bytes_max", "_is_full", "_messages_max", "_queued", "_waiters", "bytes", "messages")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, queued: Sized = ()) -> None:
         self.messages = 0
         self.bytes = 0
         self._messages_max = limits.prefetch_messages
         self._bytes_max = limits.prefetch_bytes
+        self._queued = queued
         self._is_full = False
-        self._room = asyncio.Event()
-        self._room.set()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._ahead_max = -1
+        """The highest number of queued messages with which one of those that wait may pull; -1: none waits."""
 
-    async def room(self) -> int:
-        """Wait until there is room, and return for how many messages, at least one."""
-        await self._room.wait()
+    async def room(self, ahead: int) -> int:
+        """Wait until there is room, and return for how many messages, at least one.
+
+        Args:
+            ahead: most messages queued at that moment.
+        """
+        while self._is_full or len(self._queued) > ahead:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((ahead, waiter))
+            self._ahead_max = max(self._ahead_max, ahead)
+            await waiter
         return max(1, self._messages_max - self.messages)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the application has received all that was pulled."""
+        return not len(self._queued)
 
     def add(self, messages: int, size: int) -> None:
         """Count messages that were pulled."""
@@ -58,7 +77,6 @@ class Prefetch:
         self.bytes += size
         if self.messages >= self._messages_max or self.bytes >= self._bytes_max:
             self._is_full = True
-            self._room.clear()
 
     def remove(self, messages: int, size: int) -> None:
         """Count messages that were settled."""
@@ -66,7 +84,21 @@ class Prefetch:
         self.bytes -= size
         if self._is_full and self.messages <= self._messages_max // 2 and self.bytes < self._bytes_max:
             self._is_full = False
-            self._room.set()
+        if self._ahead_max >= len(self._queued):
+            self.wake()
+
+    def wake(self) -> None:
+        """End the waits for room that are over. Called when messages were settled, and when the application waits."""
+        if self._is_full or not self._waiters:
+            return
+        count, waiting = len(self._queued), []
+        for ahead, waiter in self._waiters:
+            if count > ahead:
+                waiting.append((ahead, waiter))
+            elif not waiter.done():
+                waiter.set_result(None)
+        self._waiters = waiting
+        self._ahead_max = max((ahead for ahead, _ in waiting), default=-1)
 
 
 class Pulled(Span):
@@ -121,7 +153,7 @@ class Pulled(Span):
         self.raws[index] = None
 
     def settle(self, index: int) -> None:
-        """Settle a delivered message, and let the next ones be pulled and the broker be told."""
+        """Settle a delivered message, which may allow the next pull and an ack."""
         # The body of Span.settle: this runs for each message.
         self.marks[index] = SETTLED
         self.open -= 1

@@ -18,7 +18,7 @@ from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, Rea
 from qmq.net.discovery import meta_url
 from qmq.net.failures import failure_reason
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import Fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader, encode_request
 from qmq.protocol.reading import (
     GROUP_CURSOR,
@@ -32,11 +32,13 @@ from qmq.protocol.reading import (
     GroupRange,
     HourCounts,
     HoursPage,
+    IndexPage,
     ListHoursRequest,
     ListNodesRequest,
     ListRangesRequest,
     MessagesPage,
     NodesPage,
+    ProgressPage,
     RangesPage,
     ReadRequest,
     ReadScheduleRequest,
@@ -184,7 +186,7 @@ class NodeReader:
 
     def _range_pages(self, request: ListRangesRequest) -> Iterator[RangesPage]:
         while True:
-            page = RangesPage.decode(self.call(Command.LIST_RANGES, request.encode(9)).body, 9)
+            page = RangesPage.decode(self.call(Command.LIST_RANGES, request.encode()).body)
             yield page
             if not page.next_after:
                 return
@@ -226,8 +228,8 @@ class NodeReader:
         """
         return self._pages(
             Command.READ_INDEX,
-            lambda at: ReadRequest(subject, at, end, "", self._token, self._bytes_max).encode(9),
-            lambda frame: EntriesPage.decode(frame.body, 9, INDEX_ENTRY_BYTES),
+            lambda at: ReadRequest(subject, at, end, token=self._token, bytes_max=self._bytes_max).encode(),
+            lambda frame: IndexPage.decode(frame.body),
             lambda page: len(page.data) // INDEX_ENTRY_BYTES,
             begin,
             end,
@@ -237,8 +239,10 @@ class NodeReader:
         """Entries [begin, end) of a group's history, 48 bytes each; otherwise as `index`."""
         return self._pages(
             Command.READ_PROGRESS,
-            lambda at: ReadRequest(subject, at, end, group, self._token, self._bytes_max).encode(9),
-            lambda frame: EntriesPage.decode(frame.body, 9, PROGRESS_ENTRY_BYTES),
+            lambda at: ReadRequest(
+                subject, at, end, group=group, token=self._token, bytes_max=self._bytes_max
+            ).encode(),
+            lambda frame: ProgressPage.decode(frame.body),
             lambda page: len(page.data) // PROGRESS_ENTRY_BYTES,
             begin,
             end,
@@ -248,8 +252,8 @@ class NodeReader:
         """Index entries of [begin, end) with their raw messages; otherwise as `index`."""
         return self._pages(
             Command.READ_MESSAGES,
-            lambda at: ReadRequest(subject, at, end, "", self._token, self._bytes_max).encode(9),
-            lambda frame: MessagesPage.decode(frame.body, 9),
+            lambda at: ReadRequest(subject, at, end, token=self._token, bytes_max=self._bytes_max).encode(),
+            lambda frame: MessagesPage.decode(frame.body),
             lambda page: len(page.entries) // INDEX_ENTRY_BYTES,
             begin,
             end,
@@ -262,7 +266,7 @@ class NodeReader:
         after = -1
         while True:
             request = ListHoursRequest(self._token, after, subjects_from=len(names))
-            page = HoursPage.decode(self.call(Command.LIST_HOURS, request.encode(9)).body, 9)
+            page = HoursPage.decode(self.call(Command.LIST_HOURS, request.encode()).body)
             fresh = [hour for hour in page.hours if hour.hour > after]
             hours += fresh
             names += page.subjects
@@ -275,8 +279,10 @@ class NodeReader:
         """Messages [begin, end) of one hour by number; raw messages only `with_data`. Raises: as `range_pages`."""
         return self._pages(
             Command.READ_SCHEDULE,
-            lambda at: ReadScheduleRequest(hour, at, end, with_data, self._token, self._bytes_max).encode(9),
-            lambda frame: SchedulePage.decode(frame.body, 9),
+            lambda at: ReadScheduleRequest(
+                hour, at, end, with_data, token=self._token, bytes_max=self._bytes_max
+            ).encode(),
+            lambda frame: SchedulePage.decode(frame.body),
             lambda page: len(page.entries) // SCHEDULE_ENTRY_BYTES,
             begin,
             end,
@@ -284,7 +290,7 @@ class NodeReader:
 
     def nodes(self) -> NodesPage:
         """Every node that a metaserver knows of. Raises: as `range_pages`."""
-        return NodesPage.decode(self.call(Command.LIST_NODES, ListNodesRequest(self._token).encode(9)).body, 9)
+        return NodesPage.decode(self.call(Command.LIST_NODES, ListNodesRequest(self._token).encode()).body)
 
     def call(self, command: Command, body: bytes) -> Frame:
         """One request and its answer. Raises: as `range_pages`."""
@@ -364,9 +370,9 @@ class NodeReader:
         if frame.code == ResponseCode.SUCCESS:
             return frame
         if frame.code == ResponseCode.PARAM_ERROR:
-            fields = Fields(frame.body)
-            code = fields.text("code", ReadRefused.code)
-            raise ReadRefused(f"{self.address}: {fields.text('message')}", code=code, retriable=code in RETRIABLE)
+            refusal = Refusal.decode(frame.body)
+            code = refusal.code or ReadRefused.code
+            raise ReadRefused(f"{self.address}: {refusal.message}", code=code, retriable=code in RETRIABLE)
         if frame.code == ResponseCode.UNKNOWN_CODE:
             raise ReadRefused(
                 f"{self.address} does not support {command.name}: it is another kind of node or an older version",

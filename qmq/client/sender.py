@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from qmq.client.accumulator import Accumulator
 from qmq.client.config import Backoff, Limits, Timeouts
-from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token
+from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.pool import Pool
 from qmq.client.receipt import Receipt
 from qmq.client.routing import WRITABLE, Breaker, RoundRobin, usable
@@ -28,7 +28,7 @@ from qmq.supervisor import Supervisor
 
 T = TypeVar("T")
 IDLE_SECONDS = 1.0
-"""How often expired messages are looked for while nothing else happens."""
+"""How often messages are looked for whose time is over although they could not be sent."""
 NO_SPACE_SECONDS = 1.0
 """How long a broker group that had no space for a message gets no other."""
 TASK_NAME = "sender"
@@ -268,8 +268,12 @@ class Sender:
     # --- starting batches ------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        expire_at = self._loop.time() + IDLE_SECONDS
         while True:
             self._wake.clear()
+            if self._loop.time() >= expire_at:
+                self._fail_expired()
+                expire_at = self._loop.time() + IDLE_SECONDS
             self._start_ready()
             next_at = None if self._is_busy() else self._accumulator.next_at(self._current_linger())
             pause = IDLE_SECONDS if next_at is None else min(IDLE_SECONDS, max(0.0, next_at - self._loop.time()))
@@ -277,7 +281,7 @@ class Sender:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             except TimeoutError:
-                self._fail_expired()
+                pass
 
     def _is_busy(self) -> bool:
         return len(self._in_flight) >= self._limits.batches_in_flight
@@ -310,7 +314,7 @@ class Sender:
             self._admit()
 
     def _start(self, batch: Batch) -> None:
-        """Make an attempt to send a batch. A step that has to wait for a route or a connection goes on in a task."""
+        """Make an attempt to send a batch. A step that waits for a route or a connection continues in a task."""
         subject, client_type = batch.subject, _client_type(batch)
         known = self._session.routes(subject, client_type)
         if not known:
@@ -551,21 +555,10 @@ class Sender:
             batch.many.set(batch.places, outcomes)
             return
         for token, outcome in zip(batch.tokens, outcomes, strict=True):
-            if not isinstance(token, asyncio.Future):
-                self._call_back(token, outcome)
-            elif token.done():
-                continue
-            elif isinstance(outcome, Receipt):
-                token.set_result(outcome)
-            else:
-                token.set_exception(outcome)
-                token.exception()  # an abandoned future logs no warning of asyncio
-
-    def _call_back(self, callback: Callable[[Outcome], object], outcome: Outcome) -> None:
-        try:
-            callback(outcome)
-        except Exception as error:  # noqa: BLE001 - the application's; reported, and other messages are not affected
-            self._supervisor.report(CALLBACK_NAME, error)
+            try:
+                hand_out(token, outcome)
+            except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
+                self._supervisor.report(CALLBACK_NAME, error)
 
 
 def _same(error: SendFailed, batch: Batch) -> list[Outcome]:

@@ -187,14 +187,14 @@ class MetaSession:
                 continue
             interest.is_requested, interest.requested_at = True, now
             assert self._caller is not None
-            self._caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode(9)))
+            self._caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode()))
 
     def _pushed(self, frame: Frame) -> None:
         if frame.code != ResponseCode.SUCCESS:
             self.last_error = f"the metaserver returned code {frame.code}"
             return
         try:
-            answer = ClientRegisterResponse.decode(frame.body, frame.version)
+            answer = ClientRegisterResponse.decode(frame.body)
         except ProtocolError as error:
             logger.warning("an answer of the metaserver can't be read: %s", error)
             return

@@ -1,14 +1,18 @@
 """Zstandard with bounded decompression: `compression.zstd` of Python 3.14, or the package zstandard."""
 
-import sys
+import threading
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from qmq.errors import SettingError
+from qmq.errors import LocalProtocolError
+from qmq.protocol.frames import MESSAGE_BYTES_MAX
 
 LEVEL = 3
 """Compression level: the default of Zstandard."""
+CONTENT_BYTES_MAX = MESSAGE_BYTES_MAX
+"""Most bytes that a body may decompress to: as many as a message may have."""
 MISSING = "compression needs Python 3.14 or the package zstandard. Install it with: pip install 'pyqmq[zstd]'"
 
 
@@ -26,19 +30,19 @@ class ZstdMissing(Exception):
 
 class _Codec(NamedTuple):
     compress: Callable[[bytes], bytes]
-    decompress: Callable[[bytes, int], bytes]
+    decompress: Callable[[bytes], bytes]
 
 
 def require_zstd() -> None:
     """Check that a library for compression is installed.
 
     Raises:
-        SettingError: none is; the message names the extra to install.
+        LocalProtocolError: none is; the message names the extra to install.
     """
     try:
         _codec()
     except ZstdMissing as error:
-        raise SettingError(f"compress_above: {MISSING}", code="body.codec_missing") from error
+        raise LocalProtocolError(f"compress_above: {MISSING}", code="body.codec_missing") from error
 
 
 def compress(data: bytes) -> bytes:
@@ -50,23 +54,20 @@ def compress(data: bytes) -> bytes:
     return _codec().compress(data)
 
 
-def decompress(data: bytes, size_max: int) -> bytes:
-    """Return the content of a frame.
-
-    Args:
-        size_max: most bytes of content, and of memory for the window, that the frame may need.
+def decompress(data: bytes) -> bytes:
+    """Return the content of a frame of at most CONTENT_BYTES_MAX bytes. A frame whose window is larger is invalid.
 
     Raises:
         ZstdInvalid, ZstdTooLarge, ZstdMissing: it can't be decompressed.
     """
-    return _codec().decompress(data, size_max)
+    return _codec().decompress(data)
 
 
+@lru_cache(maxsize=1)
 def _codec() -> _Codec:
-    # Not cached: the import system has its own cache, and an installed library works without a restart.
     for name, make in (("compression.zstd", _standard), ("zstandard", _package)):
         try:
-            module = sys.modules.get(name) or import_module(name)
+            module = import_module(name)
         except ImportError:
             continue
         return make(module)
@@ -80,14 +81,14 @@ def _standard(zstd: Any) -> _Codec:
         found: bytes = zstd.compress(data, LEVEL)
         return found
 
-    def decompress_(data: bytes, size_max: int) -> bytes:
-        options = {zstd.DecompressionParameter.window_log_max: (size_max - 1).bit_length()}
+    def decompress_(data: bytes) -> bytes:
+        options = {zstd.DecompressionParameter.window_log_max: (CONTENT_BYTES_MAX - 1).bit_length()}
         try:
             reader = zstd.ZstdDecompressor(options=options)
-            content: bytes = reader.decompress(data, max_length=size_max + 1)
+            content: bytes = reader.decompress(data, max_length=CONTENT_BYTES_MAX + 1)
         except zstd.ZstdError as error:
             raise ZstdInvalid(str(error)) from error
-        if len(content) > size_max:
+        if len(content) > CONTENT_BYTES_MAX:
             raise ZstdTooLarge
         if not reader.eof or reader.unused_data:
             raise ZstdInvalid("the frame is incomplete" if not reader.eof else "there are bytes after the frame")
@@ -98,19 +99,25 @@ def _standard(zstd: Any) -> _Codec:
 
 def _package(zstandard: Any) -> _Codec:
     """The codec of the package zstandard."""
+    # Creating these takes longer than compressing a message of some kilobytes. They must not be shared between threads.
+    contexts = threading.local()
 
     def compress_(data: bytes) -> bytes:
-        found: bytes = zstandard.ZstdCompressor(level=LEVEL).compress(data)
+        compressor = getattr(contexts, "compressor", None)
+        if compressor is None:
+            compressor = contexts.compressor = zstandard.ZstdCompressor(level=LEVEL)
+        found: bytes = compressor.compress(data)
         return found
 
-    def decompress_(data: bytes, size_max: int) -> bytes:
+    def decompress_(data: bytes) -> bytes:
+        reader = getattr(contexts, "decompressor", None)
+        if reader is None:
+            reader = contexts.decompressor = zstandard.ZstdDecompressor(max_window_size=CONTENT_BYTES_MAX)
         try:
             # The package ignores max_output_size if the frame states a size.
-            if zstandard.frame_content_size(data) > size_max:
+            if zstandard.frame_content_size(data) > CONTENT_BYTES_MAX:
                 raise ZstdTooLarge
-            window = 1 << (size_max - 1).bit_length()
-            reader = zstandard.ZstdDecompressor(max_window_size=window)
-            content: bytes = reader.decompress(data, max_output_size=size_max, allow_extra_data=False)
+            content: bytes = reader.decompress(data, max_output_size=CONTENT_BYTES_MAX, allow_extra_data=False)
         except zstandard.ZstdError as error:
             raise ZstdInvalid(str(error)) from error
         return content

@@ -19,11 +19,11 @@ from qmq.net.discovery import find_metaserver
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.extensions import (
-    Fields,
     NodePolicyRequest,
     NodePolicyResponse,
     NodeRegisterRequest,
     NodeRegisterResponse,
+    Refusal,
 )
 from qmq.supervisor import Supervisor
 
@@ -132,15 +132,13 @@ class Membership:
             self._caller = await self._connected()
         sent_at = self._clock.monotonic()
         request = self._describe(request_type)
-        frame = await self._caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=CALL_SECONDS)
+        frame = await self._caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=CALL_SECONDS)
         if frame.code == ResponseCode.PARAM_ERROR:
-            fields = Fields(frame.body)
-            raise QmqError(
-                f"the metaserver rejected the registration: {fields.text('message')}", code=fields.text("code")
-            )
+            refusal = Refusal.decode(frame.body)
+            raise QmqError(f"the metaserver rejected the registration: {refusal.message}", code=refusal.code)
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"the metaserver returned code {frame.code}")
-        answer = NodeRegisterResponse.decode(frame.body, 9)
+        answer = NodeRegisterResponse.decode(frame.body)
         if self.last is None or (answer.accepted, answer.reason) != (self.last.accepted, self.last.reason):
             level = logging.INFO if answer.accepted and not answer.reason else logging.WARNING
             verdict = "accepted" if answer.accepted else "refused"
@@ -194,10 +192,10 @@ class Membership:
 
     async def _fetch_policy(self, caller: Caller, request: NodeRegisterRequest, wanted: str) -> None:
         question = NodePolicyRequest(request.broker_group, request.node_id, request.policy_version)
-        frame = await caller.call(Command.NODE_POLICY, question.encode(9), timeout_s=POLICY_SECONDS)
+        frame = await caller.call(Command.NODE_POLICY, question.encode(), timeout_s=POLICY_SECONDS)
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"the metaserver answered the question for policy {wanted} with code {frame.code}")
-        answer = NodePolicyResponse.decode(frame.body, 9)
+        answer = NodePolicyResponse.decode(frame.body)
         if answer.document:
             await self._on_policy(answer.document)
 

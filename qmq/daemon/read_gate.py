@@ -16,8 +16,9 @@ from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
 from qmq.protocol import reading
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import encode_fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
+from qmq.protocol.structures import Part
 from qmq.supervisor import Supervisor
 
 P = ParamSpec("P")
@@ -84,7 +85,7 @@ class ReadGate:
         return len(self._tasks)
 
     def serve(
-        self, connection: Connection, frame: Frame, token: str, work: Callable[[], Coroutine[Any, Any, list[bytes]]]
+        self, connection: Connection, frame: Frame, token: str, work: Callable[[], Coroutine[Any, Any, list[Part]]]
     ) -> None:
         """Answer a read with the parts that `work` gives, or say why not. `work` is called only when it may run."""
         if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token) and self._token:
@@ -116,7 +117,7 @@ class ReadGate:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
     async def _answer(
-        self, connection: Connection, frame: Frame, work: Callable[[], Coroutine[Any, Any, list[bytes]]]
+        self, connection: Connection, frame: Frame, work: Callable[[], Coroutine[Any, Any, list[Part]]]
     ) -> None:
         try:
             # One after the other, in the order they came: a burst of readers costs producers no more than one does.
@@ -142,7 +143,7 @@ class ReadGate:
         if error.code != reading.BUSY:
             what = f"command {frame.code} refused: {error}"
             self._log_limiter.warning(logger, connection.peer, error.code, what, self._clock.monotonic())
-        connection.reply(frame, ResponseCode.PARAM_ERROR, encode_fields(code=error.code, message=str(error)))
+        connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
 
     # --- rate ------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from qmq.protocol.authentication import (
     AuthenticateResponse,
 )
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import Fields, encode_fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 
 PURPOSES = ("node", "console")
@@ -59,16 +59,16 @@ async def authenticate(
 
 
 async def _ask(caller: Caller, request: AuthenticateRequest, timeout_s: float) -> AuthenticateResponse:
-    frame = await caller.call(Command.AUTHENTICATE, request.encode(9), timeout_s=timeout_s)
+    frame = await caller.call(Command.AUTHENTICATE, request.encode(), timeout_s=timeout_s)
     if frame.code == ResponseCode.PARAM_ERROR:
-        fields = Fields(frame.body)
-        raise AuthenticationFailed(f"{caller.address}: {fields.text('message')}", code=fields.text("code", REFUSED))
+        refusal = Refusal.decode(frame.body)
+        raise AuthenticationFailed(f"{caller.address}: {refusal.message}", code=refusal.code or REFUSED)
     if frame.code != ResponseCode.SUCCESS:
         raise AuthenticationFailed(
             f"{caller.address} answered code {frame.code} to the authentication: it has no node secret, or is of an older"
             " version"
         )
-    return AuthenticateResponse.decode(frame.body, 9)
+    return AuthenticateResponse.decode(frame.body)
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class ConnectionAuth:
             f"command {frame.code} requires the node secret of this system: set {VARIABLE} or {FILE_VARIABLE} for the process"
             " that sends it"
         )
-        connection.reply(frame, ResponseCode.PARAM_ERROR, encode_fields(code=REQUIRED, message=text))
+        connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(REQUIRED, text).encode())
 
     def handle(self, connection: Connection, frame: Frame) -> str:
         """Answer an AUTHENTICATE request.
@@ -127,7 +127,7 @@ class ConnectionAuth:
         Raises:
             ProtocolError: it can't be decoded.
         """
-        request = AuthenticateRequest.decode(frame.body, frame.version)
+        request = AuthenticateRequest.decode(frame.body)
         if self._secret is None:
             return self._fail(connection, frame, "this process has no node secret to authenticate with")
         if request.purpose not in PURPOSES:
@@ -139,7 +139,7 @@ class ConnectionAuth:
         if not request.proof:
             peer.client_nonce, peer.server_nonce, peer.purpose = request.nonce, self._nonces(), request.purpose
             peer.is_proven = False
-            connection.reply(frame, ResponseCode.SUCCESS, AuthenticateResponse(peer.server_nonce).encode(frame.version))
+            connection.reply(frame, ResponseCode.SUCCESS, AuthenticateResponse(peer.server_nonce).encode())
             return ""
         parts = (peer.server_nonce, peer.client_nonce, peer.purpose.encode())
         is_known = bool(peer.server_nonce) and (request.nonce, request.purpose) == (peer.client_nonce, peer.purpose)
@@ -149,7 +149,7 @@ class ConnectionAuth:
             return self._fail(connection, frame, "the node secret does not match this system's")
         peer.is_proven = True
         # With the secret that the client proved: while one is being replaced, the client may know that one only.
-        body = AuthenticateResponse(parts[0], signer.sign(SERVER_CONTEXT, *parts)).encode(frame.version)
+        body = AuthenticateResponse(parts[0], signer.sign(SERVER_CONTEXT, *parts)).encode()
         connection.reply(frame, ResponseCode.SUCCESS, body)
         return ""
 
@@ -158,6 +158,6 @@ class ConnectionAuth:
 
     def _fail(self, connection: Connection, frame: Frame, why: str) -> str:
         self.failures += 1
-        connection.reply(frame, ResponseCode.PARAM_ERROR, encode_fields(code=REFUSED, message=why))
+        connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(REFUSED, why).encode())
         connection.finish()
         return why

@@ -22,8 +22,6 @@ class Command(IntEnum):
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
     ACK_REQUEST = 12
-    SYNC_LOG_REQUEST = 20
-    SYNC_CHECKPOINT_REQUEST = 21
     CONSUME_MANAGE = 25
     BROKER_REGISTER = 30
     CLIENT_REGISTER = 35
@@ -145,13 +143,3 @@ class ConsumeFrom(IntEnum):
 
     LATEST = 1
     EARLIEST = 2
-
-
-class SyncType(IntEnum):
-    """What a slave asks for on the sync port."""
-
-    ACTION = 1
-    MESSAGE = 2
-    HEARTBEAT = 3
-    DISPATCH = 4
-    INDEX = 5

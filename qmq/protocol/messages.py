@@ -10,7 +10,6 @@ from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters
 from qmq.protocol.primitives import I8, I32, I64, U16, encode_str
 from qmq.protocol.raw import FLAG_DELAY as FLAG_DELAY
-from qmq.protocol.raw import FLAG_LOW_RELIABILITY as FLAG_LOW_RELIABILITY
 from qmq.protocol.raw import FLAG_TAGS as FLAG_TAGS
 from qmq.protocol.raw import TIME_AT, RawBytes, RawView, split_raws
 from qmq.protocol.raw import Message as Message

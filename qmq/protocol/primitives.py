@@ -7,6 +7,7 @@ messages (trap T12).
 from collections.abc import Mapping
 from struct import Struct
 from struct import error as StructError
+from typing import Any
 
 from qmq.errors import LocalProtocolError, ProtocolError
 
@@ -18,6 +19,9 @@ I64 = Struct(">q")
 
 STRING_BYTES_MAX = 32767
 """Longest string that every client can read."""
+
+_encode_length = U16.pack
+_length_at = U16.unpack_from
 
 
 class Reader:
@@ -34,28 +38,30 @@ class Reader:
         """Bytes not read yet."""
         return len(self._view) - self._at
 
-    def _take(self, layout: Struct) -> int:
+    def unpack(self, layout: Struct) -> tuple[Any, ...]:
+        """The next numbers, as `layout` has them."""
         try:
-            value: int = layout.unpack_from(self._view, self._at)[0]
+            values = layout.unpack_from(self._view, self._at)
         except StructError as error:
             raise ProtocolError(f"the body ends at byte {len(self._view)}, inside a number") from error
         self._at += layout.size
-        return value
+        return values
 
     def i8(self) -> int:
-        return self._take(I8)
+        value: int = self.unpack(I8)[0]
+        return value
 
     def i16(self) -> int:
-        return self._take(I16)
+        value: int = self.unpack(I16)[0]
+        return value
 
     def i32(self) -> int:
-        return self._take(I32)
+        value: int = self.unpack(I32)[0]
+        return value
 
     def i64(self) -> int:
-        return self._take(I64)
-
-    def bool_(self) -> bool:
-        return self._take(I8) != 0
+        value: int = self.unpack(I64)[0]
+        return value
 
     def bytes_(self, size: int) -> memoryview:
         """The next `size` bytes, not copied."""
@@ -65,12 +71,26 @@ class Reader:
         self._at += size
         return self._view[begin : self._at]
 
-    def str_(self) -> str:
-        data = self.bytes_(self._take(U16))
+    def strs(self, count: int, found: list[Any]) -> None:
+        """Append the next `count` strings to `found`."""
+        view, at = self._view, self._at
         try:
-            return str(data, "utf-8")
+            for _ in range(count):
+                begin = at + 2
+                at = begin + _length_at(view, at)[0]
+                if at > len(view):
+                    raise ProtocolError(f"{at - begin} bytes announced, {len(view) - begin} there")
+                found.append(str(view[begin:at], "utf-8"))
+        except StructError as error:
+            raise ProtocolError(f"the body ends at byte {len(view)}, inside a string's length") from error
         except UnicodeDecodeError as error:
             raise ProtocolError(f"a string is not UTF-8: {error.reason} at byte {error.start}") from error
+        self._at = at
+
+    def str_(self) -> str:
+        found: list[str] = []
+        self.strs(1, found)
+        return found[0]
 
     def count(self, value: int, least_bytes: int, what: str) -> int:
         """A count of things of at least `least_bytes` each, refused before anything is allocated for it."""
@@ -79,8 +99,9 @@ class Reader:
         return value
 
     def strmap(self) -> dict[str, str]:
-        entries = self.count(self.i16(), 4, "map entries")
-        return {self.str_(): self.str_() for _ in range(entries)}
+        texts: list[str] = []
+        self.strs(2 * self.count(self.i16(), 4, "map entries"), texts)
+        return dict(zip(texts[::2], texts[1::2], strict=True))
 
     def rest(self) -> memoryview:
         """Everything not read yet."""
@@ -90,52 +111,6 @@ class Reader:
         """Refuse bytes behind the last field."""
         if self.remaining:
             raise ProtocolError(f"{self.remaining} bytes behind the end of the body")
-
-
-class Writer:
-    """Collects a body's parts."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def _put(self, layout: Struct, value: int, what: str) -> "Writer":
-        try:
-            self._parts.append(layout.pack(value))
-        except StructError as error:
-            raise LocalProtocolError(f"{value} does not fit {what}") from error
-        return self
-
-    def i8(self, value: int) -> "Writer":
-        return self._put(I8, value, "one byte")
-
-    def i16(self, value: int) -> "Writer":
-        return self._put(I16, value, "two bytes")
-
-    def i32(self, value: int) -> "Writer":
-        return self._put(I32, value, "four bytes")
-
-    def i64(self, value: int) -> "Writer":
-        return self._put(I64, value, "eight bytes")
-
-    def str_(self, text: str) -> "Writer":
-        self._parts.append(encode_str(text))
-        return self
-
-    def strmap(self, entries: Mapping[str, str]) -> "Writer":
-        self.i16(len(entries))
-        for key, value in entries.items():
-            self.str_(key).str_(value)
-        return self
-
-    def raw(self, data: bytes | memoryview) -> "Writer":
-        self._parts.append(bytes(data))
-        return self
-
-    def done(self) -> bytes:
-        """The body."""
-        return b"".join(self._parts)
 
 
 def encode_str(text: str) -> bytes:
@@ -150,4 +125,28 @@ def encode_str(text: str) -> bytes:
         raise LocalProtocolError(f"a string can't be written as UTF-8: {error.reason}") from error
     if len(data) > STRING_BYTES_MAX:
         raise LocalProtocolError(f"a string of {len(data)} bytes, the wire carries at most {STRING_BYTES_MAX}")
-    return U16.pack(len(data)) + data
+    return _encode_length(len(data)) + data
+
+
+def encode_count(layout: Struct, count: int) -> bytes:
+    """The number of things that follow.
+
+    Raises:
+        LocalProtocolError: there are more than the wire can count.
+    """
+    try:
+        return layout.pack(count)
+    except StructError as error:
+        raise LocalProtocolError(f"{count} parts are more than {layout.size} bytes can count") from error
+
+
+def encode_strmap(entries: Mapping[str, str]) -> bytes:
+    """A map of strings.
+
+    Raises:
+        LocalProtocolError: as `encode_str`, or there are too many entries.
+    """
+    parts = [encode_count(I16, len(entries))]
+    for key, value in entries.items():
+        parts += encode_str(key), encode_str(value)
+    return b"".join(parts)

@@ -22,7 +22,6 @@ from struct import error as StructError
 from qmq.errors import ProtocolError
 from qmq.protocol.primitives import I32, I64, U16
 
-FLAG_LOW_RELIABILITY = 1
 FLAG_DELAY = 2
 FLAG_TAGS = 4
 
@@ -81,7 +80,7 @@ class RawView:
     def __init__(self, data: RawBytes, begin: int = 0, limit: int | None = None) -> None:
         self.data = data
         self.begin = begin
-        self._subject_end, self._id_end, self.properties_begin, self.end = _fields(
+        self._subject_end, self._id_end, self.properties_begin, self.end = message_places(
             data, begin, len(data) if limit is None else limit
         )
 
@@ -223,8 +222,12 @@ PropertyPlace = tuple[int, int, int, int]
 """Begin and end of a key, begin and end of its value; without their lengths."""
 
 
-def _fields(data: RawBytes, begin: int, limit: int) -> tuple[int, int, int, int]:
-    """The ends of subject and message id, the begin of the first property, and the end of the message."""
+def message_places(data: RawBytes, begin: int, limit: int) -> tuple[int, int, int, int]:
+    """The ends of subject and message id, the begin of the first property, and the end of the message at `begin`.
+
+    Raises:
+        ProtocolError: it is cut short, or ends behind `limit`.
+    """
     try:
         subject_end: int = begin + SUBJECT_AT + 2 + _read_length(data, begin + SUBJECT_AT)[0]
         at = id_end = subject_end + 2 + _read_length(data, subject_end)[0]
@@ -344,6 +347,48 @@ def decode_properties(data: RawBytes, begin: int, end: int) -> dict[str, str]:
     if at != end:
         raise ProtocolError(f"the properties at byte {begin} do not end where their length says")
     return properties
+
+
+def property_lengths(data: RawBytes, begin: int, end: int) -> list[int]:
+    """The lengths of keys and values of the properties in data[begin:end], in turn.
+
+    Raises:
+        ProtocolError: they do not end at `end`.
+    """
+    lengths: list[int] = []
+    add, at = lengths.append, begin
+    try:
+        while at < end:
+            size = _read_length(data, at)[0]
+            at += 2 + size
+            add(size)
+            size = _read_length(data, at)[0]
+            at += 2 + size
+            add(size)
+    except StructError as error:
+        raise ProtocolError(f"the properties at byte {begin} are cut short") from error
+    if at != end:
+        raise ProtocolError(f"the properties at byte {begin} do not end where their length says")
+    return lengths
+
+
+def tags_at(data: RawBytes, id_end: int) -> list[bytes]:
+    """The tags of a message whose message id ends at `id_end`, and whose flag has FLAG_TAGS; its places were checked before."""
+    found = []
+    at = id_end + 1
+    for _ in range(data[id_end]):
+        end = at + 2 + _read_length(data, at)[0]
+        found.append(bytes(data[at + 2 : end]))
+        at = end
+    return found
+
+
+def tags_of(data: RawBytes, begin: int = 0) -> list[bytes]:
+    """The tags of the message at `begin`, without a view; its places were checked before."""
+    if not data[begin] & FLAG_TAGS:
+        return []
+    subject_end = begin + SUBJECT_AT + 2 + _read_length(data, begin + SUBJECT_AT)[0]
+    return tags_at(data, subject_end + 2 + _read_length(data, subject_end)[0])
 
 
 class PropertyFinder:

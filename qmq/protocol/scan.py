@@ -19,8 +19,20 @@ from qmq.errors import IllegalName, ProtocolError
 from qmq.protocol.codes import SendResult
 from qmq.protocol.commands import SendFailure
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
-from qmq.protocol.messages import FLAG_TAGS, KEY_CREATED
+from qmq.protocol.messages import KEY_CREATED
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, check_subject
+from qmq.protocol.primitives import I64, U16
+from qmq.protocol.raw import (
+    FLAG_TAGS,
+    SHAPE_FIELDS_MAX,
+    SUBJECT_AT,
+    RawView,
+    message_places,
+    property_lengths,
+    split_raws,
+    tags_at,
+    tags_of,
+)
 
 CRC_BYTES = 8
 """An entry's leading i64; the raw message begins behind it."""
@@ -28,13 +40,10 @@ CRC_BYTES = 8
 BATCH_MESSAGES_MAX = 10_000
 """Most messages one SEND may hold. The official client sends 30, its delay node 50, our bench 500."""
 
-_FIXED = Struct(">qbqqH")
-"""CRC, flag, create time, expire-or-schedule time, subject length."""
-_SUBJECT_AT = CRC_BYTES + 1 + 8 + 8
-_U16 = Struct(">H")
-_I32 = Struct(">i")
-_CREATED_KEY = _U16.pack(len(KEY_CREATED)) + KEY_CREATED.encode()
-_TEMPLATE_SLOTS_MAX = 64
+_SUBJECT_AT = CRC_BYTES + SUBJECT_AT
+_CREATED_KEY = U16.pack(len(KEY_CREATED)) + KEY_CREATED.encode()
+_CREATED_VALUE_AT = len(_CREATED_KEY) + U16.size
+_read_crc = I64.unpack_from
 
 
 class BadChecksum(ProtocolError):
@@ -119,69 +128,24 @@ def scan_batch(
 
 
 def walk_stored(entries: memoryview, subject: str) -> Run:
-    """The run of entries that a log record holds; they were checked when they came, so only their places are read."""
+    """The run of entries that a log record holds; they were checked when they came, so only their places are read.
+
+    Raises:
+        ProtocolError: the bytes are not entries.
+    """
     data = bytes(entries)
-    run = Run(subject, 0, len(data))
-    position = 0
-    while position < len(data):
-        position = _walk_one(data, position, run)
-    return run
+    begins = split_raws(data, gap=CRC_BYTES)[0]
+    crcs = [_read_crc(data, begin - CRC_BYTES)[0] for begin in begins]
+    tag_bits = [0] * len(begins)
+    for i, begin in enumerate(begins):
+        if data[begin] & FLAG_TAGS:
+            tag_bits[i] = tag_digest(tags_of(data, begin))
+    return Run(subject, 0, len(data), begins, crcs, tag_bits)
 
 
 def walk_raws(body: memoryview) -> int:
-    """How many raw messages lie back to back in a pull's answer, by their lengths alone."""
-    data = bytes(body)
-    count, at = 0, 0
-    try:
-        while at < len(data):
-            flag = data[at]
-            at += _SUBJECT_AT - CRC_BYTES
-            at += 2 + _U16.unpack_from(data, at)[0]
-            at += 2 + _U16.unpack_from(data, at)[0]
-            if flag & FLAG_TAGS:
-                at = _read_tags(data, at)[1]
-            attribute_bytes = _I32.unpack_from(data, at)[0]
-            at += 4 + attribute_bytes
-            if attribute_bytes < 0 or at > len(data):
-                raise ProtocolError(f"message {count} of the answer claims {attribute_bytes} bytes of properties")
-            count += 1
-    except (StructError, IndexError) as error:
-        raise ProtocolError(f"message {count} of the answer is cut short") from error
-    return count
-
-
-def _walk_one(data: bytes, position: int, run: Run) -> int:
-    try:
-        crc, flag, _created, _time, subject_bytes = _FIXED.unpack_from(data, position)
-        at = position + _FIXED.size + subject_bytes
-        at += 2 + _U16.unpack_from(data, at)[0]
-        bits = 0
-        if flag & FLAG_TAGS:
-            tags, at = _read_tags(data, at)
-            bits = tag_digest(tags)
-        end: int = at + 4 + _I32.unpack_from(data, at)[0]
-    except StructError as error:
-        raise ProtocolError(f"stored entry at byte {position} is cut short") from error
-    if not at <= end <= len(data):
-        raise ProtocolError(f"stored entry at byte {position} claims bytes beyond its record")
-    run.raw_begins.append(position + CRC_BYTES)
-    run.crcs.append(crc)
-    run.tag_bits.append(bits)
-    return end
-
-
-def _read_tags(data: bytes | bytearray, at: int) -> tuple[list[bytes], int]:
-    count = data[at] if at < len(data) else 0
-    at += 1
-    tags = []
-    for _ in range(count):
-        length = _U16.unpack_from(data, at)[0]
-        at += 2
-        tags.append(bytes(data[at : at + length]))
-        at += length
-    if at > len(data):
-        raise ProtocolError("tags run beyond the end of the message")
-    return tags, at
+    """How many raw messages lie back to back in a pull's answer, by their lengths alone. Raises ProtocolError."""
+    return len(split_raws(body)[0])
 
 
 @dataclass(slots=True)
@@ -205,10 +169,11 @@ class _Scanner:
         "_data",
         "_end",
         "_failures",
-        "_last_lengths",
+        "_last_shape",
         "_message_bytes_max",
         "_run",
         "_runs",
+        "_stored_subject",
         "_template",
         "_view",
     )
@@ -221,9 +186,10 @@ class _Scanner:
         self._view = memoryview(data)
         self._runs: list[Run] = []
         self._run: Run | None = None
+        self._stored_subject = b""
         self._failures: list[SendFailure] = []
         self._template: _Template | None = None
-        self._last_lengths: tuple[int, ...] = ()
+        self._last_shape: tuple[int, ...] = ()
         self._count = 0
 
     def scan(self) -> tuple[list[Run], list[SendFailure]]:
@@ -274,72 +240,64 @@ class _Scanner:
 
     def _scan_one(self, position: int) -> int:
         data = self._data
-        crc, flag, _created, _time, subject_bytes = _FIXED.unpack_from(data, position)
-        at = position + _FIXED.size
-        subject = bytes(data[at : at + subject_bytes])
-        at += subject_bytes
-        id_bytes = _U16.unpack_from(data, at)[0]
-        message_id = bytes(data[at + 2 : at + 2 + id_bytes])
-        at += 2 + id_bytes
+        crc = _read_crc(data, position)[0]
+        begin = position + CRC_BYTES
+        subject_end, id_end, properties_begin, end = message_places(data, begin, self._end)
+        subject_bytes, id_bytes = subject_end - begin - SUBJECT_AT - U16.size, id_end - subject_end - U16.size
+        if not subject_bytes or not id_bytes:
+            raise ProtocolError(f"message {self._count} has an empty {'message id' if subject_bytes else 'subject'}")
+        if crc32(self._view[begin:end]) != crc:
+            raise BadChecksum(f"message {self._count} of the batch has a wrong CRC")
         problem = ""
         tags: list[bytes] = []
+        flag = data[begin]
         if flag & FLAG_TAGS:
-            tags, at = _read_tags(data, at)
+            tags = tags_at(data, id_end)
             if not 1 <= len(tags) <= TAGS_MAX:
                 problem = f"{len(tags)} tags, the limit is {TAGS_MAX}"
             elif not all(tags):
                 problem = "an empty tag"
-        attribute_bytes: int = _I32.unpack_from(data, at)[0]
-        at += 4
-        end: int = at + attribute_bytes
-        if attribute_bytes < 0 or end > self._end:
-            raise ProtocolError(f"message {self._count} claims {attribute_bytes} bytes of properties, more than came")
-        if not subject_bytes or not id_bytes:
-            raise ProtocolError(f"message {self._count} has an empty {'message id' if subject_bytes else 'subject'}")
-        if crc32(self._view[position + CRC_BYTES : end]) != crc:
-            raise BadChecksum(f"message {self._count} of the batch has a wrong CRC")
-        lengths, created = self._read_attributes(at, end)
+        lengths = property_lengths(data, properties_begin, end)
+        if data.startswith(_CREATED_KEY, properties_begin):
+            value_at = properties_begin + _CREATED_VALUE_AT
+            created: tuple[int, int, int] | None = (properties_begin, value_at, value_at + lengths[1])
+        else:
+            created = self._created(properties_begin, lengths)
         if end - position > self._message_bytes_max:
             problem = (
                 f"{end - position} bytes, the limit of one message is {self._message_bytes_max} (message_bytes_max)"
             )
-        problem = problem or _too_long(message_id) or self._created_problem(created) or _too_wide(lengths)
+        if id_bytes > MESSAGE_ID_CHARS_MAX:
+            problem = problem or _too_long(data[subject_end + U16.size : id_end])
+        problem = problem or self._created_problem(created) or _too_wide(lengths)
         self._count += 1
-        text_id = message_id.decode("utf-8", "replace")
         if problem:
-            self._refuse(text_id, SendResult.BLOCK, f"message rejected: {problem}")
+            self._refuse(data[subject_end + U16.size : id_end], SendResult.BLOCK, f"message rejected: {problem}")
             return end
-        run = self._run_of(subject, position)
+        run = self._run
+        if run is None or run.end != position or not data.startswith(self._stored_subject, begin + SUBJECT_AT):
+            run = self._begin_run(bytes(data[begin + SUBJECT_AT : subject_end]), position)
         if run is None:
-            self._refuse(text_id, SendResult.SUBJECT_NOT_ASSIGNED, "message rejected")
+            message_id = data[subject_end + U16.size : id_end]
+            self._refuse(message_id, SendResult.SUBJECT_NOT_ASSIGNED, "message rejected")
             return end
-        run.raw_begins.append(position + CRC_BYTES)
+        run.raw_begins.append(begin)
         run.crcs.append(crc)
         run.tag_bits.append(tag_digest(tags) if tags else 0)
         run.end = end
-        if not tags and id_bytes <= MESSAGE_ID_CHARS_MAX:
-            self._learn(position, flag, subject, id_bytes, attribute_bytes, lengths, created)
+        if not tags and created is not None and id_bytes <= MESSAGE_ID_CHARS_MAX:
+            self._learn(position, (flag, id_bytes, *lengths), created)
         return end
 
-    def _read_attributes(self, at: int, end: int) -> tuple[list[int], tuple[int, int, int] | None]:
-        """Lengths of keys and values in turn, and where the create time lies: (key, value begin, value end)."""
-        data = self._data
-        unpack = _U16.unpack_from
-        lengths: list[int] = []
-        created = None
-        while at < end:
-            key_at = at
-            key_bytes = unpack(data, at)[0]
-            at += 2 + key_bytes
-            value_bytes = unpack(data, at)[0]
-            at += 2 + value_bytes
-            lengths.append(key_bytes)
-            lengths.append(value_bytes)
-            if created is None and data.startswith(_CREATED_KEY, key_at):
-                created = (key_at, at - value_bytes, at)
-        if at != end:
-            raise ProtocolError(f"the properties of message {self._count} do not end where their length says")
-        return lengths, created
+    def _created(self, at: int, lengths: list[int]) -> tuple[int, int, int] | None:
+        """Where the first create time lies in the properties at `at`: (key with its length, value begin, value end)."""
+        starts_with = self._data.startswith
+        for key_bytes, value_bytes in zip(lengths[::2], lengths[1::2], strict=True):
+            if starts_with(_CREATED_KEY, at):
+                value_at = at + _CREATED_VALUE_AT
+                return at, value_at, value_at + value_bytes
+            at += 2 * U16.size + key_bytes + value_bytes
+        return None
 
     def _created_problem(self, created: tuple[int, int, int] | None) -> str:
         # Trap T11: without a numeric create time the official consumer dies on the message and never acks it.
@@ -349,58 +307,44 @@ class _Scanner:
             return f"property {KEY_CREATED} is not a number of milliseconds"
         return ""
 
-    def _run_of(self, subject: bytes, position: int) -> Run | None:
-        """The run to add to; None when the subject's name is illegal."""
-        run = self._run
+    def _begin_run(self, stored_subject: bytes, position: int) -> Run | None:
+        """Begin a run of this subject, given with its length; None when the subject's name is illegal."""
         try:
-            name = subject.decode()
-            if run is not None and run.subject == name and run.end == position:
-                return run
+            name = stored_subject[U16.size :].decode()
             check_subject(name)
         except (UnicodeDecodeError, IllegalName):
             return None
         run = self._run = Run(name, position, position)
+        self._stored_subject = stored_subject
         self._runs.append(run)
-        self._template = None
+        self._template, self._last_shape = None, ()
         return run
 
-    def _refuse(self, message_id: str, result: SendResult, remark: str) -> None:
-        self._failures.append(SendFailure(message_id, result, remark))
+    def _refuse(self, message_id: bytes | bytearray, result: SendResult, remark: str) -> None:
+        self._failures.append(SendFailure(message_id.decode("utf-8", "replace"), result, remark))
         self._run = None
 
-    def _learn(
-        self,
-        position: int,
-        flag: int,
-        subject: bytes,
-        id_bytes: int,
-        attribute_bytes: int,
-        lengths: list[int],
-        created: tuple[int, int, int] | None,
-    ) -> None:
-        assert created is not None
-        shape = (flag, len(subject), id_bytes, attribute_bytes, *lengths)
-        if shape != self._last_lengths:
+    def _learn(self, position: int, shape: tuple[int, ...], created: tuple[int, int, int]) -> None:
+        if shape != self._last_shape:
             # Building a struct costs more than a plain walk: only do it once a shape has repeated.
-            self._last_lengths = shape
+            self._last_shape = shape
             self._template = None
             return
-        if len(lengths) > _TEMPLATE_SLOTS_MAX or self._template is not None:
+        if len(shape) > SHAPE_FIELDS_MAX or self._template is not None:
             return
-        slots = "".join(f"H{length}x" for length in lengths)
+        view = RawView(self._data, position + CRC_BYTES, self._end)
+        form, values = view.shape(with_properties=True)
         self._template = _Template(
-            layout=Struct(f">qb16xH{len(subject)}xH{id_bytes}xi{slots}"),
-            lengths=shape,
-            head=_U16.pack(len(subject)) + subject,
+            layout=Struct(f">q{form}"),
+            lengths=values,
+            head=self._stored_subject,
             created_at=created[0] - position,
             created_value_at=created[1] - position,
             created_value_end=created[2] - position,
         )
 
 
-def _too_long(message_id: bytes) -> str:
-    if len(message_id) <= MESSAGE_ID_CHARS_MAX:
-        return ""
+def _too_long(message_id: bytes | bytearray) -> str:
     characters = len(message_id.decode("utf-8", "replace").encode("utf-16-be")) // 2
     if characters <= MESSAGE_ID_CHARS_MAX:
         return ""

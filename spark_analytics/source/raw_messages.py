@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qmq.protocol.messages import FLAG_TAGS, get_large_string
+from qmq.errors import ProtocolError
+from qmq.protocol.messages import get_large_string
+from qmq.protocol.raw import CREATED_AT, FLAG_TAGS, SUBJECT_AT, PropertyPlace, property_places
 
 LOCKSTEP_FIELDS_MAX = 512
 """Properties that are read in lock-step; the few messages with more are walked one by one, as lock-step then gains nothing."""
 
-_HEAD_BYTES = 17
-_BYTES_MIN = _HEAD_BYTES + 2 + 2 + 4
+_BYTES_MIN = SUBJECT_AT + 2 + 2 + 4
 _PART = re.compile(r"^(.*)#part(\d+)$", re.DOTALL)
 _PART_ARROW = "#part[0-9]+$"
 
@@ -67,7 +68,7 @@ class RawMessages:
         """The producer's clock; 0 where there is no message."""
         created = np.zeros(self._count, dtype=np.int64)
         rows = self._rows()
-        eights = self._octets[(self._begins[rows] + 1)[:, None] + np.arange(8)]
+        eights = self._octets[(self._begins[rows] + CREATED_AT)[:, None] + np.arange(8)]
         created[rows] = eights.view(">i8").reshape(-1)
         return created
 
@@ -135,7 +136,7 @@ class RawMessages:
     @cached_property
     def _subjects(self) -> _Texts:
         rows = self._rows()
-        texts, fits = self._text(rows, self._begins[rows] + _HEAD_BYTES, self._ends[rows])
+        texts, fits = self._text(rows, self._begins[rows] + SUBJECT_AT, self._ends[rows])
         self._damage(rows, fits)
         return texts
 
@@ -200,19 +201,11 @@ class RawMessages:
 
     def _walk(self, row: int, at: int) -> tuple[_Texts, _Texts]:
         """The rest of one message's properties."""
-        octets, end = self._octets, int(self._ends[row])
-        places: list[tuple[int, int, int, int]] = []
-        while at < end:
-            key_end = at + 2 + (int(octets[at]) << 8 | int(octets[at + 1])) if at + 2 <= end else end
-            if key_end + 2 > end:
-                self.is_damaged[row] = True
-                break
-            value_end = key_end + 2 + (int(octets[key_end]) << 8 | int(octets[key_end + 1]))
-            if value_end > end:
-                self.is_damaged[row] = True
-                break
-            places.append((at + 2, key_end, key_end + 2, value_end))
-            at = value_end
+        places: list[PropertyPlace] = []
+        try:
+            places += property_places(self._octets.data, at, int(self._ends[row]))
+        except ProtocolError:
+            self.is_damaged[row] = True
         table = np.array(places, dtype=np.int64).reshape(-1, 4)
         rows = np.full(len(table), row, dtype=np.int64)
         return _Texts(rows, table[:, 0], table[:, 1]), _Texts(rows, table[:, 2], table[:, 3])

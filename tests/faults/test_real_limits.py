@@ -148,7 +148,7 @@ async def test_f13_consumers_that_leave_a_full_file_system_do_not_end_the_broker
             for group in groups:
                 begin, got = await client.pull(group=group, limit=200)
                 assert len(got) == 200
-                leave = LeaveGroupRequest("orders", group, "c1").encode(9)
+                leave = LeaveGroupRequest("orders", group, "c1").encode()
                 assert (await client.raw(Command.LEAVE_GROUP, leave)).code == ResponseCode.SUCCESS
             # What they held comes again, and is acked.
             begin, again = await client.pull(limit=200, group="g0")

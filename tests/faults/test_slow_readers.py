@@ -52,7 +52,7 @@ async def test_clients_that_do_not_read_cost_a_broker_a_bounded_part_of_its_memo
             slow = []
             for n in range(connections):
                 sock = sockets.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
-                request = PullRequest("slow", "g" if n == 0 else f"g{n}", "c", 1000, -1, -1, -1, False).encode(9)
+                request = PullRequest("slow", "g" if n == 0 else f"g{n}", "c", 1000, -1, -1, -1, False).encode()
                 if n:
                     await client.begin("slow", f"g{n}")
                 sock.sendall(b"".join(encode_request(Command.PULL_MESSAGE, i, request) for i in range(PULLS)))

@@ -93,7 +93,7 @@ async def audit(cluster: Cluster, group: str) -> Audit:
         caller = Caller("127.0.0.1", host.port)
         await caller.connect()
         for subject in list(host.server.store.subjects):
-            begin = EnsureGroupRequest(subject, group, "earliest", 0, True, False).encode(9)
+            begin = EnsureGroupRequest(subject, group, "earliest", 0, True, False).encode()
             answer = await caller.call(Command.ENSURE_GROUP, begin, timeout_s=AUDIT_SECONDS)
             assert answer.code == ResponseCode.SUCCESS, answer.code
             messages = found.logs[name, subject] = []
@@ -109,16 +109,16 @@ async def audit(cluster: Cluster, group: str) -> Audit:
 async def _pull_all(caller: Caller, subject: str, group: str) -> Any:
     last, patience = -1, 20
     while True:
-        request = PullRequest(subject, group, "auditor", AUDIT_MESSAGES, -1, last, -1, False).encode(9)
+        request = PullRequest(subject, group, "auditor", AUDIT_MESSAGES, -1, last, -1, False).encode()
         frame = await caller.call(Command.PULL_MESSAGE, request, timeout_s=AUDIT_SECONDS)
-        answer = PullResponse.decode(frame.body, 9) if frame.code == ResponseCode.SUCCESS else None
-        if answer is None:
+        if frame.code != ResponseCode.SUCCESS:
             # Retried messages stay invisible for the retry delay.
             patience -= 1
             if not patience or not subject.startswith("%RETRY%"):
                 return
             await asyncio.sleep(0.5)
             continue
+        answer = PullResponse.decode(frame.body)
         for number, message in enumerate(decode_raws(answer.raws), answer.pull_begin):
             assert number == last + 1, f"the auditor got pull sequence {number} of {subject} after {last}"
             last = number

@@ -348,7 +348,7 @@ class RawMember(Actor):
                 await self._consume(caller, host, source, rng)
                 if self.stopping.is_set():
                     self._lives[host.name, source] += 1
-                    leave = LeaveGroupRequest(source, self.group, self.name).encode(9)
+                    leave = LeaveGroupRequest(source, self.group, self.name).encode()
                     await caller.call(Command.LEAVE_GROUP, leave, timeout_s=RAW_SECONDS)
             except QmqError:
                 await self.nap(rng.random())
@@ -356,17 +356,17 @@ class RawMember(Actor):
                 await caller.close()
 
     async def _consume(self, caller: Caller, host: Host, source: str, rng: Random) -> None:
-        begin = EnsureGroupRequest(source, self.group, "earliest", 0, True, False).encode(9)
+        begin = EnsureGroupRequest(source, self.group, "earliest", 0, True, False).encode()
         if (await caller.call(Command.ENSURE_GROUP, begin, timeout_s=RAW_SECONDS)).code != ResponseCode.SUCCESS:
             await self.nap(0.5)
             return
         last, key = -1, (host.name, source)
         while not self.stopping.is_set():
             request = PullRequest(source, self.group, self.name, rng.randint(1, 20), -1, last, 1000, False)
-            frame = await self._call(caller, key, Command.PULL_MESSAGE, request.encode(9), 1.0 + RAW_SECONDS)
-            answer = PullResponse.decode(frame.body, 9) if frame.code == ResponseCode.SUCCESS else None
-            if answer is None:
+            frame = await self._call(caller, key, Command.PULL_MESSAGE, request.encode(), 1.0 + RAW_SECONDS)
+            if frame.code != ResponseCode.SUCCESS:
                 continue
+            answer = PullResponse.decode(frame.body)
             messages = decode_raws(answer.raws)
             life = self._lives[key]
             for number, message in enumerate(messages, answer.pull_begin):
@@ -379,7 +379,7 @@ class RawMember(Actor):
             self.history.acks_tried.update((self.group, message.message_id) for message in messages)
             ack = AckRequest(source, self.group, self.name, answer.pull_begin, last, False)
             if (
-                await self._call(caller, key, Command.ACK_REQUEST, ack.encode(9), RAW_SECONDS)
+                await self._call(caller, key, Command.ACK_REQUEST, ack.encode(), RAW_SECONDS)
             ).code != ResponseCode.SUCCESS:
                 return
             for message in messages:
@@ -461,7 +461,7 @@ class Operator(Actor):
         subject, group = self.rng.choice(self._resets)
         host = self.rng.choice(list(self.cluster.brokers.values()))
         start = self.rng.choice(("earliest", "sequence"))
-        request = EnsureGroupRequest(subject, group, start, self.rng.randint(0, 200), False, False).encode(9)
+        request = EnsureGroupRequest(subject, group, start, self.rng.randint(0, 200), False, False).encode()
         caller = Caller("127.0.0.1", host.port, connect_seconds=1.0)
         try:
             await caller.connect()

@@ -103,8 +103,8 @@ class Client:
         if frame.code == ResponseCode.NO_MESSAGE:
             return -1, []
         assert frame.code == ResponseCode.SUCCESS, frame.code
-        answer = PullResponse.decode(frame.body, version)
-        assert answer is not None
+        answer = PullResponse.decode(frame.body)
+        assert answer.raws
         return answer.pull_begin, [item.message_id for item in decode_raws(answer.raws)]
 
     async def ack(
@@ -118,7 +118,7 @@ class Client:
     ) -> int:
         """The answer's code."""
         request = AckRequest(subject, group, consumer, begin, last, broadcast)
-        return (await self.caller.call(Command.ACK_REQUEST, request.encode(9), timeout_s=30)).code
+        return (await self.caller.call(Command.ACK_REQUEST, request.encode(), timeout_s=30)).code
 
     async def begin(
         self,
@@ -130,41 +130,41 @@ class Client:
     ) -> int:
         """Make, or set, a group's position; the answer's code."""
         request = EnsureGroupRequest(subject, group, start, value, False, broadcast)
-        return (await self.caller.call(Command.ENSURE_GROUP, request.encode(9), timeout_s=30)).code
+        return (await self.caller.call(Command.ENSURE_GROUP, request.encode(), timeout_s=30)).code
 
     async def change(self, operation: Operation, *targets: DelayedTarget, due_ms: int = -1) -> list[DelayedChange]:
         """Cancel, reschedule, deliver."""
-        body = ChangeDelayedRequest(operation, due_ms, targets).encode(9)
+        body = ChangeDelayedRequest(operation, due_ms, targets).encode()
         frame = await self.caller.call(Command.CHANGE_DELAYED, body, timeout_s=30)
         assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
-        return list(ChangeDelayedResponse.decode(frame.body, 9).changes)
+        return list(ChangeDelayedResponse.decode(frame.body).changes)
 
     async def find(self, message_id: str, subject: str = "", due_ms: int = -1) -> DelayedPage:
         """All copies of a delayed message."""
-        body = FindDelayedRequest(DelayedTarget(message_id, subject, due_ms)).encode(9)
+        body = FindDelayedRequest(DelayedTarget(message_id, subject, due_ms)).encode()
         frame = await self.caller.call(Command.FIND_DELAYED, body, timeout_s=30)
         assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
-        return DelayedPage.decode(frame.body, 9)
+        return DelayedPage.decode(frame.body)
 
     async def listed(self, query: ListDelayedRequest) -> DelayedPage:
         """A page of delayed messages."""
-        frame = await self.caller.call(Command.LIST_DELAYED, query.encode(9), timeout_s=30)
+        frame = await self.caller.call(Command.LIST_DELAYED, query.encode(), timeout_s=30)
         assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
-        return DelayedPage.decode(frame.body, 9)
+        return DelayedPage.decode(frame.body)
 
     async def cancel_matching(self, query: ListDelayedRequest, dry_run: bool) -> CancelDelayedResponse:
         """One step of a bulk cancel."""
-        body = CancelDelayedRequest(query, dry_run).encode(9)
+        body = CancelDelayedRequest(query, dry_run).encode()
         frame = await self.caller.call(Command.CANCEL_DELAYED, body, timeout_s=30)
         assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
-        return CancelDelayedResponse.decode(frame.body, 9)
+        return CancelDelayedResponse.decode(frame.body)
 
     async def calendar(self, subject: str, from_ms: int, to_ms: int) -> dict[int, int]:
         """Pending messages by begin of the hour."""
-        body = DelayedCalendarRequest(subject, from_ms, to_ms).encode(9)
+        body = DelayedCalendarRequest(subject, from_ms, to_ms).encode()
         frame = await self.caller.call(Command.DELAYED_CALENDAR, body, timeout_s=30)
         assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
-        return dict(DelayedCalendar.decode(frame.body, 9).hours)
+        return dict(DelayedCalendar.decode(frame.body).hours)
 
     async def raw(self, code: int, body: bytes, version: int = 9) -> Frame:
         """Any request."""

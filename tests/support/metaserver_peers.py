@@ -45,11 +45,11 @@ class Peer:
     def ask(self, subject: str, client_type: ClientType, group: str = "") -> None:
         """CLIENT_REGISTER as the official client sends it: opaque 0, answers matched by content."""
         request = ClientRegisterRequest(subject, client_type, "app", "client@@1", group, 1)
-        self.caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, request.encode(9)))
+        self.caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, request.encode()))
 
     def answers(self) -> list[ClientRegisterResponse]:
         assert all(frame.code == ResponseCode.SUCCESS for frame in self.pushed)
-        return [ClientRegisterResponse.decode(frame.body, 9) for frame in self.pushed]
+        return [ClientRegisterResponse.decode(frame.body) for frame in self.pushed]
 
     async def register(
         self, group: str, node_id: str = "", *, port: int = 1, log_end: int = 0, kind: str = "broker",
@@ -58,9 +58,9 @@ class Peer:
         request = NodeRegisterRequest(
             request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, 1, log_end, 0, "1"
         )
-        frame = await self.caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=20)
+        frame = await self.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)
         assert frame.code == ResponseCode.SUCCESS
-        return NodeRegisterResponse.decode(frame.body, 9)
+        return NodeRegisterResponse.decode(frame.body)
 
 
 @asynccontextmanager

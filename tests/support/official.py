@@ -85,11 +85,11 @@ class OfficialSystem:
         if frame.code != Command.CLIENT_REGISTER:
             connection.reply(frame, ResponseCode.UNKNOWN_CODE)
             return
-        request = ClientRegisterRequest.decode(frame.body, frame.version)
+        request = ClientRegisterRequest.decode(frame.body)
         address = "{}:{}".format(*self.broker.address)
         routes = (BrokerGroupRoute("g1", address, 0, BrokerGroupState.READ_WRITE),)
         answer = ClientRegisterResponse(1, request.subject, request.group, True, int(request.client_type), routes)
-        connection.reply(frame, ResponseCode.SUCCESS, answer.encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
 
     # --- broker ----------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class OfficialSystem:
         if not found:
             return False
         raws = b"".join(encode_raw(message) for message in found)
-        connection.reply(frame, ResponseCode.SUCCESS, PullResponse(begin, memoryview(raws)).encode(frame.version))
+        connection.reply(frame, ResponseCode.SUCCESS, PullResponse(begin, memoryview(raws)).encode())
         return True
 
 

@@ -24,7 +24,10 @@ from tests.support.processes import PROJECT
 
 VERSIONS = ("3.11", "3.12", "3.13")
 """That PyQMQ supports."""
-ROOTS = ("pyqmq[console]", "pytest", "pytest-asyncio", "pytest-django", "pytest-timeout", "pytest-xdist", "hypothesis")
+ROOTS = (
+    "pyqmq[console,zstd,opentelemetry,prometheus]", "pytest", "pytest-asyncio", "pytest-django", "pytest-timeout", "pytest-xdist",
+    "hypothesis", "opentelemetry-sdk", "msgspec", "pydantic", "backports.zstd",
+)  # fmt: skip
 """What these tests need; not Spark, browsers and SQL drivers."""
 TESTS = (
     "tests/unit/qmq",

@@ -7,19 +7,45 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from importlib import import_module
 from typing import Any
 
 import qmq
+import qmq_testing
 from broker_node.options import BrokerOptions
 from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq import cli, errors
 from qmq.options import options_markdown, variable_of
+from qmq.protocol import codes, structures
+from qmq.protocol.codes import Command
+from qmq.protocol.extensions import Refusal
+from qmq.protocol.structures import Structure
+from qmq.protocol.table import COMMANDS
 from tests.support.processes import PROJECT
 
 REPLACED = {"clock", "make_id", "pool"}
 """Arguments that only tests and other clients give."""
+OTHER_NAMES = {
+    "qmq.middleware.logs": ("LoggingMiddleware", "MessageContextFilter"),
+    "qmq.middleware.opentelemetry": ("OpenTelemetryMiddleware",),
+    "qmq.middleware.prometheus": ("PrometheusMiddleware",),
+    "qmq_testing": tuple(qmq_testing.__all__),
+}
+"""Public names outside of `qmq`, by module."""
+NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage"}
+"""Classes whose instances applications only receive."""
+INTERNAL = {
+    "Consumer.send_back",
+    "Producer.send_message",
+    "Server.nodes",
+    "Server.run",
+    "Server.run_async",
+    "ServerTime.clock",
+}
+"""Members that only modules of the project use."""
 MADE = "This page is generated from the code (`python -m tests.support.reference`)."
 
 
@@ -130,30 +156,54 @@ def _fields(kind: Any) -> list[str]:
 
 
 def python_page() -> str:
-    """The public names of `qmq`."""
-    lines = ["# Python API", "", MADE, ""]
-    for name in sorted(qmq.__all__):
-        thing = getattr(qmq, name)
-        lines += [f"## {name}", ""]
-        if inspect.isclass(thing) and not issubclass(thing, BaseException):
-            lines += ["```text", _signature(thing.__init__, name) if not is_dataclass(thing) else name, "```", ""]
-        lines += ["```text", _described(thing.__doc__), "```", ""]
-        if is_dataclass(thing):
-            lines += _fields(thing)
-        for key, member in sorted(vars(thing).items()):
-            if (
-                key.startswith("_")
-                or not (inspect.isfunction(member) or isinstance(member, property))
-                or not member.__doc__
-            ):
-                continue
-            head = key if isinstance(member, property) else _signature(member, key)
-            lines += [f"### {name}.{key}", "", "```text", head, "", _described(member.__doc__), "```", ""]
+    """The public names of `qmq` and of the modules beside it."""
+    lines = ["# Python API", "", MADE, "", "## Import", "", "| Module | Names |", "|---|---|"]
+    modules = {"qmq": tuple(sorted(qmq.__all__)), **OTHER_NAMES}
+    for module, names in modules.items():
+        links = (f"[{name}](#{_heading(module, name).lower().replace('.', '')})" for name in names)
+        lines.append(f"| `{module}` | {', '.join(links)} |")
+    lines += [
+        "| `qmq.sync` | the clients of `qmq` without `await` |",
+        "| `qmq.errors` | all [errors](#errors) |",
+        "",
+    ]
+    for module, names in modules.items():
+        for name in names:
+            lines += _name_section(_heading(module, name), name, getattr(import_module(module), name))
     lines += ["## Errors", "", "| Class | Code | Retriable | Meaning |", "|---|---|---|---|"]
     for error in sorted(_errors(errors.QmqError), key=lambda kind: kind.__name__):
         meaning = " ".join(_described(error.__doc__).split("\n\n")[0].split())
         lines.append(f"| `{error.__name__}` | `{error.code}` | {'yes' if error.retriable else 'no'} | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _heading(module: str, name: str) -> str:
+    """The heading of a name; with the module, where it is not `qmq`: a name may be in two of them."""
+    return name if module == "qmq" else f"{module}.{name}"
+
+
+def _name_section(heading: str, name: str, thing: Any) -> list[str]:
+    """The description of a class with its public members, or of a function."""
+    if not inspect.isclass(thing):
+        return [f"## {heading}", "", "```text", _signature(thing, name), "", _described(thing.__doc__), "```", ""]
+    lines = [f"## {heading}", ""]
+    has_arguments = not is_dataclass(thing) and inspect.isfunction(thing.__init__) and name not in NOT_CONSTRUCTED
+    if not issubclass(thing, BaseException):
+        lines += ["```text", _signature(thing.__init__, name) if has_arguments else name, "```", ""]
+    lines += ["```text", _described(thing.__doc__), "```", ""]
+    if is_dataclass(thing) or issubclass(thing, tuple):
+        lines += _fields(thing)
+    for key, member in sorted(vars(thing).items()):
+        if (
+            key.startswith("_")
+            or f"{name}.{key}" in INTERNAL
+            or not (inspect.isfunction(member) or isinstance(member, property))
+            or not member.__doc__
+        ):
+            continue
+        head = key if isinstance(member, property) else _signature(member, key)
+        lines += [f"### {name}.{key}", "", "```text", head, "", _described(member.__doc__), "```", ""]
+    return lines
 
 
 def _errors(kind: type[errors.QmqError]) -> Iterator[type[errors.QmqError]]:
@@ -163,10 +213,76 @@ def _errors(kind: type[errors.QmqError]) -> Iterator[type[errors.QmqError]]:
             yield from _errors(inner)
 
 
+GENERATED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of generated -->)", re.S)
+"""A generated part of a page that is written by hand otherwise."""
+
+
+def wire_page() -> str:
+    """docs/reference/wire.md with its generated parts up to date; the rest is as it is in the file."""
+    parts = {"commands": _wire_commands, "numbers": _wire_numbers, "structures": _wire_structures}
+    text = (PROJECT / "docs/reference/wire.md").read_text()
+    return GENERATED.sub(lambda found: f"{found[1]}{parts[found[2]]()}\n{found[3]}", text)
+
+
+def _wire_commands() -> str:
+    lines = ["| Code | Command | From | To | Request | Answer | Since | |", "|---|---|---|---|---|---|---|---|"]
+    for command, info in COMMANDS.items():
+        request, response = (_linked(kind) if kind else "empty" for kind in (info.request, info.response))
+        if command is Command.SEND_MESSAGE:
+            request = "[entries](#4-send)"
+        lines.append(
+            f"| {int(command)} | {command.name} | {info.sender} | {', '.join(info.receivers)} | {request} | {response}"
+            f" | {info.since} | {info.summary} |"
+        )
+    return "\n".join(lines)
+
+
+def _wire_numbers() -> str:
+    kinds = [kind for kind in vars(codes).values() if inspect.isclass(kind) and issubclass(kind, IntEnum)]
+    return "\n".join(
+        f"- `{kind.__name__}`: {', '.join(f'{int(item)} {item.name}' for item in kind)}"
+        for kind in kinds
+        if kind not in (IntEnum, Command)
+    )
+
+
+def _linked(kind: type[Structure]) -> str:
+    return f"[{kind.__name__}](#{kind.__name__.lower()})"
+
+
+def _wire_structures() -> str:
+    lines: list[str] = []
+    for kind in structures.reachable(
+        (Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response)))
+    ):
+        rows = [_wire_row(field) for field in structures.fields_of(kind)]
+        lines += [f"### {kind.__name__}", "", *_described(kind.__doc__).splitlines(), ""]
+        for entries, head in ((True, "| Map key | Value | When missing |"), (False, "| Field | Kind | |")):
+            some = [row for is_entry, row in rows if is_entry is entries]
+            lines += [head, "|---|---|---|", *some, ""] if some else []
+    return "\n".join(lines[:-1])
+
+
+def _wire_row(field: structures.Field) -> tuple[bool, str]:
+    """A field's row, and whether it is an entry of the map."""
+    kind = field.kind
+    if isinstance(kind, structures.MapKind):
+        text = kind.text(field.default) if field.has_default else ""
+        missing = f"`{text}`" if text else "empty" if field.has_default else ""
+        key = f"{field.key}KEY" if isinstance(kind, structures.MapPrefix) else field.key
+        note = f"{missing}, then left out" if kind.is_optional else missing
+        return True, f"| `{key}` | {kind.label} | {note} |"
+    if isinstance(kind, structures.ByVersion):
+        label = "; ".join(f"version {since} on: {one.label}" for since, one in sorted(kind.kinds.items()))
+        return False, f"| `{field.name}` | {label} | |"
+    return False, f"| `{field.name}` | {kind.label} | {f'always {field.default}' if field.is_constant else ''} |"
+
+
 PAGES = {
     "docs/reference/settings.md": settings_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/python-api.md": python_page,
+    "docs/reference/wire.md": wire_page,
 }
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ async def slow_readers(plan: Plan) -> None:
     """Ask brokers and delay nodes for much, again and again, and read nothing (F-1)."""
 
     async def one(address: Address, n: int) -> None:
-        pull = PullRequest(plan.subject, f"slow{n}", "c", 1000, -1, -1, -1, False).encode(9)
-        begin = EnsureGroupRequest(plan.subject, f"slow{n}", "earliest", 0, only_if_new=True, broadcast=False).encode(9)
-        delayed = ListDelayedRequest(plan.subject, 0, 1 << 60, limit=1000).encode(9)
+        pull = PullRequest(plan.subject, f"slow{n}", "c", 1000, -1, -1, -1, False).encode()
+        begin = EnsureGroupRequest(plan.subject, f"slow{n}", "earliest", 0, only_if_new=True, broadcast=False).encode()
+        delayed = ListDelayedRequest(plan.subject, 0, 1 << 60, limit=1000).encode()
         asks = [(Command.PULL_MESSAGE, pull), (Command.LIST_DELAYED, delayed)]
         reader, writer = await asyncio.open_connection(*address)
         try:

@@ -13,7 +13,7 @@ from qmq.client.reading import ATTEMPTS_MAX, BUSY_ATTEMPTS_MAX, NodeReader, meta
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, ReadRefused
 from qmq.protocol import reading
 from qmq.protocol.codes import ResponseCode
-from qmq.protocol.extensions import encode_fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader, encode_response
 from qmq.protocol.reading import EntriesPage, ReadRequest
 from tests.support.in_process import running_broker
@@ -42,11 +42,11 @@ class Script:
         self.on_request: Callable[[int], str] = lambda _number: "answer"
 
     def answer(self, frame: Frame) -> bytes:
-        request = ReadRequest.decode(frame.body, 9)
+        request = ReadRequest.decode(frame.body)
         first = max(request.begin, min(self.begin, request.end))
         last = max(first, min(request.end, STORED, first + PAGE))
         page = EntriesPage(self.begin, STORED, first, entries(first, last))
-        return encode_response(frame, ResponseCode.SUCCESS, page.encode(9))
+        return encode_response(frame, ResponseCode.SUCCESS, page.encode())
 
     def serve(self, listener: socket.socket) -> None:
         while True:
@@ -68,7 +68,7 @@ class Script:
             if not data:
                 return
             for frame in frames.feed(data):
-                self.asked.append(ReadRequest.decode(frame.body, 9).begin)
+                self.asked.append(ReadRequest.decode(frame.body).begin)
                 match self.on_request(len(self.asked) - 1):
                     case "answer":
                         connection.sendall(self.answer(frame))
@@ -78,16 +78,16 @@ class Script:
                     case "close":
                         return
                     case "busy":
-                        body = encode_fields(code=reading.BUSY, message="too many")
+                        body = Refusal(reading.BUSY, "too many").encode()
                         connection.sendall(encode_response(frame, ResponseCode.PARAM_ERROR, body))
                     case "forbidden":
-                        body = encode_fields(code=reading.FORBIDDEN, message="wrong token")
+                        body = Refusal(reading.FORBIDDEN, "wrong token").encode()
                         connection.sendall(encode_response(frame, ResponseCode.PARAM_ERROR, body))
                     case "unknown":
                         connection.sendall(encode_response(frame, ResponseCode.UNKNOWN_CODE))
                     case "backward":
                         page = EntriesPage(0, STORED, 0, entries(0, 1))
-                        connection.sendall(encode_response(frame, ResponseCode.SUCCESS, page.encode(9)))
+                        connection.sendall(encode_response(frame, ResponseCode.SUCCESS, page.encode()))
                     case "rubbish":
                         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 2)
 

@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.system import System
 from tests.support.waiting import eventually
 
 PROJECT = Path(__file__).parent / "java"
@@ -40,6 +43,13 @@ def build(version: str) -> Path:
     return target
 
 
+@dataclass(frozen=True)
+class Raised:
+    """The exception of a getter, by the simple name of its class."""
+
+    exception: str
+
+
 class JavaClient:
     """One Java process: a producer and a consumer of the official client.
 
@@ -58,6 +68,7 @@ class JavaClient:
     ) -> None:
         target = build(version)
         self.events: list[dict[str, Any]] = []
+        self._reads = 0
         with open(log, "ab") as errors:
             self._process = subprocess.Popen(
                 [
@@ -65,7 +76,7 @@ class JavaClient:
                     "-cp", os.pathsep.join((str(target / "classes"), str(target / "lib" / "*"))),
                     "pyqmq.Driver", meta_url, client_id, *([] if send_timeout_ms is None else [str(send_timeout_ms)]),
                 ],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8",
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -100,6 +111,22 @@ class JavaClient:
         except AssertionError as error:
             raise AssertionError(f"{error}; there were {len(self.of(event, name))}") from error
 
+    def read(self, listener: str, message_id: str, method: str, key: str = "") -> Any:
+        """Read a message that a listener with `retain` got.
+
+        Args:
+            method: a getter such as `getIntProperty`. `getAttrs`: all properties. `parseJson` and `decodeBase64`: the large string
+                as gson and java.util.Base64 decode it, the latter as a list of bytes.
+
+        Returns:
+            The value; a date in milliseconds since the epoch. `Raised` if the getter raises.
+        """
+        self._reads += 1
+        name = str(self._reads)
+        self.do("read", listener=listener, id=message_id, method=method, key=key, name=name)
+        (found,) = self.wait("read", 1, name)
+        return Raised(found["raised"]) if "raised" in found else found.get("value")
+
     def stop(self) -> None:
         """End it."""
         if self._process.poll() is None:
@@ -111,3 +138,25 @@ class JavaClient:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.stdout.close()
+
+
+Make = Callable[..., JavaClient]
+
+
+def listen(client: JavaClient, subject: str, group: str = "g", **facts: object) -> None:
+    """Start a listener, and let its group begin on every broker: a new group starts at the end (trap T26)."""
+    client.do("listen", subject=subject, group=group, name=f"{subject}/{group}", **facts)
+    client.wait("listening", 1, f"{subject}/{group}")
+
+
+def group_begun(system: System, subject: str, group: str, groups: int = 2) -> None:
+    """Wait until a consumer group exists on so many brokers."""
+
+    def look() -> bool:
+        begun = 0
+        for name in system.brokers:
+            for found in system.admin(name, f"/stats?subject={subject}")["subjects"]:
+                begun += any(g["group"] == group for g in found["groups"])
+        return begun >= groups
+
+    eventually(look, what=f"group {group} begins on {groups} brokers")

@@ -5,72 +5,24 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from qmq import Consumer, Producer
-from tests.served.conformance.driver import NEWEST, WIRE_8, JavaClient
+from tests.served.conformance.driver import Make, group_begun, listen
 from tests.support.promises import judging
 from tests.support.system import System
 from tests.support.waiting import eventually, figure
-from tests.support.whole import in_whole_fault_runs
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
-Make = Callable[..., JavaClient]
 LARGE_SEND_MS = 120_000
-
-
-@pytest.fixture(params=[NEWEST, pytest.param(WIRE_8, marks=in_whole_fault_runs)])
-def version(request: pytest.FixtureRequest) -> str:
-    """Releases of the client: the newest, and one with header version 8."""
-    return str(request.param)
-
-
-@pytest.fixture
-def java(version: str, tmp_path: Path) -> Iterator[Make]:
-    """Makes Java clients; all are ended afterwards."""
-    made: list[JavaClient] = []
-
-    def make(
-        system: System, client_id: str = "java@@1", heap_mib: int = 256, send_timeout_ms: int | None = None
-    ) -> JavaClient:
-        log = tmp_path / f"java-{len(made)}.log"
-        client = JavaClient(version, system.meta_url, f"{client_id}-{version}", log, heap_mib, send_timeout_ms)
-        made.append(client)
-        return client
-
-    try:
-        yield make
-    finally:
-        for client in made:
-            client.stop()
 
 
 def numbers(events: list[dict[str, str]]) -> Counter[str]:
     return Counter(event["number"] for event in events)
-
-
-def listen(client: JavaClient, subject: str, group: str = "g", **facts: object) -> None:
-    """Start a listener, and let its group begin on every broker: a new group starts at the end (trap T26)."""
-    client.do("listen", subject=subject, group=group, name=f"{subject}/{group}", **facts)
-    client.wait("listening", 1)
-
-
-def group_begun(system: System, subject: str, group: str, groups: int = 2) -> None:
-    """Wait until a consumer group exists on so many brokers."""
-
-    def look() -> bool:
-        begun = 0
-        for name in system.brokers:
-            for found in system.admin(name, f"/stats?subject={subject}")["subjects"]:
-                begun += any(g["group"] == group for g in found["groups"])
-        return begun >= groups
-
-    eventually(look, what=f"group {group} begins on {groups} brokers")
 
 
 def test_send_batches_listen_and_ack(served: System, java: Make, version: str) -> None:

@@ -23,8 +23,9 @@ from qmq.options import parse_options
 from qmq.protocol.authentication import CLIENT_CONTEXT, SERVER_CONTEXT, AuthenticateRequest, AuthenticateResponse
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest
-from qmq.protocol.extensions import EnsureGroupRequest, NodePolicyRequest, NodeRegisterRequest, encode_fields
+from qmq.protocol.extensions import EnsureGroupRequest, NodePolicyRequest, NodeRegisterRequest
 from qmq.protocol.frames import Frame
+from qmq.protocol.primitives import encode_strmap
 from tests.support.in_process import connected, message, running_broker
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually_async
@@ -58,11 +59,11 @@ async def connection(metaserver: Metaserver) -> AsyncIterator[Caller]:
 def registration(group: str = "g1", address: str = "127.0.0.1:20881", log_end: int = 0) -> bytes:
     return NodeRegisterRequest(
         BrokerRequestType.ONLINE, group, f"{group}-a", "broker", 0, address, "", 1, 1, log_end, 0, "1"
-    ).encode(9)
+    ).encode()
 
 
 def java_registration(group: str, address: str) -> bytes:
-    return BrokerRegisterRequest(BrokerRequestType.ONLINE, group, address, 0, 1).encode(9)
+    return BrokerRegisterRequest(BrokerRequestType.ONLINE, group, address, 0, 1).encode()
 
 
 async def call(caller: Caller, command: Command, body: bytes) -> Frame:
@@ -75,7 +76,7 @@ async def test_a_node_without_the_secret_is_not_registered(tmp_path: Path) -> No
         assert answer.code == ResponseCode.PARAM_ERROR
         assert b"QMQ_NODE_TOKEN" in bytes(answer.body)
         assert not metaserver.directory.groups
-        answer = await call(forger, Command.NODE_POLICY, NodePolicyRequest("g1", "g1-a", "").encode(9))
+        answer = await call(forger, Command.NODE_POLICY, NodePolicyRequest("g1", "g1-a", "").encode())
         assert answer.code == ResponseCode.PARAM_ERROR
         assert metaserver.handlers.counters.bad_requests["unauthenticated"] == 2
 
@@ -145,15 +146,15 @@ async def test_a_recorded_proof_is_not_accepted_again(tmp_path: Path) -> None:
     nonce = bytes(32)
     async with running(tmp_path, QMQ_NODE_TOKEN=SECRET) as metaserver:
         async with connection(metaserver) as node:
-            answer = await call(node, Command.AUTHENTICATE, AuthenticateRequest("node", nonce).encode(9))
-            parts = (AuthenticateResponse.decode(answer.body, 9).nonce, nonce, b"node")
-            proof = AuthenticateRequest("node", nonce, secret().sign(CLIENT_CONTEXT, *parts)).encode(9)
+            answer = await call(node, Command.AUTHENTICATE, AuthenticateRequest("node", nonce).encode())
+            parts = (AuthenticateResponse.decode(answer.body).nonce, nonce, b"node")
+            proof = AuthenticateRequest("node", nonce, secret().sign(CLIENT_CONTEXT, *parts)).encode()
             assert (await call(node, Command.AUTHENTICATE, proof)).code == ResponseCode.SUCCESS
             assert (await call(node, Command.AUTHENTICATE, proof)).code == ResponseCode.PARAM_ERROR
         async with connection(metaserver) as replay:
             assert (await call(replay, Command.AUTHENTICATE, proof)).code == ResponseCode.PARAM_ERROR
         async with connection(metaserver) as replay:
-            await call(replay, Command.AUTHENTICATE, AuthenticateRequest("node", nonce).encode(9))
+            await call(replay, Command.AUTHENTICATE, AuthenticateRequest("node", nonce).encode())
             assert (await call(replay, Command.AUTHENTICATE, proof)).code == ResponseCode.PARAM_ERROR
 
 
@@ -161,9 +162,9 @@ async def test_a_recorded_proof_is_not_accepted_again(tmp_path: Path) -> None:
 async def test_a_proof_of_another_kind_is_refused(tmp_path: Path, purpose: str, context: str) -> None:
     nonce = bytes(range(32))
     async with running(tmp_path, QMQ_NODE_TOKEN=SECRET) as metaserver, connection(metaserver) as forger:
-        answer = await call(forger, Command.AUTHENTICATE, AuthenticateRequest("node", nonce).encode(9))
-        parts = (AuthenticateResponse.decode(answer.body, 9).nonce, nonce, purpose.encode())
-        proof = AuthenticateRequest(purpose, nonce, secret().sign(context, *parts)).encode(9)
+        answer = await call(forger, Command.AUTHENTICATE, AuthenticateRequest("node", nonce).encode())
+        parts = (AuthenticateResponse.decode(answer.body).nonce, nonce, purpose.encode())
+        proof = AuthenticateRequest(purpose, nonce, secret().sign(context, *parts)).encode()
         assert (await call(forger, Command.AUTHENTICATE, proof)).code == ResponseCode.PARAM_ERROR
         assert not metaserver.directory.groups
 
@@ -171,13 +172,13 @@ async def test_a_proof_of_another_kind_is_refused(tmp_path: Path, purpose: str, 
 @pytest.mark.parametrize("fields", [{}, {"nonce": "00"}, {"nonce": "zz" * 32}, {"nonce": "00" * 32, "proof": "é"}])
 async def test_what_can_not_be_decoded_is_refused(tmp_path: Path, fields: dict[str, str]) -> None:
     async with running(tmp_path, QMQ_NODE_TOKEN=SECRET) as metaserver, connection(metaserver) as forger:
-        body = encode_fields(purpose="node", **fields)
+        body = encode_strmap({"purpose": "node", **fields})
         assert (await call(forger, Command.AUTHENTICATE, body)).code == ResponseCode.BROKER_ERROR
 
 
 async def test_a_server_that_does_not_know_the_secret_is_recognised() -> None:
     """One that accepts every proof, as a forged metaserver would, and one that has no secret."""
-    body = AuthenticateResponse(bytes(32), bytes(32)).encode(9)
+    body = AuthenticateResponse(bytes(32), bytes(32)).encode()
     async with answering(lambda frame: (ResponseCode.SUCCESS, body)) as caller:
         with pytest.raises(AuthenticationFailed, match="does not have the node secret"):
             await authenticate(caller, secret(), "node", timeout_s=20)
@@ -252,7 +253,7 @@ async def test_a_group_is_reset_by_trusted_connections_only(tmp_path: Path) -> N
     async with running_broker(tmp_path, node_token=SECRET) as broker:
         async with connected(broker) as client:
             await client.send(message(1), message(2))
-            new = EnsureGroupRequest("orders", "g", "earliest", 0, True, False).encode(9)
+            new = EnsureGroupRequest("orders", "g", "earliest", 0, True, False).encode()
             assert (await client.raw(Command.ENSURE_GROUP, new)).code == ResponseCode.SUCCESS
             assert await client.begin(start="latest") == ResponseCode.PARAM_ERROR
             assert (await client.pull())[1] == ["m1", "m2"]

@@ -76,7 +76,7 @@ async def test_f7_a_new_group_gets_no_route_at_any_metaserver_until_it_is_approv
             url = "http://{}:{}/meta/address".format(*metaserver.http.address)
             assert (await asyncio.to_thread(find_nodes, url)).nodes == ()
         assert await places() == []
-        question = NodePolicyRequest("wild", "wild-a", "").encode(9)
+        question = NodePolicyRequest("wild", "wild-a", "").encode()
         frame = await node.caller.call(Command.NODE_POLICY, question, timeout_s=20)
         assert frame.code == ResponseCode.BROKER_ERROR
         assert (await operate("post", f"{LIST}wild/approve/"))["is_change"]

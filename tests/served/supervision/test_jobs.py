@@ -282,7 +282,7 @@ async def _fail_a_request(process: Process, _: BreakingSupervisor, patch: pytest
     assert isinstance(process, Broker)
     patch.setattr(process.delivery, "ack", _raise)
     async with connected(process) as client:
-        assert (await client.raw(Command.ACK_REQUEST, AckRequest("s", "g", "c", 0, 0, False).encode(9))).code == (
+        assert (await client.raw(Command.ACK_REQUEST, AckRequest("s", "g", "c", 0, 0, False).encode())).code == (
             ResponseCode.BROKER_ERROR
         )
     assert process.server.metrics.handler_errors == 1
@@ -321,7 +321,7 @@ async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pyt
     assert isinstance(process, Node)
     supervisor.break_job("bulk_read")
     async with connected(process) as client:
-        assert (await client.raw(Command.LIST_RANGES, ListRangesRequest().encode(9))).code == ResponseCode.BROKER_ERROR
+        assert (await client.raw(Command.LIST_RANGES, ListRangesRequest().encode())).code == ResponseCode.BROKER_ERROR
 
 
 async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ async def _park_a_pull(process: Process, timeout_ms: int) -> None:
     caller = Caller(*process.server.address)
     await caller.connect()
     request = PullRequest("empty", "g", "c", 1, -1, -1, timeout_ms, False, ())
-    future = caller.call_soon(Command.PULL_MESSAGE, request.encode(9))
+    future = caller.call_soon(Command.PULL_MESSAGE, request.encode())
     await eventually_async(lambda: process.handlers.polls.held)
     await caller.close()
     future.cancel()
@@ -361,7 +361,7 @@ async def _refuse_a_pull(process: Process, supervisor: BreakingSupervisor, _: py
     caller = Caller(*process.server.address)
     await caller.connect()
     request = PullRequest("empty", "g", "c", 0, -1, -1, 100, False, ())
-    future = caller.call_soon(Command.PULL_MESSAGE, request.encode(9))
+    future = caller.call_soon(Command.PULL_MESSAGE, request.encode())
     await eventually_async(lambda: "held_refusal" in supervisor.failing())
     await caller.close()
     future.cancel()
@@ -396,7 +396,7 @@ async def _settle_in_turns(process: Process, supervisor: BreakingSupervisor, _: 
     async with connected(process) as client:
         await _hold(process, client, BATCH_MESSAGES_MAX + 1)
         supervisor.break_job("settlement")
-        leave = asyncio.ensure_future(client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode(9)))
+        leave = asyncio.ensure_future(client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode()))
         await eventually_async(lambda: "settlement" in supervisor.failing())
         # The job of the leases does its work when it has seen no progress between two runs.
         await run_jobs(process)
@@ -437,7 +437,7 @@ async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _
     assert isinstance(process, DelayNode)
     supervisor.break_job("query")
     async with connected(process) as client:
-        body = FindDelayedRequest(DelayedTarget("m1", "", -1)).encode(9)
+        body = FindDelayedRequest(DelayedTarget("m1", "", -1)).encode()
         assert (await client.raw(Command.FIND_DELAYED, body)).code == ResponseCode.BROKER_ERROR
 
 

@@ -322,7 +322,7 @@ async def test_a_consumer_that_left_is_known_by_its_key_only_and_its_broadcast_l
         await client.pull(group="x", consumer="x", broadcast=True)
         await client.pull(consumer="a", limit=1, last=0)
         for group, consumer in (("g", "a"), ("x", "x")):
-            await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", group, consumer).encode(9))
+            await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", group, consumer).encode())
         gone = await group_trace(admin, 0)
         assert (gone["state"], gone["consumer_id"]) == ("acked", None)
         assert gone["consumer_key"] == here["consumer_key"]

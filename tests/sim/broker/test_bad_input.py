@@ -76,7 +76,7 @@ async def test_pulls_that_can_not_be_served_are_answered_late_with_nothing(tmp_p
             ("orders", "g", "", 1),
             ("orders", "g", "c", 0),
         ):
-            request = PullRequest(subject, group, consumer, limit, -1, -1, 5000, False).encode(9)
+            request = PullRequest(subject, group, consumer, limit, -1, -1, 5000, False).encode()
             began = loop.time()
             assert (await client.raw(Command.PULL_MESSAGE, request)).code == ResponseCode.NO_MESSAGE
             assert loop.time() - began > 0.5, "trap T4: an answer at once makes the client ask again at once"
@@ -87,7 +87,7 @@ async def test_a_pull_that_can_not_be_decoded_is_an_error_and_answered_late(tmp_
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        whole = PullRequest("orders", "g", "c", 1, -1, -1, 5000, False).encode(9)
+        whole = PullRequest("orders", "g", "c", 1, -1, -1, 5000, False).encode()
         assert (await client.raw(Command.PULL_MESSAGE, whole[:-1])).code == ResponseCode.BROKER_ERROR
         assert loop.time() - began > 0.5, "trap T4: 51 at once makes the client ask again at once as well"
         assert broker.handlers.counters.bad_requests == {"undecodable": 1}

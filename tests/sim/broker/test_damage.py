@@ -126,7 +126,7 @@ async def trace(broker: Broker, client: Client) -> None:
 
 
 async def copy_to_the_retry_subject(broker: Broker, client: Client) -> None:
-    assert (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode(9))).code == 0
+    assert (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode())).code == 0
     retries = "%RETRY%orders%g"
     await eventually_async(lambda: retries in broker.store.subjects and broker.log.damaged != ())
     await eventually_async(lambda: broker.store.subjects[retries].visible_end == SENDS * PER_SEND - 1)

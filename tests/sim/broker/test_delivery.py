@@ -29,7 +29,7 @@ async def test_a_new_group_starts_at_the_end_and_others_where_they_are_told(tmp_
         for start, value, expected in (("earliest", 0, ids(0, 1, 2, 3)), ("sequence", 2, ids(2, 3)), ("latest", 0, [])):
             await client.begin(group=start, start=start, value=value)
             assert (await client.pull(group=start))[1] == expected
-        manage = ConsumeManageRequest("orders", "g", ConsumeFrom.EARLIEST).encode(9)
+        manage = ConsumeManageRequest("orders", "g", ConsumeFrom.EARLIEST).encode()
         assert (await client.raw(Command.CONSUME_MANAGE, manage)).code == ResponseCode.SUCCESS
         assert await client.pull(last=0) == (1, ids(0, 1, 2, 3))
 
@@ -111,7 +111,7 @@ async def test_a_consumer_that_leaves_hands_back_what_it_holds_at_once(tmp_path:
         await client.begin()
         await client.send(message(0), message(1))
         await client.pull(consumer="a")
-        leave = LeaveGroupRequest("orders", "g", "a").encode(9)
+        leave = LeaveGroupRequest("orders", "g", "a").encode()
         assert (await client.raw(Command.LEAVE_GROUP, leave)).code == ResponseCode.SUCCESS
         assert (await client.pull("%RETRY%orders%g", consumer="b"))[1] == ids(0, 1)
 

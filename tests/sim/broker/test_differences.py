@@ -36,7 +36,7 @@ async def test_a_pull_whose_filter_matches_nothing_stored_waits_for_a_message_th
 @pytest.mark.parametrize(("subject", "group"), [("", "g"), ("orders", "")])
 async def test_consume_manage_without_a_name_is_a_parameter_error(tmp_path: Path, subject: str, group: str) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
-        request = ConsumeManageRequest(subject, group, ConsumeFrom.EARLIEST).encode(9)
+        request = ConsumeManageRequest(subject, group, ConsumeFrom.EARLIEST).encode()
         assert (await client.raw(Command.CONSUME_MANAGE, request)).code == ResponseCode.PARAM_ERROR
 
 

@@ -47,7 +47,7 @@ async def fill(client: Client) -> int:
 
 
 async def leave(client: Client, group: str, consumer: str = "c1") -> int:
-    return (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", group, consumer).encode(9))).code
+    return (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", group, consumer).encode())).code
 
 
 async def all_of(client: Client, subject: str, group: str) -> list[str]:

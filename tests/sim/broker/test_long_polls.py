@@ -49,7 +49,7 @@ def pull(
     connection = FakeConnection(number)
     filters = (TagFilter(1, tags),) if tags else ()
     request = PullRequest("orders", group, f"c{number}", 1, -1, -1, timeout_ms, False, filters)
-    (frame,) = FrameReader().feed(encode_request(Command.PULL_MESSAGE, 1, request.encode(9)))
+    (frame,) = FrameReader().feed(encode_request(Command.PULL_MESSAGE, 1, request.encode()))
     broker.handlers.handle(connection, frame)  # type: ignore[arg-type]
     return connection
 

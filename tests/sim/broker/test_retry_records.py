@@ -32,7 +32,7 @@ async def test_messages_of_a_segment_and_more_are_retried(tmp_path: Path, count:
         while last < count - 1:
             first, ids = await client.pull(limit=500, last=last)
             last = first + len(ids) - 1
-        leave = LeaveGroupRequest("orders", "g", "c1").encode(9)
+        leave = LeaveGroupRequest("orders", "g", "c1").encode()
         assert (await client.raw(Command.LEAVE_GROUP, leave)).code == ResponseCode.SUCCESS
         subjects, retries = broker.store.subjects, retry_subject("orders", "g")
         await eventually_async(

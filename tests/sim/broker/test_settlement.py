@@ -66,7 +66,7 @@ async def test_a_consumer_with_many_messages_in_flight_leaves_in_slices(
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await hold(client, MESSAGES)
         turns = appended_a_turn(monkeypatch)
-        leave = LeaveGroupRequest("orders", "g", "c1").encode(9)
+        leave = LeaveGroupRequest("orders", "g", "c1").encode()
         # A pull sent behind it is answered for the consumer as it begins again.
         left, again = await asyncio.gather(
             client.raw(Command.LEAVE_GROUP, leave), client.pull(consumer="c1", last=MESSAGES - 1)
@@ -135,7 +135,7 @@ async def test_a_stop_ends_settlements_and_the_next_start_goes_on_with_the_rest(
     async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
         held = broker.store.subjects["orders"].groups["g"].progress.consumers["c1"].log.in_flight
         assert held == rest
-        assert (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode(9))).code == 0
+        assert (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode())).code == 0
         assert sorted(await all_of(client, RETRY)) == sorted(ids(0, MESSAGES))
 
 

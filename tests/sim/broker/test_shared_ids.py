@@ -153,7 +153,7 @@ async def test_one_that_leaves_hands_back_its_own_messages_only(tmp_path: Path) 
         await a.send(*(message(n) for n in range(4)))
         assert await a.pull(limit=2) == (0, ids(0, 1))
         assert await b.pull(limit=2) == (2, ids(2, 3))
-        leave = LeaveGroupRequest("orders", "g", "c1").encode(9)
+        leave = LeaveGroupRequest("orders", "g", "c1").encode()
         assert (await b.raw(Command.LEAVE_GROUP, leave)).code == ResponseCode.SUCCESS
         assert await a.pull(RETRY) == (0, ids(2, 3))
         assert await a.ack(0, 1) == ResponseCode.SUCCESS

@@ -41,7 +41,7 @@ async def test_retry_subjects_fit_beside_as_many_real_ones(tmp_path: Path) -> No
         assert list(failures) == ["m4"]
         await client.begin()
         assert (await client.pull(consumer="a"))[1] == ["m0"]
-        leave = LeaveGroupRequest("orders", "g", "a").encode(9)
+        leave = LeaveGroupRequest("orders", "g", "a").encode()
         assert (await client.raw(Command.LEAVE_GROUP, leave)).code == ResponseCode.SUCCESS
         assert (await client.pull(RETRY, consumer="b"))[1] == ["m2", "m5", "m0"]
     async with running_broker(tmp_path, subjects_max=2) as broker:

@@ -38,7 +38,7 @@ def around_acks(monkeypatch: pytest.MonkeyPatch) -> list[Around]:
         async def make() -> Frame:
             return await call(caller, code, body, timeout_s=timeout_s, version=version)
 
-        if code == Command.ACK_REQUEST and waiting and not AckRequest.decode(memoryview(body), 9).is_heartbeat:
+        if code == Command.ACK_REQUEST and waiting and not AckRequest.decode(memoryview(body)).is_heartbeat:
             return await waiting.pop(0)(make)
         return await make()
 

@@ -73,12 +73,35 @@ async def test_no_pull_is_sent_above_the_limit_of_messages_and_the_last_asks_for
 ) -> None:
     system.store("orders", "g", *(message(number) for number in range(100)))
     async with consumer_of(system, limits=Limits(pull_messages=8, prefetch_messages=20)) as consumer:
-        await eventually_async(lambda: len(consumer._ready) >= 20)
+        assert await settled(system) == 2, "no more than a pull's messages are queued when the next is sent"
+        deliveries = await take(consumer, 20)
         assert await settled(system) == 3
-        for delivery in await take(consumer, 10):
+        for delivery in deliveries[:10]:
             await delivery.ack()
         assert await settled(system) == 5
     assert asked(system) == [8, 8, 4, 8, 2]
+
+
+async def test_pulls_grow_while_the_application_waits_for_them_and_shrink_when_it_is_slow(
+    system: OfficialSystem,
+) -> None:
+    system.store("orders", "g", *(message(number) for number in range(4_000)))
+    async with consumer_of(system, limits=Limits(pull_messages=800)) as consumer:
+        for _ in range(20):
+            batch = await consumer.pull(1_000, timeout=1)
+            for delivery in batch:
+                await delivery.ack()
+        sizes = asked(system)
+        assert sizes[:2] == [100, 200]
+        assert sizes == sorted(sizes), "they only grow"
+        assert max(sizes) == 800
+        system.store("orders", "g", *(message(number) for number in range(4_000, 12_000)))
+        for _ in range(4_000):
+            (delivery,) = await consumer.pull(1, timeout=30)
+            await delivery.ack()
+            await asyncio.sleep(0.01)
+        assert asked(system)[-1] == 100, "100 messages take a second"
+        assert len(consumer._ready) <= 200
 
 
 async def test_the_next_pull_is_sent_before_the_messages_of_this_one_are_handled(

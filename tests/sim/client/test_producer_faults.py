@@ -138,3 +138,31 @@ async def test_a_process_that_stands_still_for_5_s_takes_the_answers_that_came_m
 
         receipts = await client.start(run())
         assert [receipt.attempts for receipt in receipts] == [1] * 50
+
+
+async def test_messages_expire_in_time_while_other_subjects_keep_the_producer_awake() -> None:
+    loop = running_loop()
+    limits = Limits(batch_messages=1, batches_in_flight=1)
+    async with Cluster(loop, brokers=1, delays=0) as cluster:
+        timeouts = Timeouts(send=600, delivery=700)
+        async with Producer(cluster.meta_url, timeouts=timeouts, limits=limits) as producer:
+            await producer.send("orders", {"number": -1})
+            process = cluster.brokers["g1"].process
+            assert process is not None
+            process.pause()
+            producer.send_soon("orders", "in flight")
+            producer._sender._timeouts = TIMEOUTS
+            began = loop.time()
+            late = producer.send_soon("orders", "queued")
+
+            async def keep_awake() -> None:
+                for number in range(1 << 20):
+                    producer.send_soon(f"other{number}", "x")
+                    await asyncio.sleep(0.3)
+
+            awake = asyncio.create_task(keep_awake())
+            with pytest.raises(SendFailed):
+                await late
+            assert loop.time() - began <= TIMEOUTS.delivery + SLACK_SECONDS + 0.3
+            awake.cancel()
+            process.resume()

@@ -205,7 +205,7 @@ def answer(*masters: str) -> Frame:
     routes = tuple(
         BrokerGroupRoute(f"g{number}", master, 0, BrokerGroupState.READ_WRITE) for number, master in enumerate(masters)
     )
-    body = ClientRegisterResponse(1, "orders", "g", True, int(ClientType.CONSUMER), routes).encode(9)
+    body = ClientRegisterResponse(1, "orders", "g", True, int(ClientType.CONSUMER), routes).encode()
     return Frame(0, 9, 0, 0, 0, memoryview(body), bytearray(body), 0)
 
 

@@ -26,7 +26,7 @@ from qmq.protocol.delayed import (
     Operation,
     Outcome,
 )
-from qmq.protocol.extensions import Fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import decode_entries
 from qmq.protocol.names import is_subject_refusal
@@ -304,11 +304,11 @@ async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monk
             return await find(target)  # type: ignore[return-value]
 
         monkeypatch.setattr(system.delay.pending, "find", slow)
-        body = FindDelayedRequest(DelayedTarget("m1")).encode(9)
+        body = FindDelayedRequest(DelayedTarget("m1")).encode()
         asked = [client.caller.call_soon(Command.FIND_DELAYED, body) for _ in range(4)]
         busy = await asyncio.wait_for(asked[3], 5)
         assert busy.code == ResponseCode.PARAM_ERROR
-        assert Fields(busy.body).text("code") == "delay.busy"
+        assert Refusal.decode(busy.body).code == "delay.busy"
         hold.set()
         assert [(await frame).code for frame in asked[:3]] == [ResponseCode.SUCCESS] * 3
         assert (await client.find("m1")).items == ()
@@ -392,14 +392,14 @@ async def test_hours_that_do_not_fit_into_memory_together_are_opened_one_at_a_ti
         opened.clear()
         asked = [
             client.caller.call_soon(
-                Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget(f"m{i}", due_ms=dues[i])).encode(9)
+                Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget(f"m{i}", due_ms=dues[i])).encode()
             )
             for i, _ in moved * 13
         ][: handlers.QUERIES_MAX]
         frames = [await frame for frame in asked]
         assert {frame.code for frame in frames} == {ResponseCode.SUCCESS}, "all are answered, none is busy"
         for frame, (i, due_ms) in zip(frames, moved * 13, strict=False):
-            copies = [(item.due_ms, str(item.state)) for item in DelayedPage.decode(frame.body, 9).items]
+            copies = [(item.due_ms, str(item.state)) for item in DelayedPage.decode(frame.body).items]
             assert copies == [(dues[i], "moved"), (due_ms, "pending")]
         # A question looks into two hours three times each: to find the copies, to see where they moved, and for their states.
         assert len(opened) <= len(frames) * 6
@@ -517,9 +517,9 @@ async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_orde
                 break
         assert ids == [f"m{i}" for i in range(40)]
         targets = tuple(DelayedTarget(f"m{i}", due_ms=due + i) for i in range(10))
-        frame = await client.raw(Command.CHANGE_DELAYED, ChangeDelayedRequest(Operation.DELIVER, -1, targets).encode(9))
+        frame = await client.raw(Command.CHANGE_DELAYED, ChangeDelayedRequest(Operation.DELIVER, -1, targets).encode())
         assert frame.code == ResponseCode.PARAM_ERROR
-        assert Fields(frame.body).text("code") == "delay.too_much"
+        assert Refusal.decode(frame.body).code == "delay.too_much"
         broker.is_silent = False
         soon = now_ms() + 300
         for i in range(40):
@@ -562,5 +562,5 @@ async def test_a_question_that_meets_a_bug_of_ours_is_answered_all_the_same(
             raise KeyError("a bug")
 
         monkeypatch.setattr(system.delay.pending, "find", broken)
-        frame = await client.raw(Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget("m1")).encode(9))
+        frame = await client.raw(Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget("m1")).encode())
         assert frame.code == ResponseCode.BROKER_ERROR

@@ -203,12 +203,12 @@ async def test_states_leave_once_they_are_synced(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(committer, "_begin", lambda: None)
         change = asyncio.create_task(client.change(Operation.CANCEL, DelayedTarget("m0", "orders", hour * HOUR_MS)))
         await eventually_async(lambda: committer.waiting == 1)
-        asked = asyncio.create_task(other.raw(214, ReadScheduleRequest(hour, 0, 1).encode(9)))
+        asked = asyncio.create_task(other.raw(214, ReadScheduleRequest(hour, 0, 1).encode()))
         await eventually_async(lambda: committer.waiting == 2)
         assert not asked.done()
         monkeypatch.undo()
         committer.kick()
-        assert rows([SchedulePage.decode((await asked).body, 9)])[0][2] == "cancelled"
+        assert rows([SchedulePage.decode((await asked).body)])[0][2] == "cancelled"
         await change
 
 

@@ -20,7 +20,7 @@ from qmq.protocol.commands import (
     ClientRegisterResponse,
 )
 from qmq.protocol.extensions import NodeRegisterRequest
-from qmq.protocol.primitives import Writer
+from qmq.protocol.primitives import encode_strmap
 from tests.sim.loop import running_loop
 from tests.support.in_process import get_json, get_page, write_file
 from tests.support.metaserver_peers import peer, running
@@ -84,9 +84,9 @@ async def test_f6_an_unknown_client_type_is_answered_like_other(tmp_path: Path, 
     """Trap T1: always answer. A number that fits is echoed, as clients match answers by it."""
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client:
         entries = {"subject": "orders", "clientTypeCode": code, "clientId": "c", "requestType": "y"}
-        frame = await client.caller.call(Command.CLIENT_REGISTER, Writer().strmap(entries).done(), timeout_s=20)
+        frame = await client.caller.call(Command.CLIENT_REGISTER, encode_strmap(entries), timeout_s=20)
         assert frame.code == ResponseCode.SUCCESS
-        answer = ClientRegisterResponse.decode(frame.body, 9)
+        answer = ClientRegisterResponse.decode(frame.body)
         assert (answer.subject, answer.client_type, answer.broker_groups) == ("orders", echoed, ())
         assert len(metaserver.handlers.registrations) == 0
 
@@ -267,13 +267,13 @@ async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path
 async def test_nodes_of_qmq_register_for_groups_that_the_settings_name(tmp_path: Path) -> None:
     options = {"new_groups": "approval", "official_nodes": "other, java"}
     async with running(tmp_path, ManualClock(), **options) as metaserver, peer(metaserver) as node:
-        body = BrokerRegisterRequest(0, "java", "10.0.0.9:20881", 0, 1).encode(8)
+        body = BrokerRegisterRequest(0, "java", "10.0.0.9:20881", 0, 1).encode()
         frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=20, version=8)
         assert (frame.code, len(frame.body)) == (ResponseCode.SUCCESS, 0)
-        body = BrokerAcquireMetaRequest("10.0.0.9", 20881).encode(8)
+        body = BrokerAcquireMetaRequest("10.0.0.9", 20881).encode()
         frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=20, version=8)
-        assert BrokerAcquireMetaResponse.decode(frame.body, 8) == BrokerAcquireMetaResponse("java", "", 0)
-        body = BrokerAcquireMetaRequest("10.0.0.9", 1).encode(8)
+        assert BrokerAcquireMetaResponse.decode(frame.body) == BrokerAcquireMetaResponse("java", "", 0)
+        body = BrokerAcquireMetaRequest("10.0.0.9", 1).encode()
         frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=20, version=8)
         assert frame.code == ResponseCode.BROKER_ERROR
         assert metaserver.directory.groups["java"].state is GroupState.READ_WRITE
@@ -360,7 +360,7 @@ async def test_a_new_broker_group_or_node_with_a_hidden_character_is_refused(tmp
             request = NodeRegisterRequest(
                 BrokerRequestType.ONLINE, group, node, "broker", 0, "10.0.0.1:1", "", 1, 1, 0, 0, "1"
             )
-            frame = await client.caller.call(Command.NODE_REGISTER, request.encode(9), timeout_s=20)
+            frame = await client.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)
             assert frame.code == ResponseCode.BROKER_ERROR
         assert metaserver.directory.groups == {}
         assert metaserver.directory.nodes == {}

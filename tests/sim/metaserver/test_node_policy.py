@@ -20,8 +20,8 @@ from qmq.protocol.extensions import (
     NodePolicyRequest,
     NodePolicyResponse,
     NodeRegisterResponse,
-    encode_fields,
 )
+from qmq.protocol.primitives import encode_strmap
 from tests.support.in_process import (
     SmallSystem,
     connected,
@@ -185,24 +185,25 @@ async def test_a_node_of_before_is_answered_and_left_alone(tmp_path: Path) -> No
         caller = Caller(*system.meta.tcp.address)
         await caller.connect()
         try:
-            body = encode_fields(
-                request_type=0, broker_group="old", node_id="old-a", kind="broker", role=0, address="10.0.0.1:1",
-                admin_address="", state=1, epoch=1, log_end=0, started_at_ms=0, version="0.1",
-            )  # fmt: skip
+            body = encode_strmap({
+                "request_type": "0", "broker_group": "old", "node_id": "old-a", "kind": "broker", "role": "0",
+                "address": "10.0.0.1:1", "admin_address": "", "state": "1", "epoch": "1", "log_end": "0",
+                "started_at_ms": "0", "version": "0.1",
+            })  # fmt: skip
             frame = await caller.call(Command.NODE_REGISTER, body, timeout_s=20)
             assert frame.code == ResponseCode.SUCCESS
-            assert NodeRegisterResponse.decode(frame.body, 9).accepted
+            assert NodeRegisterResponse.decode(frame.body).accepted
             assert system.meta.directory.groups["old"].policy_version == ""
         finally:
             await caller.close()
 
 
 async def test_a_metaserver_of_before_changes_no_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def encode_as_before(self: NodeRegisterResponse, _version: int) -> bytes:
-        return encode_fields(
-            accepted=self.accepted, reason=self.reason, epoch=self.epoch, state=self.state,
-            lease_seconds=self.lease_seconds, heartbeat_seconds=self.heartbeat_seconds,
-        )  # fmt: skip
+    def encode_as_before(self: NodeRegisterResponse) -> bytes:
+        return encode_strmap({
+            "accepted": str(int(self.accepted)), "reason": self.reason, "epoch": str(self.epoch), "state": str(self.state),
+            "lease_seconds": str(self.lease_seconds), "heartbeat_seconds": str(self.heartbeat_seconds),
+        })  # fmt: skip
 
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
@@ -226,9 +227,9 @@ async def test_a_question_for_a_policy_is_answered_to_registered_nodes_only(tmp_
         try:
 
             async def ask(group: str, node_id: str, version: str) -> tuple[int, NodePolicyResponse | None]:
-                body = NodePolicyRequest(group, node_id, version).encode(9)
+                body = NodePolicyRequest(group, node_id, version).encode()
                 frame = await caller.call(Command.NODE_POLICY, body, timeout_s=20)
-                found = NodePolicyResponse.decode(frame.body, 9) if frame.code == ResponseCode.SUCCESS else None
+                found = NodePolicyResponse.decode(frame.body) if frame.code == ResponseCode.SUCCESS else None
                 return frame.code, found
 
             expected = NodePolicyResponse(SHUT.version, encode_policy(SHUT))

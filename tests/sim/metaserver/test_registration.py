@@ -49,10 +49,10 @@ async def test_f7_a_registration_with_impossible_values_is_refused(tmp_path: Pat
         "admin_address": "[::1]:2", "state": 1, "epoch": 1, "log_end": 0, "started_at_ms": 0, "version": "1",
     }  # fmt: skip
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as node:
-        body = NodeRegisterRequest(**{**request, **values}).encode(9)
+        body = NodeRegisterRequest(**{**request, **values}).encode()
         frame = await node.caller.call(Command.NODE_REGISTER, body, timeout_s=20)
         assert frame.code == ResponseCode.BROKER_ERROR
         assert (metaserver.directory.groups, metaserver.directory.nodes) == ({}, {})
-        frame = await node.caller.call(Command.NODE_REGISTER, NodeRegisterRequest(**request).encode(9), timeout_s=20)
+        frame = await node.caller.call(Command.NODE_REGISTER, NodeRegisterRequest(**request).encode(), timeout_s=20)
         assert frame.code == ResponseCode.SUCCESS
         assert list(metaserver.directory.groups) == ["g1"]

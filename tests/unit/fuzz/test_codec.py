@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from qmq.errors import ProtocolError
-from qmq.protocol import commands, extensions, reading
+from qmq.protocol import commands
 from qmq.protocol.frames import FrameReader
 from qmq.protocol.messages import decode_entries, decode_raws
 from qmq.protocol.scan import scan_batch, walk_raws
+from qmq.protocol.table import COMMANDS
 from tests.unit.qmq.protocol.examples import FRAMES
 
 CASES = int(os.environ.get("FUZZ_CASES", "20000"))
@@ -25,11 +26,10 @@ DECODERS: list[Callable[[bytes], Any]] = [
     decode_raws,
     commands.decode_send_response,
 ]
-for module in (commands, extensions, reading):
-    for name in dir(module):
-        decode = getattr(getattr(module, name), "decode", None)
-        if decode is not None and name not in ("Reader", "Writer"):
-            DECODERS += [lambda data, d=decode, v=version: d(data, v) for version in (3, 7, 8, 9)]
+for info in COMMANDS.values():
+    for kind in (info.request, info.response):
+        if kind is not None:
+            DECODERS += [lambda data, d=kind.decode, v=version: d(data, v) for version in (3, 7, 8, 9)]
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:

@@ -57,7 +57,7 @@ class FakeConnection:
     def answers(self) -> list[ClientRegisterResponse]:
         """The successful answers to CLIENT_REGISTER."""
         assert all(code == ResponseCode.SUCCESS for _, code, _ in self.replies)
-        return [ClientRegisterResponse.decode(body, 9) for _, _, body in self.replies]
+        return [ClientRegisterResponse.decode(body) for _, _, body in self.replies]
 
 
 class Server:
@@ -102,14 +102,14 @@ class Server:
         """A heartbeat, over a new connection unless one is given."""
         self._handle(connection or FakeConnection(), Command.NODE_REGISTER, NodeRegisterRequest(
             BrokerRequestType.HEARTBEAT, group, f"{group}-a", kind, 0, f"10.1.0.1:{port}", "", state, 1, 0, 0, "1"
-        ).encode(9))  # fmt: skip
+        ).encode())  # fmt: skip
         if settle:
             self.settle()
 
     def official_node(self, group: str, *, state: int, port: int) -> None:
         """A heartbeat of a node of the official server."""
         request = BrokerRegisterRequest(BrokerRequestType.HEARTBEAT, group, f"10.1.0.1:{port}", 0, state)
-        self._handle(FakeConnection(), Command.BROKER_REGISTER, request.encode(9))
+        self._handle(FakeConnection(), Command.BROKER_REGISTER, request.encode())
         self.settle()
 
     def ask(
@@ -117,7 +117,7 @@ class Server:
     ) -> None:
         """CLIENT_REGISTER of one client."""
         request = ClientRegisterRequest(subject, client_type, "app", "client@@1", group, 1)
-        self._handle(connection, Command.CLIENT_REGISTER, request.encode(9))
+        self._handle(connection, Command.CLIENT_REGISTER, request.encode())
 
     def _handle(self, connection: FakeConnection, code: int, body: bytes) -> None:
         self.handlers.handle(connection, Frame(code, 9, 0, 0, code, memoryview(body), bytearray(body), 0))  # type: ignore[arg-type]

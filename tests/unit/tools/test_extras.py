@@ -21,30 +21,41 @@ OURS = [
 ]
 """Requirements of our package, also where the installed one is older."""
 IMPORTS = {
-    "": ("qmq", "qmq.sync", "qmq.cli"),
+    "": ("qmq", "qmq.sync", "qmq.cli", "qmq.client.bodies", "qmq.middleware.logs"),
+    "opentelemetry": ("qmq.middleware.opentelemetry",),
+    "prometheus": ("qmq.middleware.prometheus",),
+    "zstd": ("compression.zstd" if sys.version_info >= (3, 14) else "zstandard",),
     "node": ("broker_node.__main__", "delay_node.__main__"),
+    "testing": ("pytest", "qmq_testing.plugin", "qmq_testing.server", "qmq_testing.deliveries"),
+    "django": ("qmq_django", "qmq_django.management.commands.qmq_consume"),
     "console": ("metaserver.__main__", "console.asgi", "console.celery", "kombu.transport.redis", "uvicorn.main"),
 }
 """Modules that the processes of an extra need. Celery imports its transport by name, when it connects."""
 
-PROGRAM = """
+PROGRAM = '''
 import os, sys
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 
-class OnlyInstalled(MetaPathFinder):
+class OnlyInstalled:
+    """Does not find the modules that are missing. Libraries also ask whether an optional one is there."""
+
+    def __init__(self, finder):
+        self.finder = finder
+
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in MISSING:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None if name.partition(".")[0] in MISSING else self.finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
 
 MISSING = set(sys.argv[2].split(","))
 for name in [name for name in sys.modules if name.partition(".")[0] in MISSING]:
     del sys.modules[name]
-sys.meta_path.insert(0, OnlyInstalled())
+sys.meta_path[:] = [OnlyInstalled(finder) for finder in sys.meta_path if hasattr(finder, "find_spec")]
 os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"
 for name in sys.argv[1].split(","):
     import_module(name)
-"""
+'''
 
 
 def _normalized(name: str) -> str:
@@ -74,9 +85,35 @@ def test_an_extra_brings_what_its_processes_import(extra: str) -> None:
         for module, distributions in metadata.packages_distributions().items()
         if not any(_normalized(name) in installed for name in distributions)
     }
-    assert "pytest" in missing
+    assert ("pytest" in missing) == (extra != "testing")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, ",".join(IMPORTS[extra]), ",".join(missing)],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("extra", ["opentelemetry", "prometheus"])
+def test_middleware_without_its_library_names_the_extra(extra: str) -> None:
+    missing = {"opentelemetry": "opentelemetry", "prometheus": "prometheus_client"}[extra]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, f"qmq.middleware.{extra}", missing],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"ImportError: qmq.middleware.{extra} needs the package" in done.stderr
+    assert f"pip install 'pyqmq[{extra}]'" in done.stderr
+
+
+def test_the_django_application_without_django_names_the_extra() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "qmq_django", "django"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert (
+        "ImportError: qmq_django needs the package Django. Install it with: pip install 'pyqmq[django]'" in done.stderr
+    )

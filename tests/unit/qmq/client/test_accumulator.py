@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmq.client.accumulator import OPEN_SECONDS_MAX, Accumulator
+from qmq.client.accumulator import SPREAD_SECONDS_MAX, Accumulator
 from qmq.client.config import Limits
 from qmq.client.outgoing import Batch
 
@@ -73,10 +73,10 @@ def test_an_open_batch_that_can_not_be_sent_takes_no_messages_that_are_much_newe
     queue = Accumulator(Limits())
     add(queue, "a", now=0.0)
     queue.put_back(failed("a", 50.0), 0.0)
-    assert add(queue, "a", now=OPEN_SECONDS_MAX) is None
-    newer = add(queue, "a", now=OPEN_SECONDS_MAX + 0.1)
+    assert add(queue, "a", now=SPREAD_SECONDS_MAX) is None
+    newer = add(queue, "a", now=SPREAD_SECONDS_MAX + 0.1)
     assert newer is not None
-    assert newer.give_up_at == OPEN_SECONDS_MAX + 100.1
+    assert newer.give_up_at == SPREAD_SECONDS_MAX + 100.1
     sizes = [len(batch) for _ in range(3) if (batch := queue.take(60.0, 0.0))]
     assert sizes == [1, 2, 1]
 

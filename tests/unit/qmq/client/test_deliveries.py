@@ -238,8 +238,8 @@ async def test_a_batch_retries_some_and_leaves_the_rest_open() -> None:
 # --- prefetch --------------------------------------------------------------------------------------------------------
 
 
-async def has_room(prefetch: Prefetch) -> bool:
-    room = asyncio.ensure_future(prefetch.room())
+async def has_room(prefetch: Prefetch, ahead: int = 0) -> bool:
+    room = asyncio.ensure_future(prefetch.room(ahead))
     await asyncio.sleep(0)
     if room.done():
         return True
@@ -250,13 +250,13 @@ async def has_room(prefetch: Prefetch) -> bool:
 async def test_there_is_no_room_from_the_limit_of_messages_on_until_half_are_settled() -> None:
     prefetch = Prefetch(Limits(prefetch_messages=10))
     prefetch.add(9, 1)
-    assert await prefetch.room() == 1
+    assert await prefetch.room(0) == 1
     prefetch.add(3, 1)
     assert not await has_room(prefetch)
     prefetch.remove(6, 1)
     assert not await has_room(prefetch)
     prefetch.remove(1, 1)
-    assert await prefetch.room() == 5
+    assert await prefetch.room(0) == 5
 
 
 async def test_there_is_no_room_while_the_bytes_are_at_their_limit() -> None:
@@ -266,4 +266,27 @@ async def test_there_is_no_room_while_the_bytes_are_at_their_limit() -> None:
     prefetch.add(1, 1)
     assert not await has_room(prefetch)
     prefetch.remove(1, 1)
-    assert await prefetch.room() == 9
+    assert await prefetch.room(0) == 9
+
+
+async def test_no_more_messages_than_asked_for_are_queued_ahead_of_the_application() -> None:
+    queued = [0] * 7
+    prefetch = Prefetch(Limits(), queued)
+    prefetch.add(7, 1)
+    assert await has_room(prefetch, 7)
+    rooms = {ahead: asyncio.ensure_future(prefetch.room(ahead)) for ahead in (3, 5)}
+    await asyncio.sleep(0)
+
+    async def with_room() -> list[int]:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return [ahead for ahead, room in rooms.items() if room.done()]
+
+    del queued[5:]
+    assert await with_room() == [], "nothing was settled yet"
+    prefetch.remove(1, 0)
+    assert await with_room() == [5]
+    queued.clear()
+    prefetch.wake()
+    assert await with_room() == [3, 5]
+    assert prefetch.is_awaited

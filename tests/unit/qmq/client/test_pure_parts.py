@@ -8,7 +8,7 @@ import pytest
 import qmq
 from qmq.client.app import App
 from qmq.client.config import Backoff
-from qmq.client.pull_size import PullSize
+from qmq.client.pull_size import MESSAGES_FIRST, SLOW_SECONDS, PullSize
 from qmq.client.routing import Breaker, RoundRobin
 from qmq.errors import LocalProtocolError
 from qmq.protocol.commands import BrokerGroupRoute
@@ -41,8 +41,9 @@ def test_unknown_options_fail_when_declared() -> None:
 
 def test_the_public_names_are_these() -> None:
     assert qmq.__all__ == [
-        "App", "Backoff", "Consumer", "DelayedMessages", "DelayedReceipt", "Delivery", "Limits", "Producer",
-        "QmqError", "Receipt", "Timeouts",
+        "App", "Backoff", "Batch", "BodyUndecodable", "Consumer", "DelayedMessages", "DelayedReceipt", "Delivery", "Json",
+        "Limits", "Middleware", "OutgoingMessage", "Producer", "QmqError", "QueueFull", "Receipt", "SendFailed", "SendManyFailed",
+        "Timeouts",
     ]  # fmt: skip
     assert all(getattr(qmq, name) for name in qmq.__all__)
     with pytest.raises(AttributeError):
@@ -70,13 +71,33 @@ def test_the_client_needs_the_standard_library_only_and_a_broker_no_django() -> 
 
 def test_a_pull_asks_for_as_many_messages_as_fit_the_target_and_grows_by_doubling() -> None:
     size = PullSize(100, 1000)
-    size.received(100, 9_000)
+    assert size.messages == 100
+    size.received(100, 9_000, was_awaited=False)
     assert size.messages == 11
-    size.received(11, 11 * 2_000)
+    size.received(11, 11 * 2_000, was_awaited=True)
     assert size.messages == 1, "one message larger than the target is still asked for"
     for expected in (2, 4, 8, 16, 32, 64, 100, 100):
-        size.received(1, 10)
+        size.received(1, 10, was_awaited=False)
         assert size.messages == expected
+
+
+def test_a_pull_asks_for_more_messages_while_the_application_waits_and_for_fewer_when_it_is_slow() -> None:
+    size = PullSize(700, 1 << 30)
+    size.received(99, 99, was_awaited=True)
+    assert size.messages == MESSAGES_FIRST, "there were no more"
+    size.received(100, 100, was_awaited=False)
+    assert size.messages == MESSAGES_FIRST, "there was no need for more"
+    for expected in (200, 400, 700, 700):
+        size.received(size.messages, 100, was_awaited=True)
+        assert size.messages == expected
+    size.waited(SLOW_SECONDS)
+    assert size.messages == 700
+    for expected in (350, 175, 100, 100):
+        size.waited(SLOW_SECONDS + 0.1)
+        assert size.messages == expected
+    small = PullSize(30, 1 << 30)
+    small.waited(100.0)
+    assert small.messages == 30
 
 
 def test_a_pull_that_failed_is_repeated_for_half_of_what_it_asked_for() -> None:

@@ -12,7 +12,7 @@ from qmq.errors import LogError, ReadRefused
 from qmq.net.server import Connection
 from qmq.protocol import reading
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import Fields
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader, encode_request
 from qmq.supervisor import Supervisor
 
@@ -32,7 +32,7 @@ class Peer:
     @property
     def codes(self) -> list[str]:
         """What was answered: "" or the code of a refusal."""
-        return [Fields(body).text("code") if code == ResponseCode.PARAM_ERROR else "" for code, body in self.answers]
+        return [Refusal.decode(body).code if code == ResponseCode.PARAM_ERROR else "" for code, body in self.answers]
 
 
 def frame() -> Frame:

@@ -1,5 +1,6 @@
 """The broker's scanner agrees with the plain decoder, and refuses what would poison a consumer."""
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, decode_raw, encode_entry, encode_raw
+from qmq.protocol.raw import RawView, property_lengths, tags_of
 from qmq.protocol.scan import BadChecksum, scan_batch, tag_digest, walk_raws, walk_stored
 
 CREATED = {"qmq_createTime": "1600000000000"}
@@ -52,6 +54,24 @@ def test_runs_hold_the_messages_as_they_came(items: list[tuple[str, list[str], s
         assert stored.crcs == run.crcs
         assert [begin + run.begin for begin in stored.raw_begins] == run.raw_begins
     assert found == [item.message_id for item in messages]
+
+
+@given(st.lists(texts, max_size=3), st.dictionaries(texts, st.text(max_size=9), max_size=4))
+def test_lengths_and_tags_are_those_of_a_view(tags: list[str], properties: dict[str, str]) -> None:
+    raw = b"before" + encode_raw(Message("orders", "m1", properties, tuple(tags)))
+    view = RawView(raw, 6)
+    assert tags_of(raw, 6) == view.tags_bytes
+    places = [end - begin for place in view.property_places() for begin, end in (place[:2], place[2:])]
+    assert property_lengths(raw, view.properties_begin, view.end) == places
+    for end in range(view.properties_begin, view.end):
+        with suppress(ProtocolError):
+            assert sum(property_lengths(raw[:end], view.properties_begin, end)) < sum(places)
+
+
+def test_messages_whose_create_time_is_not_their_first_property_are_taken() -> None:
+    last = [Message("orders", f"m{i}", {"a": "b" * i, "bc": "", **CREATED}) for i in range(5)]
+    ((run,), failures) = scan_batch(bytes(body_of(*last)))
+    assert (run.count, failures) == (5, [])
 
 
 def test_many_messages_of_one_shape_are_scanned_the_same() -> None:

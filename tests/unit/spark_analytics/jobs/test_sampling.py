@@ -20,7 +20,7 @@ def _frame(body: bytes, code: int = ResponseCode.SUCCESS) -> Answer:
     return lambda opaque: encode_request(code, opaque, body, flag=FLAG_RESPONSE)
 
 
-GOOD = RangesPage("g", "g-a", 1_700_000_000_000, (), "", "folder-1").encode(9)
+GOOD = RangesPage("g", "g-a", 1_700_000_000_000, (), "", "folder-1").encode()
 FORGED: dict[str, Answer] = {
     "closes": lambda opaque: b"",
     "no frame": lambda opaque: b"HTTP/1.1 200 OK\r\n\r\n",

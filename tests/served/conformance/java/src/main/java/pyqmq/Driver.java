@@ -2,20 +2,28 @@ package pyqmq;
 
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
+import com.google.gson.JsonNull;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import com.google.gson.JsonPrimitive;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.io.UnsupportedEncodingException;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.Base64;
 import java.util.Date;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import qunar.tc.qmq.ListenerHolder;
 import qunar.tc.qmq.Message;
 import qunar.tc.qmq.MessageSendStateListener;
 import qunar.tc.qmq.NeedRetryException;
@@ -29,7 +37,10 @@ import qunar.tc.qmq.producer.MessageProducerProvider;
 /** The official client, told by JSON lines on standard input what to do; says on standard output what happened. */
 public final class Driver {
     private static final int LARGE_PRINTED_CHARS = 100_000;
-    private static final PrintStream OUT = new PrintStream(System.out, true);
+    private static final PrintStream OUT = utf8(System.out);
+    /** Messages of listeners with "retain", by name of the listener and message ID. */
+    private static final Map<String, Message> RETAINED = new ConcurrentHashMap<>();
+    private static final Map<String, ListenerHolder> LISTENERS = new ConcurrentHashMap<>();
     private static MessageProducerProvider producer;
     private static MessageConsumerProvider consumer;
     private static final ExecutorService HANDLERS = Executors.newFixedThreadPool(8);
@@ -48,7 +59,7 @@ public final class Driver {
         producer.setMetaServer(meta);
         producer.setClientIdProvider(ids);
         if (args.length > 2) {
-            producer.setSendTimeoutMillis(Long.parseLong(args[2]));
+            setSendTimeout(Long.parseLong(args[2]));
         }
         producer.init();
         consumer = new MessageConsumerProvider();
@@ -68,6 +79,12 @@ public final class Driver {
                 case "listen":
                     listen(command);
                     break;
+                case "stopListening":
+                    LISTENERS.get(command.get("name").getAsString()).stopListen();
+                    break;
+                case "read":
+                    read(command);
+                    break;
                 case "pull":
                     pull(command);
                     break;
@@ -76,6 +93,26 @@ public final class Driver {
             }
         }
         System.exit(0);
+    }
+
+    private static void setSendTimeout(long milliseconds) throws ReflectiveOperationException {
+        try {
+            MessageProducerProvider.class.getMethod("setSendTimeoutMillis", long.class).invoke(producer, milliseconds);
+        } catch (NoSuchMethodException e) {
+            // Release 1.1.3 has the setting without a setter.
+            Class<?> settings = Class.forName("qunar.tc.qmq.producer.ConfigCenter");
+            Field field = settings.getDeclaredField("sendTimeoutMillis");
+            field.setAccessible(true);
+            field.setLong(settings.getMethod("getInstance").invoke(null), milliseconds);
+        }
+    }
+
+    private static PrintStream utf8(PrintStream out) {
+        try {
+            return new PrintStream(out, true, "UTF-8");
+        } catch (UnsupportedEncodingException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private static synchronized void say(String event, JsonObject facts) {
@@ -91,6 +128,12 @@ public final class Driver {
             if (command.has("properties")) {
                 for (Map.Entry<String, JsonElement> entry : command.getAsJsonObject("properties").entrySet()) {
                     message.setProperty(entry.getKey(), entry.getValue().getAsString());
+                }
+            }
+            if (command.has("typed")) {
+                for (Map.Entry<String, JsonElement> entry : command.getAsJsonObject("typed").entrySet()) {
+                    JsonArray typed = entry.getValue().getAsJsonArray();
+                    set(message, entry.getKey(), typed.get(0).getAsString(), typed.get(1).getAsString());
                 }
             }
             if (command.has("large")) {
@@ -124,6 +167,38 @@ public final class Driver {
         }
     }
 
+    /** Calls the setter of a type with the value that a text stands for. */
+    private static void set(Message message, String key, String type, String text) {
+        switch (type) {
+            case "int":
+                message.setProperty(key, Integer.parseInt(text));
+                break;
+            case "long":
+                message.setProperty(key, Long.parseLong(text));
+                break;
+            case "float":
+                message.setProperty(key, Float.parseFloat(text));
+                break;
+            case "double":
+                message.setProperty(key, Double.parseDouble(text));
+                break;
+            case "boolean":
+                message.setProperty(key, Boolean.parseBoolean(text));
+                break;
+            case "date":
+                message.setProperty(key, new Date(Long.parseLong(text)));
+                break;
+            case "string":
+                message.setProperty(key, text);
+                break;
+            case "largeString":
+                message.setLargeString(key, text);
+                break;
+            default:
+                throw new IllegalArgumentException(type);
+        }
+    }
+
     private static void outcome(String event, Message message) {
         JsonObject facts = new JsonObject();
         facts.addProperty("id", message.getMessageId());
@@ -149,7 +224,11 @@ public final class Driver {
         param.setBroadcast(command.has("broadcast") && command.get("broadcast").getAsBoolean());
         param.setConsumeMostOnce(command.has("once") && command.get("once").getAsBoolean());
         final String group = command.has("group") ? command.get("group").getAsString() : "";
-        consumer.addListener(command.get("subject").getAsString(), group, message -> {
+        final boolean retain = command.has("retain") && command.get("retain").getAsBoolean();
+        ListenerHolder listener = consumer.addListener(command.get("subject").getAsString(), group, message -> {
+            if (retain) {
+                RETAINED.put(name + " " + message.getMessageId(), message);
+            }
             received("message", name, message);
             if (slow > 0) {
                 try {
@@ -165,9 +244,59 @@ public final class Driver {
                 throw new IllegalStateException("told to fail");
             }
         }, HANDLERS, param.create());
+        LISTENERS.put(name, listener);
         JsonObject facts = new JsonObject();
         facts.addProperty("name", name);
         say("listening", facts);
+    }
+
+    /** Calls a getter of a retained message, or decodes its text; reports what that returns or raises. */
+    private static void read(JsonObject command) throws ReflectiveOperationException {
+        Message message = RETAINED.get(command.get("listener").getAsString() + " " + command.get("id").getAsString());
+        String method = command.get("method").getAsString();
+        JsonObject facts = new JsonObject();
+        facts.addProperty("name", command.get("name").getAsString());
+        String key = command.get("key").getAsString();
+        try {
+            facts.add("value", value(message, method, key));
+        } catch (InvocationTargetException e) {
+            facts.addProperty("raised", e.getCause().getClass().getSimpleName());
+        }
+        say("read", facts);
+    }
+
+    private static JsonElement value(Message message, String method, String key) throws ReflectiveOperationException {
+        switch (method) {
+            case "getAttrs":
+                JsonObject attributes = new JsonObject();
+                for (String name : message.getAttrs().keySet()) {
+                    attributes.addProperty(name, message.getStringProperty(name));
+                }
+                return attributes;
+            case "parseJson":
+                return new JsonParser().parse(message.getLargeString(key));
+            case "decodeBase64":
+                JsonArray bytes = new JsonArray();
+                for (byte each : Base64.getDecoder().decode(message.getLargeString(key))) {
+                    bytes.add(each & 0xff);
+                }
+                return bytes;
+            default:
+                return json(Message.class.getMethod(method, String.class).invoke(message, key));
+        }
+    }
+
+    private static JsonElement json(Object value) {
+        if (value == null) {
+            return JsonNull.INSTANCE;
+        }
+        if (value instanceof Boolean) {
+            return new JsonPrimitive((Boolean) value);
+        }
+        if (value instanceof Date) {
+            return new JsonPrimitive(((Date) value).getTime());
+        }
+        return value instanceof Number ? new JsonPrimitive((Number) value) : new JsonPrimitive((String) value);
     }
 
     private static void received(String event, String name, Message message) {

@@ -1,0 +1,671 @@
+"""Bodies declared as data: the annotation of a field names its kind on the wire, and one encoder and decoder read the annotations.
+
+A structure is written as a map of strings with its fields of map kinds, when it has such fields, and then its other fields one
+after the other; both in the order of the declaration. Map entries have names, so unknown ones are ignored and missing ones take
+their default. A class variable with a kind is a constant: it is written, and what others write there is ignored.
+
+    @dataclass(frozen=True, slots=True)
+    class Example(Structure):
+        subject: Text                                          # an entry of the map
+        limit: Int = 50                                        # the same, 50 when it is missing
+        hours: Annotated[tuple[int, ...], Counted("i", Number("q"), "hours")] = ()   # behind the map
+
+docs/reference/wire.md is generated from the declarations.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum
+from operator import attrgetter, itemgetter
+from struct import Struct
+from struct import error as StructError
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
+
+from qmq.errors import LocalProtocolError, ProtocolError
+from qmq.protocol.codes import CURRENT_VERSION
+from qmq.protocol.primitives import I32, U16, Reader, encode_count, encode_str, encode_strmap
+
+Body = memoryview | bytes
+Part = memoryview | bytes
+
+_UNSET: Any = object()
+_LABELS = {"b": "i8", "B": "u8", "h": "i16", "i": "i32", "q": "i64", "Q": "u64", "?": "bool"}
+_LEAST_MAP_BYTES = 2
+
+
+# --- kinds of fields at their place ---------------------------------------------------------------------------------
+
+
+class Kind:
+    """How a field is written at its place."""
+
+    least_bytes: int
+    """What a value takes at the least."""
+    label: str
+    """The name in docs/reference/wire.md."""
+
+    def read(self, reader: Reader) -> Any:
+        """The value that comes next."""
+        raise NotImplementedError
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        """Append the value's bytes to `parts`."""
+        raise NotImplementedError
+
+    def structures(self) -> "tuple[type[Structure], ...]":
+        """The structures that a value consists of."""
+        return ()
+
+
+class Number(Kind):
+    """An integer or truth value. `code` is that of the `struct` module."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.layout = Struct(f">{code}")
+        self.least_bytes = self.layout.size
+        self.label = _LABELS[code]
+
+    def read(self, reader: Reader) -> Any:
+        return reader.unpack(self.layout)[0]
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        try:
+            parts.append(self.layout.pack(value))
+        except StructError as error:
+            raise _misfit(self.layout, (value,)) from error
+
+
+class Choice(Number):
+    """A number that must be one of an enumeration's."""
+
+    def __init__(self, code: str, known: type[Enum]) -> None:
+        super().__init__(code)
+        self.known = known
+        self._values = frozenset(int(item.value) for item in known)
+
+    def read(self, reader: Reader) -> Any:
+        value = super().read(reader)
+        if value not in self._values:
+            raise ProtocolError(f"{value} is no {self.known.__name__}")
+        return value
+
+
+class String(Kind):
+    """A string with a 16-bit length."""
+
+    least_bytes = U16.size
+    label = "str"
+
+    def read(self, reader: Reader) -> Any:
+        return reader.str_()
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        parts.append(encode_str(value))
+
+
+class Block(Kind):
+    """Bytes behind their 32-bit length, a multiple of `entry_bytes`; read as a view unless `is_copied`."""
+
+    least_bytes = I32.size
+
+    def __init__(self, entry_bytes: int = 1, *, is_copied: bool = False) -> None:
+        self.entry_bytes = entry_bytes
+        self._is_copied = is_copied
+        self.label = "block" if entry_bytes == 1 else f"block of entries of {entry_bytes} bytes"
+
+    def read(self, reader: Reader) -> Any:
+        data = reader.bytes_(reader.i32())
+        if len(data) % self.entry_bytes:
+            raise ProtocolError(f"{len(data)} bytes of entries, not a multiple of {self.entry_bytes}")
+        return bytes(data) if self._is_copied else data
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        parts += encode_count(I32, len(value)), value
+
+
+class Rest(Kind):
+    """All bytes up to the end of the body, read as a view."""
+
+    least_bytes = 0
+
+    def __init__(self, label: str) -> None:
+        self.label = f"{label}, to the end"
+
+    def read(self, reader: Reader) -> Any:
+        return reader.rest()
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        parts.append(value)
+
+
+class Nested(Kind):
+    """Another structure."""
+
+    def __init__(self, kind: "type[Structure]") -> None:
+        self.kind = kind
+        self.label = kind.__name__
+        self._layout = _LAYOUTS[kind, CURRENT_VERSION]
+        self.least_bytes = self._layout.least_bytes
+        self.read = self._layout.read  # type: ignore[method-assign]
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        for write in self._layout.writers:
+            write(parts, value)
+
+    def structures(self) -> "tuple[type[Structure], ...]":
+        return (self.kind,)
+
+
+class Row(Kind):
+    """A tuple with a value of each kind."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self._steps = _steps(kinds, itemgetter, range(len(kinds)))
+        self.kinds = kinds
+        self.least_bytes = sum(kind.least_bytes for kind in kinds)
+        self.label = "(" + ", ".join(kind.label for kind in kinds) + ")"
+
+    def read(self, reader: Reader) -> Any:
+        found: list[Any] = []
+        for read, _ in self._steps:
+            read(reader, found)
+        return tuple(found)
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        for _, write in self._steps:
+            write(parts, value)
+
+
+class Counted(Kind):
+    """A tuple of values behind their count. `what` names them in errors; more than `most` are refused when they are read."""
+
+    def __init__(self, code: str, item: "Kind | type[Structure]", what: str, most: int | None = None) -> None:
+        self._layout = Struct(f">{code}")
+        self.item = item if isinstance(item, Kind) else Nested(item)
+        self._what = what
+        self.most = most
+        self.least_bytes = self._layout.size
+        self.label = f"{_LABELS[code]} count, {self.item.label} each"
+
+    def read(self, reader: Reader) -> Any:
+        count = reader.count(reader.unpack(self._layout)[0], self.item.least_bytes, self._what)
+        if self.most is not None and count > self.most:
+            raise ProtocolError(f"{count} {self._what}, at most {self.most}")
+        read = self.item.read
+        return tuple([read(reader) for _ in range(count)])
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        parts.append(encode_count(self._layout, len(value)))
+        write = self.item.write
+        for item in value:
+            write(parts, item)
+
+    def structures(self) -> "tuple[type[Structure], ...]":
+        return self.item.structures()
+
+
+class UntilEnd(Kind):
+    """A tuple of structures up to the end of the body."""
+
+    least_bytes = 0
+
+    def __init__(self, item: "type[Structure]") -> None:
+        self.item = Nested(item)
+        self.label = f"{self.item.label} each, to the end"
+
+    def read(self, reader: Reader) -> Any:
+        found = []
+        while reader.remaining:
+            found.append(self.item.read(reader))
+        return tuple(found)
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        for item in value:
+            self.item.write(parts, item)
+
+    def structures(self) -> "tuple[type[Structure], ...]":
+        return self.item.structures()
+
+
+class ByVersion:
+    """The kind that a field has from each header version on; earlier versions lack the field, which then has its default.
+
+    Such fields are the last ones of a structure.
+    """
+
+    def __init__(self, kinds: Mapping[int, Kind]) -> None:
+        self.kinds = dict(sorted(kinds.items(), reverse=True))
+
+    def at(self, version: int) -> Kind | None:
+        """The kind of a version."""
+        return next((kind for since, kind in self.kinds.items() if version >= since), None)
+
+    def structures(self) -> "tuple[type[Structure], ...]":
+        """The structures that a value consists of."""
+        return tuple(structure for kind in self.kinds.values() for structure in kind.structures())
+
+
+Str = Annotated[str, String()]
+I8Field = Annotated[int, Number("b")]
+I16Field = Annotated[int, Number("h")]
+I32Field = Annotated[int, Number("i")]
+I64Field = Annotated[int, Number("q")]
+Bool = Annotated[bool, Number("?")]
+
+
+# --- kinds of map entries -------------------------------------------------------------------------------------------
+
+
+class MapKind:
+    """How a field is written as an entry of the map of strings.
+
+    Args:
+        key: the entry's name, when it is not the field's.
+        missing: the value when there is no such entry, when it is not the field's default.
+        is_optional: the entry is left out when the value is the default.
+    """
+
+    label: str
+    zero: Any = _UNSET
+    """The value of a missing entry whose field has no default; none: it must be there."""
+
+    def __init__(self, key: str = "", *, missing: Any = _UNSET, is_optional: bool = False) -> None:
+        self.key = key
+        self.missing = missing
+        self.is_optional = is_optional
+
+    def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
+        """The value in a map."""
+        text = entries.get(key)
+        if not text:
+            if missing is not _UNSET:
+                return missing
+            text = ""
+        return self.parse(key, text)
+
+    def parse(self, key: str, text: str) -> Any:
+        """The value of an entry's text. Raises ProtocolError."""
+        raise NotImplementedError
+
+    def entries(self, key: str, value: Any) -> dict[str, str]:
+        """The entries that hold the value."""
+        return {key: self.text(value)}
+
+    def structures(self) -> "tuple[type[Structure], ...]":
+        """The structures that a value consists of: none."""
+        return ()
+
+    def text(self, value: Any) -> str:
+        """The text of an entry."""
+        return str(int(value)) if isinstance(value, int) else str(value)
+
+
+class MapText(MapKind):
+    """Text."""
+
+    label = "text"
+    zero = ""
+
+    def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
+        return entries.get(key, missing)
+
+
+class MapInt(MapKind):
+    """A whole number in decimal digits."""
+
+    label = "integer"
+    zero = 0
+
+    def parse(self, key: str, text: str) -> Any:
+        try:
+            return int(text)
+        except ValueError as error:
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be a whole number") from error
+
+
+class MapFloat(MapKind):
+    """A number in decimal digits."""
+
+    label = "number"
+    zero = 0.0
+
+    def parse(self, key: str, text: str) -> Any:
+        try:
+            return float(text)
+        except ValueError as error:
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be a number") from error
+
+
+class MapFlag(MapKind):
+    """1 for true, everything else is false."""
+
+    label = "1 or 0"
+    zero = False
+
+    def parse(self, key: str, text: str) -> Any:
+        return text == "1"
+
+
+class MapWord(MapKind):
+    """One of an enumeration's words."""
+
+    def __init__(self, known: type[Enum]) -> None:
+        super().__init__()
+        self.known = known
+        self.label = " or ".join(f"`{item.value}`" for item in known)
+
+    def parse(self, key: str, text: str) -> Any:
+        try:
+            return self.known(text)
+        except ValueError as error:
+            known = ", ".join(str(item.value) for item in self.known)
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be one of {known}") from error
+
+
+class MapWords(MapKind):
+    """A tuple of words without commas, with commas between them."""
+
+    label = "words, separated by commas"
+    zero = ()
+
+    def parse(self, key: str, text: str) -> Any:
+        return tuple(word for word in text.split(",") if word)
+
+    def text(self, value: Any) -> str:
+        return ",".join(value)
+
+
+class MapHex(MapKind):
+    """A fixed number of bytes in hexadecimal."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.label = f"{size} bytes in hexadecimal"
+
+    def parse(self, key: str, text: str) -> Any:
+        try:
+            value = bytes.fromhex(text) if len(text) == 2 * self.size else b""
+        except ValueError:
+            value = b""
+        if len(value) != self.size:
+            raise ProtocolError(f"{key}: must be {self.size} bytes in hexadecimal")
+        return value
+
+    def text(self, value: Any) -> str:
+        text: str = value.hex()
+        return text
+
+
+class MapPrefix(MapKind):
+    """A dict whose entries have a prefix before their keys. They are written behind the other entries."""
+
+    label = "texts"
+    zero = _UNSET
+
+    def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
+        return {name.removeprefix(key): text for name, text in entries.items() if name.startswith(key)}
+
+    def entries(self, key: str, value: Any) -> dict[str, str]:
+        return {key + name: text for name, text in value.items()}
+
+
+Text = Annotated[str, MapText()]
+Int = Annotated[int, MapInt()]
+Float = Annotated[float, MapFloat()]
+Flag = Annotated[bool, MapFlag()]
+
+
+# --- structures -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field as it is declared. `key` is its name on the wire, `default` the value when it is missing, if it may be."""
+
+    name: str
+    key: str
+    kind: Kind | MapKind | ByVersion
+    default: Any
+    is_constant: bool
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it may be missing."""
+        return self.default is not _UNSET
+
+
+class Structure:
+    """Base of all declared bodies and their parts."""
+
+    __slots__ = ()
+
+    is_exact: ClassVar[bool] = False
+    """Whether bytes behind the last field are refused; elsewhere later versions may add fields."""
+
+    @classmethod
+    def decode(cls, body: Body, version: int = CURRENT_VERSION) -> Self:
+        """The value that a body holds. Views in it are views of `body`.
+
+        Args:
+            body: the body of a frame.
+            version: the header version of the frame.
+
+        Raises:
+            ProtocolError: the bytes are not such a body.
+        """
+        reader = Reader(body)
+        value: Self = _LAYOUTS[cls, version].read(reader)
+        if cls.is_exact:
+            reader.expect_end()
+        return value
+
+    def encode(self, version: int = CURRENT_VERSION) -> bytes:
+        """The body.
+
+        Raises:
+            LocalProtocolError: the wire can't carry a value.
+        """
+        parts: list[Part] = []
+        for write in _LAYOUTS[type(self), version].writers:
+            write(parts, self)
+        return b"".join(parts)
+
+    def parts(self, version: int = CURRENT_VERSION) -> list[Part]:
+        """The body in pieces, in which blocks are not copied. Raises: as `encode`."""
+        parts: list[Part] = []
+        for write in _LAYOUTS[type(self), version].writers:
+            write(parts, self)
+        return parts
+
+    def check(self) -> None:
+        """Refuse what was decoded when its fields do not fit together. Raises ProtocolError."""
+
+
+def fields_of(kind: type[Structure]) -> list[Field]:
+    """The declared fields of a structure, in the order of the declaration."""
+    defaults = {item.name: item.default for item in fields(kind)}  # type: ignore[arg-type]
+    found = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        is_constant = get_origin(hint) is ClassVar
+        if is_constant:
+            (hint,) = get_args(hint)
+        wire = next((one for one in get_args(hint)[1:] if isinstance(one, Kind | MapKind | ByVersion)), None)
+        if get_origin(hint) is not Annotated or wire is None:
+            continue
+        key, default = name, getattr(kind, name) if is_constant else defaults[name]
+        default = _UNSET if default is MISSING else default
+        if isinstance(wire, MapKind):
+            key = wire.key or name
+            default = next((one for one in (wire.missing, default, wire.zero) if one is not _UNSET), _UNSET)
+        found.append(Field(name, key, wire, default, is_constant))
+    return found
+
+
+def reachable(kinds: Iterable[type[Structure] | None]) -> list[type[Structure]]:
+    """These structures and their parts, each once and before its parts."""
+    found: dict[type[Structure], None] = {}
+    for kind in kinds:
+        if kind is not None and kind not in found:
+            found[kind] = None
+            for field in fields_of(kind):
+                found.update(dict.fromkeys(reachable(field.kind.structures())))
+    return list(found)
+
+
+_Read = Callable[[Reader, list[Any]], None]
+"""Appends the values of neighbouring fields."""
+_Write = Callable[[list[Part], Any], None]
+"""Appends the bytes of neighbouring fields of a structure or tuple."""
+_Get = Callable[[Any], Any]
+
+
+def _strings(count: int, get: _Get) -> tuple[_Read, _Write]:
+    def read(reader: Reader, found: list[Any]) -> None:
+        reader.strs(count, found)
+
+    def write(parts: list[Part], value: Any) -> None:
+        for text in get(value):
+            parts.append(encode_str(text))
+
+    return read, write
+
+
+def _numbers(layout: Struct, get: _Get) -> tuple[_Read, _Write]:
+    def read(reader: Reader, found: list[Any]) -> None:
+        found += reader.unpack(layout)
+
+    def write(parts: list[Part], value: Any) -> None:
+        try:
+            parts.append(layout.pack(*get(value)))
+        except StructError as error:
+            raise _misfit(layout, get(value)) from error
+
+    return read, write
+
+
+def _one(kind: Kind, get: _Get) -> tuple[_Read, _Write]:
+    read_one, write_one = kind.read, kind.write
+
+    def read(reader: Reader, found: list[Any]) -> None:
+        found.append(read_one(reader))
+
+    def write(parts: list[Part], value: Any) -> None:
+        write_one(parts, get(value))
+
+    return read, write
+
+
+def _map(declared: list[Field]) -> tuple[_Read, _Write]:
+    """The map of strings with all fields of map kinds."""
+    kinds: list[tuple[MapKind, str, Any, str]] = []
+    for field in declared:
+        assert isinstance(field.kind, MapKind)
+        kinds.append((field.kind, field.key, field.default, field.name))
+
+    def read(reader: Reader, found: list[Any]) -> None:
+        entries = reader.strmap()
+        found += [kind.read(entries, key, missing) for kind, key, missing, _ in kinds]
+
+    def write(parts: list[Part], value: Any) -> None:
+        entries: dict[str, str] = {}
+        for kind, key, missing, name in kinds:
+            one = getattr(value, name)
+            if not kind.is_optional or one != missing:
+                entries.update(kind.entries(key, one))
+        parts.append(encode_strmap(entries))
+
+    return read, write
+
+
+def _misfit(layout: Struct, values: Sequence[Any]) -> LocalProtocolError:
+    shown = ", ".join(map(str, values))
+    kinds = ", ".join(_LABELS[code] for code in layout.format[1:])
+    return LocalProtocolError(f"{shown}: does not fit {kinds}")
+
+
+def _steps(kinds: Sequence[Kind], getter: Callable[..., _Get], keys: Sequence[Any]) -> list[tuple[_Read, _Write]]:
+    """What reads and writes fields one after the other, in as few steps as there can be.
+
+    Args:
+        kinds: of the fields.
+        getter: `attrgetter` or `itemgetter`, by which the values are read.
+        keys: names or places of the values.
+    """
+    steps: list[tuple[_Read, _Write]] = []
+    at = 0
+    while at < len(kinds):
+        first, last = type(kinds[at]), at + 1
+        while first in (Number, String) and last < len(kinds) and type(kinds[last]) is first:
+            last += 1
+        get = getter(*keys[at:last])
+        if last == at + 1:
+            steps.append(_one(kinds[at], get))
+        elif first is String:
+            steps.append(_strings(last - at, get))
+        else:
+            codes = "".join(kind.code for kind in kinds[at:last] if isinstance(kind, Number))
+            steps.append(_numbers(Struct(f">{codes}"), get))
+        at = last
+    return steps
+
+
+class _Layout:
+    """A structure as one header version writes it."""
+
+    __slots__ = ("_build", "_check", "least_bytes", "readers", "writers")
+
+    def __init__(self, kind: type[Structure], version: int) -> None:
+        entries: list[Field] = []
+        placed: list[tuple[str, Kind]] = []
+        for field in fields_of(kind):
+            wire = field.kind.at(version) if isinstance(field.kind, ByVersion) else field.kind
+            if isinstance(wire, MapKind):
+                entries.append(field)
+            elif wire is not None:
+                placed.append((field.name, wire))
+        entries.sort(key=lambda field: isinstance(field.kind, MapPrefix))
+        steps = [_map(entries)] if entries else []
+        steps += _steps([wire for _, wire in placed], attrgetter, [name for name, _ in placed])
+        self.readers = [read for read, _ in steps]
+        self.writers = [write for _, write in steps]
+        self.least_bytes = _LEAST_MAP_BYTES * bool(entries) + sum(wire.least_bytes for _, wire in placed)
+        self._build = _builder(kind, [field.name for field in entries] + [name for name, _ in placed])
+        self._check = None if kind.check is Structure.check else kind.check
+
+    def read(self, reader: Reader) -> Any:
+        found: list[Any] = []
+        for read in self.readers:
+            read(reader, found)
+        value = self._build(found)
+        if self._check is not None:
+            self._check(value)
+        return value
+
+
+def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:
+    """What makes the value of the fields as they are on the wire; fields that are not there have their defaults."""
+    given = [field for field in fields(kind) if field.name in names]  # type: ignore[arg-type]
+    places = [names.index(field.name) for field in given if not field.kw_only]
+    by_name = [(field.name, names.index(field.name)) for field in given if field.kw_only]
+    if places == list(range(len(names))):
+        return lambda found: kind(*found)
+    pick = itemgetter(*places) if len(places) > 1 else lambda found: (found[places[0]],)
+    if not by_name:
+        return lambda found: kind(*pick(found))
+    return lambda found: kind(*pick(found), **{name: found[place] for name, place in by_name})
+
+
+class _Layouts(dict[tuple[type[Structure], int], _Layout]):
+    def __missing__(self, key: tuple[type[Structure], int]) -> _Layout:
+        kind, version = key
+        # Clamped, so that frames with many versions make no more layouts than there are known versions.
+        known = max(0, min(version, CURRENT_VERSION))
+        if known != version:
+            return self[kind, known]
+        layout = self[key] = _Layout(kind, version)
+        return layout
+
+
+_LAYOUTS = _Layouts()

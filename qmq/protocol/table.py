@@ -1,0 +1,165 @@
+"""All commands: who sends them to whom, the structures of their bodies, and since when they exist.
+
+docs/reference/wire.md is generated from this table and the structures that it names.
+"""
+
+from dataclasses import dataclass
+
+from qmq.protocol.authentication import AuthenticateRequest, AuthenticateResponse
+from qmq.protocol.codes import Command
+from qmq.protocol.commands import (
+    AckRequest,
+    BrokerAcquireMetaRequest,
+    BrokerAcquireMetaResponse,
+    BrokerRegisterRequest,
+    ClientRegisterRequest,
+    ClientRegisterResponse,
+    ConsumeManageRequest,
+    PullRequest,
+    PullResponse,
+    SendResponse,
+)
+from qmq.protocol.delayed import (
+    CancelDelayedRequest,
+    CancelDelayedResponse,
+    ChangeDelayedRequest,
+    ChangeDelayedResponse,
+    DelayedCalendar,
+    DelayedCalendarRequest,
+    DelayedPage,
+    FindDelayedRequest,
+    ListDelayedRequest,
+)
+from qmq.protocol.extensions import (
+    EnsureGroupRequest,
+    EnsureGroupResponse,
+    LeaveGroupRequest,
+    NodePolicyRequest,
+    NodePolicyResponse,
+    NodeRegisterRequest,
+    NodeRegisterResponse,
+)
+from qmq.protocol.reading import (
+    HoursPage,
+    IndexPage,
+    ListHoursRequest,
+    ListNodesRequest,
+    ListRangesRequest,
+    MessagesPage,
+    NodesPage,
+    ProgressPage,
+    RangesPage,
+    ReadRequest,
+    ReadScheduleRequest,
+    SchedulePage,
+)
+from qmq.protocol.structures import Structure
+
+QMQ = "QMQ"
+"""In place of a version: the command is one of QMQ's own."""
+FIRST = "0.1.0"
+
+CLIENT = "client"
+NODE = "node"
+BROKER = "broker node"
+DELAY = "delay node"
+META = "metaserver"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandInfo:
+    """A command.
+
+    Args:
+        request: structure of the request's body; None: it is empty, or entries (SEND_MESSAGE).
+        response: structure of the body of an answer with code 0; None: it is empty.
+        sender: the process that sends the request.
+        receivers: the processes that answer it.
+        since: the version of PyQMQ that it came with; `QMQ` for QMQ's own.
+        summary: what it does, in one line.
+    """
+
+    request: type[Structure] | None
+    response: type[Structure] | None
+    sender: str
+    receivers: tuple[str, ...]
+    since: str
+    summary: str
+
+
+COMMANDS: dict[Command, CommandInfo] = {
+    Command.SEND_MESSAGE: CommandInfo(
+        None, SendResponse, CLIENT, (BROKER, DELAY), QMQ, "Store messages. The body has entries, see section 4"
+    ),
+    Command.PULL_MESSAGE: CommandInfo(
+        PullRequest, PullResponse, CLIENT, (BROKER,), QMQ, "Deliver messages to a consumer; waits until there are some"
+    ),
+    Command.ACK_REQUEST: CommandInfo(AckRequest, None, CLIENT, (BROKER,), QMQ, "Acknowledge a range of messages"),
+    Command.CONSUME_MANAGE: CommandInfo(
+        ConsumeManageRequest, None, META, (BROKER,), QMQ, "Set a consumer group to the end or the beginning of a subject"
+    ),
+    Command.BROKER_REGISTER: CommandInfo(
+        BrokerRegisterRequest, None, "node of QMQ", (META,), QMQ, "Register a node of QMQ and report its state"
+    ),
+    Command.CLIENT_REGISTER: CommandInfo(
+        ClientRegisterRequest, ClientRegisterResponse, CLIENT, (META,), QMQ, "Request the route of a subject"
+    ),
+    Command.BROKER_ACQUIRE_META: CommandInfo(
+        BrokerAcquireMetaRequest, BrokerAcquireMetaResponse, "node of QMQ", (META,), QMQ,
+        "Look up the broker group of a node of QMQ",
+    ),
+    Command.HEARTBEAT: CommandInfo(
+        None, None, CLIENT, (BROKER, DELAY, META), QMQ, "Keep a connection open; the answer's code is 100"
+    ),
+    Command.NODE_REGISTER: CommandInfo(
+        NodeRegisterRequest, NodeRegisterResponse, NODE, (META,), FIRST, "Register a node, report its state, renew its lease"
+    ),
+    Command.ENSURE_GROUP: CommandInfo(
+        EnsureGroupRequest, EnsureGroupResponse, "client, console", (BROKER,), FIRST, "Create a consumer group at a position"
+    ),
+    Command.LEAVE_GROUP: CommandInfo(
+        LeaveGroupRequest, None, CLIENT, (BROKER,), FIRST, "End a consumer and retry its unacknowledged messages"
+    ),
+    Command.FIND_DELAYED: CommandInfo(
+        FindDelayedRequest, DelayedPage, "client, console", (DELAY,), FIRST, "Find a delayed message by its ID"
+    ),
+    Command.LIST_DELAYED: CommandInfo(
+        ListDelayedRequest, DelayedPage, "client, console", (DELAY,), FIRST, "List delayed messages by due time"
+    ),
+    Command.CHANGE_DELAYED: CommandInfo(
+        ChangeDelayedRequest, ChangeDelayedResponse, "client, console", (DELAY,), FIRST,
+        "Cancel, reschedule or deliver delayed messages",
+    ),
+    Command.CANCEL_DELAYED: CommandInfo(
+        CancelDelayedRequest, CancelDelayedResponse, "client, console", (DELAY,), FIRST, "Cancel delayed messages by filter"
+    ),
+    Command.DELAYED_CALENDAR: CommandInfo(
+        DelayedCalendarRequest, DelayedCalendar, "client, console", (DELAY,), FIRST,
+        "Count pending delayed messages by hour of due time",
+    ),
+    Command.NODE_POLICY: CommandInfo(
+        NodePolicyRequest, NodePolicyResponse, NODE, (META,), FIRST, "Fetch the policy of a broker group"
+    ),
+    Command.LIST_RANGES: CommandInfo(
+        ListRangesRequest, RangesPage, "analytics", (BROKER,), FIRST, "List stored ranges of subjects and consumer groups"
+    ),
+    Command.READ_INDEX: CommandInfo(ReadRequest, IndexPage, "analytics", (BROKER,), FIRST, "Read index entries of a subject"),
+    Command.READ_PROGRESS: CommandInfo(
+        ReadRequest, ProgressPage, "analytics", (BROKER,), FIRST, "Read entries of a consumer group's progress log"
+    ),
+    Command.READ_MESSAGES: CommandInfo(
+        ReadRequest, MessagesPage, "analytics", (BROKER,), FIRST, "Read messages of a subject with their index entries"
+    ),
+    Command.LIST_HOURS: CommandInfo(
+        ListHoursRequest, HoursPage, "analytics", (DELAY,), FIRST, "List the hours of due time that have delayed messages"
+    ),
+    Command.READ_SCHEDULE: CommandInfo(
+        ReadScheduleRequest, SchedulePage, "analytics", (DELAY,), FIRST, "Read the delayed messages of an hour"
+    ),
+    Command.LIST_NODES: CommandInfo(ListNodesRequest, NodesPage, "analytics", (META,), FIRST, "List the nodes of the system"),
+    Command.AUTHENTICATE: CommandInfo(
+        AuthenticateRequest, AuthenticateResponse, "node, console", (NODE, META), FIRST,
+        "Prove that both sides of a connection have the node secret",
+    ),
+}  # fmt: skip
+"""Every command, in the order of their codes."""
