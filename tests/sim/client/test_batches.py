@@ -94,7 +94,7 @@ async def test_what_a_cancelled_iteration_has_collected_goes_to_the_next_who_ask
     async with consumer_of(system) as consumer:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(consumer.batches(10, 60.0)), 5)
-        batch = await anext(consumer.batches(10, 1.0))
+        batch = await asyncio.wait_for(anext(consumer.batches(10, 1.0)), 60)
         assert ids(batch) == [0, 1, 2]
         await batch.ack()
 

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from qmq import Consumer, Delivery, Limits
+from qmq.client.bodies import Json, encode_body
 from qmq.client.config import Backoff
 from qmq.errors import ProtocolError
 from qmq.net.caller import Caller
@@ -157,6 +158,47 @@ async def test_messages_of_other_groups_are_acked_and_not_delivered(system: Offi
         await eventually_async(lambda: "ack orders 0-5" in system.events)
         assert batch_ids == ["m0", "m1", "m3"]
         assert (consumer._prefetch.messages, consumer._prefetch.bytes) == (0, 0)
+
+
+async def test_an_answer_for_other_groups_only_is_acked(system: OfficialSystem) -> None:
+    system.store("orders", "g", Message("orders", "m0", {**CREATED, "qmq_consumerGroupName": "other"}))
+    async with consumer_of(system) as consumer:
+        await eventually_async(lambda: system.events == ["ack orders 0-0"], 1, "before a heartbeat is due")
+        assert not consumer._ready
+
+
+async def test_a_delivery_goes_to_another_who_waits_if_the_first_is_cancelled_when_it_arrives(
+    system: OfficialSystem,
+) -> None:
+    async with consumer_of(system) as consumer:
+        first, second = (asyncio.ensure_future(consumer.pull(1, timeout=60)) for _ in range(2))
+        await eventually_async(lambda: len(consumer._waiters) == 2 and len(system.waiting) == 2)
+        wake = consumer._wake
+
+        def wake_and_cancel(count: int) -> None:
+            wake(count)
+            first.cancel()
+
+        consumer._wake = wake_and_cancel  # type: ignore[method-assign]
+        system.store("orders", "g", message(0))
+        system.waiting = [item for item in system.waiting if not system._pull(*item)]
+        began = asyncio.get_running_loop().time()
+        (delivery,) = await second
+        assert asyncio.get_running_loop().time() < began + 1, "not when its time is up"
+        assert first.cancelled()
+        await delivery.ack()
+
+
+@pytest.mark.parametrize("body", [b"\xff\x00", "text", Json([1])])
+async def test_an_answer_with_one_encoded_body_is_decoded(system: OfficialSystem, body: Any) -> None:
+    plain = Message("orders", "m0", {**CREATED, **encode_body("plain")})
+    system.store("orders", "g", plain, Message("orders", "m1", {**CREATED, **encode_body(body)}))
+    async with consumer_of(system) as consumer:
+        first, second = await take(consumer, 2)
+        assert (first.body, first.content) == ("plain", b"plain")
+        expected = {"text": "text", "Json": "[1]"}.get("text" if body == "text" else type(body).__name__)
+        assert second.body == expected
+        assert second.content == (body if isinstance(body, bytes) else str(expected).encode())
 
 
 @pytest.mark.parametrize("extra", [{}, {"qmq_consumerGroupName": "g"}])
