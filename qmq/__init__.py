@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from qmq.client.app import App
+    from qmq.client.batch import Batch
     from qmq.client.bodies import Json
     from qmq.client.config import Backoff, Limits, Timeouts
     from qmq.client.consumer import Consumer
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _HOME = {
     "App": "qmq.client.app",
     "Backoff": "qmq.client.config",
+    "Batch": "qmq.client.batch",
     "BodyUndecodable": "qmq.errors",
     "Consumer": "qmq.client.consumer",
     "DelayedMessages": "qmq.client.delayed",
@@ -52,6 +54,7 @@ _HOME = {
 __all__ = [
     "App",
     "Backoff",
+    "Batch",
     "BodyUndecodable",
     "Consumer",
     "DelayedMessages",

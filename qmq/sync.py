@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Backoff",
+    "Batch",
     "BodyUndecodable",
     "Consumer",
     "DelayedMessages",
@@ -579,7 +580,7 @@ class Consumer:
             ClientClosed: the consumer is not started or already closed.
             ClientFailed: a background task failed; the message names it.
         """
-        running = _start(self._inner.run(_without_await(handler), concurrency=concurrency))
+        running = _start(self._inner.run(_Handled(handler), concurrency=concurrency))
         try:
             running.result()
         except KeyboardInterrupt:
@@ -612,22 +613,23 @@ class Consumer:
         return _run(self._inner.close(timeout))
 
 
-def _without_await(handler: Handler) -> Callable[[async_message.Delivery], None]:
-    """The handler as the asynchronous client calls it, in a thread.
+class _Handled:
+    """A handler as the asynchronous client calls it, in a thread.
 
     Raises:
-        LocalProtocolError: the handler can't be called with a delivery or a body.
+        LocalProtocolError: the handler is a coroutine function, or can't be called with a delivery or a body.
     """
-    if is_coroutine_handler(handler):
-        raise LocalProtocolError(
-            f"{handler!r} is a coroutine function; handlers of qmq.sync are plain functions: use `def`"
-        )
-    arguments = arguments_of(handler, Delivery)
 
-    def handle(delivery: async_message.Delivery) -> None:
-        handler(*arguments(delivery))
+    def __init__(self, handler: Handler) -> None:
+        if is_coroutine_handler(handler):
+            raise LocalProtocolError(
+                f"{handler!r} is a coroutine function; handlers of qmq.sync are plain functions: use `def`"
+            )
+        self.handler = handler
+        self._arguments = arguments_of(handler, Delivery)
 
-    return handle
+    def __call__(self, delivery: async_message.Delivery) -> None:
+        self.handler(*self._arguments(delivery))
 
 
 class App:
@@ -657,10 +659,20 @@ class App:
         register = self._inner.consumer(subject, group=group, concurrency=concurrency, **options)
 
         def declare(handler: H) -> H:
-            register(_without_await(handler))
+            register(_Handled(handler))
             return handler
 
         return declare
+
+    def adapt(self, *, wrap: Callable[[Handler], Handler] | None = None, concurrency: int | None = None) -> None:
+        """`qmq.App.adapt`; `wrap` gets and returns functions that are not coroutines."""
+
+        def wrap_handled(handled: Handler) -> Handler:
+            assert wrap is not None
+            assert isinstance(handled, _Handled)
+            return _Handled(wrap(handled.handler))
+
+        self._inner.adapt(wrap=None if wrap is None else wrap_handled, concurrency=concurrency)
 
     def run(self) -> None:
         """Consume with all registered handlers until `stop` is called. Ctrl-C stops and is raised again.

@@ -18,6 +18,7 @@ PYTHON = (
     "examples",
     "metaserver",
     "qmq",
+    "qmq_django",
     "qmq_testing",
     "spark_analytics",
     "tools",

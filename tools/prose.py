@@ -20,11 +20,11 @@ GLOSSARY = "docs/glossary.md"
 SECTION = "## Words we do not use"
 CATALOGUE = "frontend/src/i18n/en"
 SOURCES = (
-    "api", "console", "metaserver", "qmq/cli", "qmq/client", "qmq/middleware", "qmq_testing", "spark_analytics",
+    "api", "console", "metaserver", "qmq/cli", "qmq/client", "qmq/middleware", "qmq_django", "qmq_testing", "spark_analytics",
 )  # fmt: skip
 PAGES = (
-    "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/control.md", "docs/accounts.md",
-    "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/security.md", "docs/delay.md",
+    "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/client.md", "docs/control.md",
+    "docs/accounts.md", "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/security.md", "docs/delay.md",
     "docs/conformance.md", "docs/tutorials", "docs/how-to", "docs/explanation", "docs/reference/admin.md",
     "docs/reference/cli.md", "docs/reference/errors.md", "docs/reference/limits.md", "docs/reference/metrics.md",
     "docs/reference/python-api.md", "docs/reference/rest-api.md", "docs/reference/spark.md", "docs/reference/wire.md",

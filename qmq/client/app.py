@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from qmq.client.config import DEFAULT_LIMITS, Limits
@@ -61,8 +61,7 @@ class App:
             raise LocalProtocolError(
                 f"{unknown[0]!r} is not an option of Consumer; allowed: {', '.join(sorted(known))}"
             )
-        if not 1 <= concurrency <= CONCURRENCY_MAX:
-            raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")
+        _check_concurrency(concurrency)
 
         def declare(handler: F) -> F:
             # Made once here so that a handler with wrong parameters fails at the declaration.
@@ -71,6 +70,32 @@ class App:
             return handler
 
         return declare
+
+    @property
+    def handlers_max(self) -> int:
+        """The most handlers that run at the same time, of all registered consumers together."""
+        return sum(declared.concurrency for declared in self._declared)
+
+    def adapt(self, *, wrap: Callable[[Handler], Handler] | None = None, concurrency: int | None = None) -> None:
+        """Change the consumers registered so far, for programs that run apps which others have written. Call it before `run`.
+
+        Args:
+            wrap: returns what runs instead of a handler; the registered functions stay as they are.
+            concurrency: handlers of each consumer that run at the same time.
+
+        Raises:
+            LocalProtocolError: the concurrency is not in 1 to CONCURRENCY_MAX.
+        """
+        if concurrency is not None:
+            _check_concurrency(concurrency)
+        self._declared = [
+            replace(
+                declared,
+                handler=declared.handler if wrap is None else wrap(declared.handler),
+                concurrency=declared.concurrency if concurrency is None else concurrency,
+            )
+            for declared in self._declared
+        ]
 
     def stop(self, timeout: float | None = None) -> None:
         """Make `run` return: running handlers finish, and their acknowledgements are sent.
@@ -110,3 +135,8 @@ class App:
     async def _close_after(self, stop: asyncio.Event, consumer: Consumer) -> None:
         await stop.wait()
         await consumer.close(self._close_timeout)
+
+
+def _check_concurrency(concurrency: int) -> None:
+    if not 1 <= concurrency <= CONCURRENCY_MAX:
+        raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")

@@ -37,6 +37,15 @@ OTHER_NAMES = {
 """Public names outside of `qmq`, by module."""
 NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage"}
 """Classes whose instances applications only receive."""
+INTERNAL = {
+    "Consumer.send_back",
+    "Producer.send_message",
+    "Server.nodes",
+    "Server.run",
+    "Server.run_async",
+    "ServerTime.clock",
+}
+"""Members that only modules of the project use."""
 MADE = "This page is generated from the code (`python -m tests.support.reference`)."
 
 
@@ -187,6 +196,7 @@ def _name_section(heading: str, name: str, thing: Any) -> list[str]:
     for key, member in sorted(vars(thing).items()):
         if (
             key.startswith("_")
+            or f"{name}.{key}" in INTERNAL
             or not (inspect.isfunction(member) or isinstance(member, property))
             or not member.__doc__
         ):

@@ -1,6 +1,7 @@
 """The blocking client: calls from threads, and a loop of its own in a thread."""
 
 import asyncio
+import functools
 import signal
 import threading
 from collections import Counter
@@ -472,6 +473,31 @@ def test_handlers_of_run_get_decoded_bodies_in_threads(served: System) -> None:
         assert consumer.close() == []
         thread.join()
     assert sorted(handled) == [(number, 1 + (number == 7), "qmq-handler", "inside") for number in range(20)]
+
+
+def test_adapt_wraps_the_functions_and_sets_their_concurrency(served: System) -> None:
+    app, events = sync.App(served.meta_url), []
+
+    @app.consumer("sync-adapt", group="g", concurrency=8, start="earliest")
+    def handle(body: Large) -> None:
+        events.append(str(body.number))
+        app.stop()
+
+    def wrap(handler: sync.Handler) -> sync.Handler:
+        @functools.wraps(handler)
+        def wrapped(*arguments: object) -> None:
+            events.append("before")
+            handler(*arguments)
+
+        return wrapped
+
+    app.adapt(wrap=wrap)
+    app.adapt(concurrency=1)
+    assert app._inner.handlers_max == 1
+    with sync.Producer(served.meta_url) as producer:
+        producer.send("sync-adapt", Large("x", 5))
+    app.run()
+    assert events == ["before", "5"]
 
 
 async def a_coroutine(delivery: object) -> None: ...

@@ -16,7 +16,7 @@ from console.cache import JsonRedisCache, JsonSerializer
 from console.celery import app
 from tests.support.processes import PROJECT
 
-PACKAGES = ("qmq", "broker_node", "delay_node", "metaserver", "console", "api", "spark_analytics")
+PACKAGES = ("qmq", "broker_node", "delay_node", "metaserver", "console", "api", "spark_analytics", "qmq_django")
 UNSAFE_MODULES = frozenset(
     {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "shelve", "marshal", "joblib", "jsonpickle"}
 )

@@ -33,8 +33,8 @@ OPTIONS: dict[str, type[Any]] = {
     "meta": MetaOptions,
     "": ConsoleOptions,
 }
-OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN"}
-"""Variables of the command line and of examples."""
+OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN", "QMQ_URL", "QMQ_APP"}
+"""Variables of the command line and of examples, and settings of the Django application."""
 VARIABLES = {variable_of(item, process) for process, kind in OPTIONS.items() for item in fields(kind)} | OF_TOOLS
 UNITS = sorted((PROJECT / "deploy/systemd").glob("*.service"))
 PICTURE_BYTES_MAX = 200_000

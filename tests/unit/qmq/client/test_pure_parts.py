@@ -41,8 +41,8 @@ def test_unknown_options_fail_when_declared() -> None:
 
 def test_the_public_names_are_these() -> None:
     assert qmq.__all__ == [
-        "App", "Backoff", "BodyUndecodable", "Consumer", "DelayedMessages", "DelayedReceipt", "Delivery", "Json", "Limits",
-        "Middleware", "OutgoingMessage", "Producer", "QmqError", "QueueFull", "Receipt", "SendFailed", "SendManyFailed",
+        "App", "Backoff", "Batch", "BodyUndecodable", "Consumer", "DelayedMessages", "DelayedReceipt", "Delivery", "Json",
+        "Limits", "Middleware", "OutgoingMessage", "Producer", "QmqError", "QueueFull", "Receipt", "SendFailed", "SendManyFailed",
         "Timeouts",
     ]  # fmt: skip
     assert all(getattr(qmq, name) for name in qmq.__all__)

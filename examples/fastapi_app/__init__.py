@@ -1,0 +1,1 @@
+"""FastAPI with PyQMQ: `uvicorn examples.fastapi_app.main:app`."""

@@ -1,0 +1,14 @@
+"""PyQMQ in a Django project: `manage.py qmq_consume` runs consumers, `send_on_commit` sends when the transaction has committed.
+
+Add "qmq_django" to INSTALLED_APPS and set QMQ_URL to the address of the metaserver (`host:port`). QMQ_APP names the application
+towards the metaserver.
+"""
+
+try:
+    import django  # noqa: F401
+except ImportError as error:
+    raise ImportError("qmq_django needs the package Django. Install it with: pip install 'pyqmq[django]'") from error
+
+from qmq_django.sending import producer, send_on_commit
+
+__all__ = ["producer", "send_on_commit"]
