@@ -20,15 +20,25 @@ THREAD_NAME = "qmq-handler"
 _PASSED_AS_IT_IS = (inspect.Parameter.empty, Delivery, Any, object)
 
 
-def arguments_of(handler: Handler) -> Arguments:
+def arguments_of(handler: Handler, wrap: Callable[[Delivery], object] | None = None) -> Arguments:
     """Return the function that makes a handler's arguments from a delivery, by the annotations of its parameters.
 
     The first parameter gets the delivery if it has no annotation or is annotated with `Delivery`, else the body decoded as the
     annotated type (`Delivery.decode`). The second, if there is one without a default, gets the delivery.
 
+    Args:
+        wrap: makes what the handler gets as the delivery; a class with which its parameters may be annotated.
+
     Raises:
         LocalProtocolError: the handler can't be called with such arguments, or an annotation can't be resolved.
     """
+    if wrap is None:
+        return _arguments(handler, _PASSED_AS_IT_IS)
+    found = _arguments(handler, (*_PASSED_AS_IT_IS, wrap))
+    return lambda delivery: tuple(wrap(each) if each is delivery else each for each in found(delivery))
+
+
+def _arguments(handler: Handler, as_it_is: tuple[object, ...]) -> Arguments:
     try:
         signature = inspect.signature(handler, eval_str=True)
     except (NameError, SyntaxError, TypeError, ValueError) as error:
@@ -52,11 +62,11 @@ def arguments_of(handler: Handler) -> Arguments:
     if not positional:
         return _delivery_only
     body_type = positional[0].annotation
-    if len(positional) == 2 and positional[1].annotation not in _PASSED_AS_IT_IS:
+    if len(positional) == 2 and positional[1].annotation not in as_it_is:
         raise LocalProtocolError(
             f"the second parameter of handler {_name(handler)} gets the delivery: annotate it with qmq.Delivery"
         )
-    if body_type in _PASSED_AS_IT_IS:
+    if body_type in as_it_is:
         return _delivery_only if len(positional) == 1 else (lambda delivery: (delivery, delivery))
     if len(positional) == 1:
         return lambda delivery: (delivery.decode(body_type),)

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from qmq import Consumer, Producer
-from qmq.client.bodies import Json, body_bytes, decode_body
+from qmq.client.bodies import Json, decode_body
 from qmq.client.message import Delivery, Receipt
 from qmq.middleware.opentelemetry import OpenTelemetryMiddleware
 from tests.served.conformance.driver import JavaClient, Make, Raised, group_begun, listen
@@ -315,17 +315,17 @@ async def test_python_reads_every_property_of_java(served: System, sender: tuple
     await asyncio.to_thread(client.wait, "sent", 1)
     (delivery,) = await receive(served, subject, 1)
     assert delivery.tags == ("eu", "字")
-    assert (delivery.body, body_bytes(delivery.message.properties)) == (None, None)
+    assert (delivery.body, delivery.content) == (None, None)
     assert {key: text for key, text in delivery.properties.items() if not key.startswith("note#part")} == {
         "number": "0", "text": TEXT, "count": "-17", "total": str(2**62), "rate": "0.1", "price": "19.9", "ratio": "1.0E-10",
         "limit": "Infinity", "paid": "true", "open": "false", "at": str(ms(PAID_AT)), "born": str(ms(BORN)), "color": "red",
     }  # fmt: skip
-    assert decode_body(delivery.message.properties, Paid) == Paid(
+    assert delivery.decode(Paid) == Paid(
         TEXT, -17, 2**62, 0.1, Decimal("19.9"), 1e-10, math.inf, True, False, PAID_AT, BORN, LARGE, Color.RED
     )
     expected = {"count": -17, "paid": True, "at": PAID_AT, "born": BORN, "note": LARGE}
-    assert decode_body(delivery.message.properties, PaidStruct) == PaidStruct(price=19.9, **expected)
-    assert decode_body(delivery.message.properties, PaidModel) == PaidModel(price=Decimal("19.9"), **expected)
+    assert delivery.decode(PaidStruct) == PaidStruct(price=19.9, **expected)
+    assert delivery.decode(PaidModel) == PaidModel(price=Decimal("19.9"), **expected)
     rates = {key: delivery.properties[key] for key in ("rate", "price", "ratio", "limit")}
     assert decode_body(rates, dict[str, float]) == {"rate": 0.1, "price": 19.9, "ratio": 1e-10, "limit": math.inf}
 
@@ -362,8 +362,8 @@ async def test_python_reads_every_body_of_java(served: System, sender: tuple[Jav
     found = {delivery.properties["name"]: delivery for delivery in await receive(served, subject, len(FROM_JAVA))}
     for name, (_, type_, expected, text, data) in FROM_JAVA.items():
         delivery = found[name]
-        assert decode_body(delivery.message.properties, type_) == expected, name
-        assert (delivery.body, body_bytes(delivery.message.properties)) == (text, data), name
+        assert delivery.decode(type_) == expected, name
+        assert (delivery.body, delivery.content) == (text, data), name
 
 
 # --- retries by the other client ------------------------------------------------------------------------------------
@@ -434,4 +434,4 @@ async def test_python_reads_its_bodies_unchanged_after_java_failed(
         if isinstance(body, dict):
             assert delivery.properties.keys() == body.keys()
         else:
-            assert decode_body(delivery.message.properties, type(body)) == body
+            assert delivery.decode(type(body)) == body

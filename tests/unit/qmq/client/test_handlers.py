@@ -72,6 +72,30 @@ def test_arguments_follow_from_annotations(handler: Callable[..., object], argum
     assert [item if item is DELIVERY else str(item).partition("[")[0] for item in found] == list(arguments)
 
 
+class Wrapped:
+    def __init__(self, inner: Delivery) -> None:
+        self.inner = inner
+
+
+def with_wrapped(text: str, delivery: Wrapped) -> None: ...
+def only_wrapped(delivery: "Wrapped") -> None: ...
+
+
+def test_a_delivery_can_be_wrapped_for_the_handler() -> None:
+    for handler, places in (
+        (with_wrapped, (1,)),
+        (only_wrapped, (0,)),
+        (annotated, (0,)),
+        (plain, (0,)),
+        (decoded, ()),
+    ):
+        found = arguments_of(handler, Wrapped)(DELIVERY)
+        wrapped = [place for place, each in enumerate(found) if isinstance(each, Wrapped)]
+        assert wrapped == list(places)
+        assert all(found[place].inner is DELIVERY for place in places)
+        assert DELIVERY not in found
+
+
 def no_arguments() -> None: ...
 def three(text: str, delivery: Delivery, more: int) -> None: ...
 def keyword_only(delivery: Delivery, *, log: bool) -> None: ...
