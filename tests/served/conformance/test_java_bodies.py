@@ -30,6 +30,7 @@ from tests.support.waiting import eventually_async
 pytestmark = pytest.mark.usefixtures("java_tools")
 
 NOT_A_NUMBER = Raised("NumberFormatException")
+NAN = pytest.approx(math.nan, nan_ok=True)
 TEXT = "Grüße, 字母 😀 \x00\x1f\u2028"
 WIDE = "字" * 10_000
 """Fits one property in UTF-8, and is longer than a part of a large string."""
@@ -106,7 +107,7 @@ SENT: dict[str, tuple[Any, Reads]] = {
     "mapping": (
         {
             "text": TEXT, "empty": "", "int": -17, "long": 2**40, "beyond": 2**63, "float": 19.9, "tiny": 1e-7, "huge": 1e22,
-            "infinite": math.inf, "least": -math.inf, "true": True, "false": False, "at": ms(PAID_AT),
+            "infinite": math.inf, "least": -math.inf, "none": math.nan, "true": True, "false": False, "at": ms(PAID_AT),
         },
         {
             ("getStringProperty", "text"): TEXT,
@@ -123,6 +124,7 @@ SENT: dict[str, tuple[Any, Reads]] = {
             ("getDoubleProperty", "huge"): 1e22,
             ("getDoubleProperty", "infinite"): math.inf,
             ("getDoubleProperty", "least"): -math.inf,
+            ("getDoubleProperty", "none"): NAN,
             ("getBooleanProperty", "true"): True,
             ("getBooleanProperty", "false"): False,
             ("getDateProperty", "at"): ms(PAID_AT),
