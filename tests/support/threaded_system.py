@@ -14,7 +14,7 @@ from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
 from qmq import Consumer, Producer
 from qmq.client.message import Delivery
-from tests.support.in_process import SmallSystem, small_system
+from tests.support.in_process import SmallSystem, now_ms, small_system
 
 T = TypeVar("T")
 WAIT_SECONDS = 60.0
@@ -53,7 +53,7 @@ class ThreadedSystem:
                 routes.save_route(route, actor=METASERVER, reason="test")
 
     def send(self, subject: str, count: int, first: int = 0, **properties: str) -> list[str]:
-        """Send messages one after the other, so that every broker group gets some; their ids."""
+        """Send messages one after the other, so that every broker group gets some, each in a millisecond of its own; their ids."""
 
         async def work() -> list[str]:
             async with Producer(self.meta_url, app="test") as producer:
@@ -63,6 +63,9 @@ class ThreadedSystem:
                     tags = ["odd" if number % 2 else "even"]
                     receipt = await producer.send(subject, body, message_id=f"m{number}", tags=tags)
                     ids.append(receipt.message_id)
+                    moment = now_ms()
+                    while now_ms() <= moment:
+                        await asyncio.sleep(0)
                 return ids
 
         ids = self.do(work)
