@@ -8,9 +8,6 @@ import pytest
 from qmq import Limits, Producer, Timeouts
 from qmq.client.accumulator import Accumulator
 from qmq.errors import ClientFailed, QueueFull, SendFailed
-from qmq.net.caller import Caller
-from qmq.protocol.codes import Command
-from qmq.protocol.frames import Frame
 from tests.support.in_process import small_system
 from tests.support.waiting import eventually_async
 
@@ -19,29 +16,14 @@ BATCHES_MAX = 60
 """20,000 messages are 40 full batches; a few more are not full."""
 
 
-@pytest.fixture
-def send_frames(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many messages each SEND request of this process has."""
-    counts: list[int] = []
-    call_soon = Caller.call_soon
-
-    def counted(caller: Caller, code: int, *body: bytes, version: int = 9) -> "asyncio.Future[Frame]":
-        if code == Command.SEND_MESSAGE:
-            counts.append(len(body))
-        return call_soon(caller, code, *body, version=version)
-
-    monkeypatch.setattr(Caller, "call_soon", counted)
-    return counts
-
-
 @pytest.mark.slow
-async def test_more_sends_than_the_queue_takes_go_in_full_batches(tmp_path: Path, send_frames: list[int]) -> None:
+async def test_more_sends_than_the_queue_takes_go_in_full_batches(tmp_path: Path, sent: list[int]) -> None:
     async with small_system(tmp_path, with_delay=False) as system, Producer(system.meta_url) as producer:
         await producer.send("orders", "first")  # the route is known
-        send_frames.clear()
+        sent.clear()
         receipts = await asyncio.gather(*(producer.send("orders", {"number": number}) for number in range(SENDS)))
         assert len(receipts) == SENDS
-        assert len(send_frames) <= BATCHES_MAX
+        assert len(sent) <= BATCHES_MAX
         assert producer.waiting == 0
         assert len(system.stored("orders")) == SENDS + 1
 
