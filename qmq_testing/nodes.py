@@ -8,6 +8,7 @@ bytes arrive in real time, so nothing that waits for them expires when hours pas
 """
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,6 +47,8 @@ MESSAGES_MAX = 10_000
 """Most messages of one answer about a subject."""
 READY_SECONDS_MAX = 30.0
 """Longest wait for a node's registration, after which its start fails."""
+COMMITS_SECONDS_MAX = 1.0
+"""How long the clock waits for a moment in which no node writes, before it is moved."""
 ADVANCE_SECONDS_MAX = 30.0
 """Longest wait for the delivery of what is due after the clock was moved."""
 DUE_SOON_MS = 50
@@ -382,6 +385,7 @@ class Nodes:
             TimeoutError: what is due could not be delivered within ADVANCE_SECONDS_MAX, although the broker runs.
         """
         async with self._changes:
+            await self._let_commits_end()
             live = _live_consumers(self._broker) if self._broker is not None else []
             self.clock.move(by // timedelta(milliseconds=1))
             now = self.clock.monotonic()
@@ -392,6 +396,14 @@ class Nodes:
             if self._broker is not None:
                 await _run_jobs(self._broker.supervisor, "consumer_leases", "long_poll_deadlines")
             await self._deliver_due()
+
+    async def _let_commits_end(self) -> None:
+        """Wait for a moment without a commit, or COMMITS_SECONDS_MAX: a commit during the jump would be logged as a slow one."""
+        nodes = [node for node in (self._broker, self._delay) if node is not None]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COMMITS_SECONDS_MAX):
+                while busy := [node.committer for node in nodes if not node.committer.is_idle]:
+                    await busy[0].drain()
 
     async def _deliver_due(self) -> None:
         """Wait until the delay node has delivered what is due; without a broker it stays there."""

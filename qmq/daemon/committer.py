@@ -133,6 +133,11 @@ class Committer:
         self._idle.clear()
         self._loop.call_soon(self._begin)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no commit is under way or about to begin."""
+        return self._idle.is_set()
+
     async def drain(self) -> None:
         """Wait until everything appended so far is on disk and called back."""
         self.kick()
