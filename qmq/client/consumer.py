@@ -392,7 +392,7 @@ class Consumer:
                         break
                     deliveries.append(following)
             except BaseException:
-                # Nobody has seen them: the next one who asks gets them.
+                # The application has not received them: they go back to the front of the queue.
                 if not self._is_closing:
                     ready.extendleft(reversed(deliveries))
                 raise
@@ -603,10 +603,10 @@ class Consumer:
             ack_first=self._at_most_once,
         )
 
-    async def _may_pull(self, ahead: int) -> int:
+    async def _may_pull(self, source: str, messages: int) -> int:
         while True:
             await self._resumed.wait()
-            room = await self._prefetch.room(ahead)
+            room = await self._prefetch.room(source, messages)
             if self._session.is_online(self.subject, self.group):
                 return room
             await asyncio.sleep(ROUTE_CHECK_SECONDS)

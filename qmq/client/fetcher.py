@@ -62,8 +62,8 @@ class Fetcher:
 
     Args:
         owner, prefetch: of the consumer.
-        may_pull: waits while the consumer is paused, full or has more messages queued than its argument; returns how many messages
-            it has room for.
+        may_pull: called with a name of this fetcher and the messages that its next pull asks for; waits while the consumer is
+            paused, full, or has enough messages queued, and returns how many messages it has room for.
         deliver: takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and
             whether one of them may have a consumer group or an attempt among its properties.
         send: publishes a message, and returns when it is stored.
@@ -82,7 +82,7 @@ class Fetcher:
         limits: Limits,
         timeouts: Timeouts,
         backoff: Backoff,
-        may_pull: Callable[[int], Awaitable[int]],
+        may_pull: Callable[[str, int], Awaitable[int]],
         deliver: Callable[[Pulled, list[int], bool], None],
         send: Callable[[Message], Awaitable[object]],
         on_trouble: Callable[[], None],
@@ -172,7 +172,7 @@ class Fetcher:
         while True:
             try:
                 began = self._clock.monotonic()
-                room = await self._may_pull(self._size.messages)
+                room = await self._may_pull(f"{self.source.subject} {self.route.name}", self._size.messages)
                 self._size.waited(self._clock.monotonic() - began)
                 await self._ensure()
                 await self._pull(room)
@@ -243,6 +243,7 @@ class Fetcher:
         began = self._clock.monotonic()
         frame = await self._ask(self.source, min(room, self._size.messages))
         if frame.code == ResponseCode.NO_MESSAGE:
+            self._size.found_nothing()
             return
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} to a pull")

@@ -46,6 +46,10 @@ class PullSize:
         if seconds > SLOW_SECONDS:
             self.messages = max(min(self.messages, self._messages_min), self.messages // 2)
 
+    def found_nothing(self) -> None:
+        """There was no message: begin anew, because the speed of the application may differ when there are some again."""
+        self.messages = min(self.messages, self._messages_min)
+
     def failed(self, requested: int) -> None:
         """The response to a pull for `requested` messages was too large, or did not arrive in time: ask for half."""
         self.messages = max(1, requested // 2)

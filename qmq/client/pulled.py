@@ -33,14 +33,25 @@ class Prefetch:
     """Decides when a consumer may pull, by what it holds: messages that were pulled and are not settled, and their bytes.
 
     There is no room from the moment on at which a limit is reached, until half of the messages are settled and the bytes are
-    below their limit. Besides, no more messages than a pull's are queued ahead of the application, so that a slow consumer does
-    not keep messages from others of its group.
+    below their limit. Besides, no pull is sent while more messages are queued ahead of the application than the largest of the
+    pulls asks for, so that a slow consumer does not keep messages from others of its group. That number is common to all subjects
+    and broker groups of the consumer: a busy one must not keep the others from pulling.
 
     Args:
         queued: the deliveries that the application has not received yet.
     """
 
-    __slots__ = ("_ahead_max", "_bytes_max", "_is_full", "_messages_max", "_queued", "_waiters", "bytes", "messages")
+    __slots__ = (
+        "_ahead",
+        "_aheads",
+        "_bytes_max",
+        "_is_full",
+        "_messages_max",
+        "_queued",
+        "_waiters",
+        "bytes",
+        "messages",
+    )
 
     def __init__(self, limits: Limits, queued: Sized = ()) -> None:
         self.messages = 0
@@ -49,20 +60,23 @@ class Prefetch:
         self._bytes_max = limits.prefetch_bytes
         self._queued = queued
         self._is_full = False
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._ahead_max = -1
-        """The highest number of queued messages with which one of those that wait may pull; -1: none waits."""
+        self._waiters: list[asyncio.Future[None]] = []
+        self._aheads: dict[str, int] = {}
+        self._ahead = 0
+        """The highest of them: most messages queued when a pull is sent."""
 
-    async def room(self, ahead: int) -> int:
+    async def room(self, source: str, ahead: int) -> int:
         """Wait until there is room, and return for how many messages, at least one.
 
         Args:
-            ahead: most messages queued at that moment.
+            source: who pulls.
+            ahead: for how many messages the pull asks.
         """
-        while self._is_full or len(self._queued) > ahead:
+        self._aheads[source] = ahead
+        self._ahead = max(self._aheads.values())
+        while self._is_full or len(self._queued) > self._ahead:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append((ahead, waiter))
-            self._ahead_max = max(self._ahead_max, ahead)
+            self._waiters.append(waiter)
             await waiter
         return max(1, self._messages_max - self.messages)
 
@@ -84,21 +98,17 @@ class Prefetch:
         self.bytes -= size
         if self._is_full and self.messages <= self._messages_max // 2 and self.bytes < self._bytes_max:
             self._is_full = False
-        if self._ahead_max >= len(self._queued):
+        if self._waiters:
             self.wake()
 
     def wake(self) -> None:
-        """End the waits for room that are over. Called when messages were settled, and when the application waits."""
-        if self._is_full or not self._waiters:
+        """End the waits if there is room. Called when messages were settled, and when the application waits."""
+        if self._is_full or len(self._queued) > self._ahead:
             return
-        count, waiting = len(self._queued), []
-        for ahead, waiter in self._waiters:
-            if count > ahead:
-                waiting.append((ahead, waiter))
-            elif not waiter.done():
+        for waiter in self._waiters:
+            if not waiter.done():
                 waiter.set_result(None)
-        self._waiters = waiting
-        self._ahead_max = max((ahead for ahead, _ in waiting), default=-1)
+        self._waiters.clear()
 
 
 class Pulled(Span):

@@ -1,4 +1,4 @@
-"""All commands: who sends them to whom, the structures of their bodies, and since when they exist.
+"""All commands: their senders and receivers, the structures of their bodies, and the version that introduced them.
 
 docs/reference/wire.md is generated from this table and the structures that it names.
 """

@@ -242,7 +242,7 @@ async def start_earliest(scene: Scene) -> None:
 
 @scenario
 async def start_latest(scene: Scene) -> None:
-    """A start at the end needs no help: the client asks each broker once, and goes on without."""
+    """A new group starts at the end on any broker: the client asks each broker once, and pulls without an answer."""
     async with consumer_of(scene, "rec.latest", start="latest") as consumer:
         await scene.pulls(PLACES)
         async with producer_of(scene) as producer:

@@ -105,6 +105,27 @@ async def test_pulls_grow_while_the_application_waits_for_them_and_shrink_when_i
         assert len(consumer._ready) <= 200
 
 
+async def test_retries_are_pulled_while_a_backlog_keeps_the_queue_filled(system: OfficialSystem) -> None:
+    system.store("orders", "g", *(message(number) for number in range(30_000)))
+    async with consumer_of(system, limits=Limits(pull_messages=800)) as consumer:
+        for _ in range(8):
+            for delivery in await consumer.pull(1_000, timeout=1):
+                await delivery.ack()
+        assert max(asked(system)) == 800
+        retry = "%RETRY%orders%g"
+        system.store(retry, "g", *(message(100_000 + number, retry) for number in range(300)))
+        received: list[int] = []
+        async for delivery in consumer:
+            received.append(int(delivery.message_id[1:]))
+            await delivery.ack()
+            await asyncio.sleep(0.001)
+            if received[-1] == 29_999:
+                break
+    places = [place for place, number in enumerate(received) if number >= 100_000]
+    assert len(places) == 300
+    assert places[-1] < len(received) - 1_000, "the queue was never nearly empty before"
+
+
 async def test_the_next_pull_is_sent_before_the_messages_of_this_one_are_handled(
     system: OfficialSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -294,7 +294,7 @@ async def test_an_app_runs_functions_and_stops_within_its_timeout(system: Offici
 
 
 class Noted(Middleware):
-    """Notes each call; its hooks raise if they are told to."""
+    """Records each call. Its hooks raise if the test sets that."""
 
     def __init__(self, name: str, calls: list[str], raising: str = "") -> None:
         self._name, self._calls, self._raising = name, calls, raising

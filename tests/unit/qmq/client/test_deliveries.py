@@ -58,7 +58,7 @@ class FakeOwner:
     errors: list[Exception] = field(default_factory=list)
 
     async def send_back(self, delivery: Delivery, cause: str) -> None:
-        assert delivery.is_settled, "nobody else settles it meanwhile"
+        assert delivery.is_settled, "it can't be settled a second time meanwhile"
         if self.errors:
             raise self.errors.pop()
         self.sent_back.append((delivery.message_id, cause))
@@ -239,7 +239,7 @@ async def test_a_batch_retries_some_and_leaves_the_rest_open() -> None:
 
 
 async def has_room(prefetch: Prefetch, ahead: int = 0) -> bool:
-    room = asyncio.ensure_future(prefetch.room(ahead))
+    room = asyncio.ensure_future(prefetch.room("orders", ahead))
     await asyncio.sleep(0)
     if room.done():
         return True
@@ -250,13 +250,13 @@ async def has_room(prefetch: Prefetch, ahead: int = 0) -> bool:
 async def test_there_is_no_room_from_the_limit_of_messages_on_until_half_are_settled() -> None:
     prefetch = Prefetch(Limits(prefetch_messages=10))
     prefetch.add(9, 1)
-    assert await prefetch.room(0) == 1
+    assert await prefetch.room("orders", 0) == 1
     prefetch.add(3, 1)
     assert not await has_room(prefetch)
     prefetch.remove(6, 1)
     assert not await has_room(prefetch)
     prefetch.remove(1, 1)
-    assert await prefetch.room(0) == 5
+    assert await prefetch.room("orders", 0) == 5
 
 
 async def test_there_is_no_room_while_the_bytes_are_at_their_limit() -> None:
@@ -266,27 +266,43 @@ async def test_there_is_no_room_while_the_bytes_are_at_their_limit() -> None:
     prefetch.add(1, 1)
     assert not await has_room(prefetch)
     prefetch.remove(1, 1)
-    assert await prefetch.room(0) == 9
+    assert await prefetch.room("orders", 0) == 9
 
 
-async def test_no_more_messages_than_asked_for_are_queued_ahead_of_the_application() -> None:
+async def test_no_more_messages_than_a_pull_asks_for_are_queued_ahead_of_the_application() -> None:
     queued = [0] * 7
     prefetch = Prefetch(Limits(), queued)
     prefetch.add(7, 1)
     assert await has_room(prefetch, 7)
-    rooms = {ahead: asyncio.ensure_future(prefetch.room(ahead)) for ahead in (3, 5)}
+    room = asyncio.ensure_future(prefetch.room("orders", 5))
     await asyncio.sleep(0)
 
-    async def with_room() -> list[int]:
+    async def is_over() -> bool:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        return [ahead for ahead, room in rooms.items() if room.done()]
+        return room.done()
 
     del queued[5:]
-    assert await with_room() == [], "nothing was settled yet"
+    assert not await is_over(), "nothing was settled yet"
     prefetch.remove(1, 0)
-    assert await with_room() == [5]
+    assert await is_over()
+    room = asyncio.ensure_future(prefetch.room("orders", 3))
+    assert not await is_over()
     queued.clear()
     prefetch.wake()
-    assert await with_room() == [3, 5]
+    assert await is_over(), "the application waits"
     assert prefetch.is_awaited
+
+
+async def test_a_quiet_source_has_room_as_soon_as_a_busy_one() -> None:
+    queued = [0] * 500
+    prefetch = Prefetch(Limits(), queued)
+    quiet = asyncio.ensure_future(prefetch.room("quiet", 100))
+    await asyncio.sleep(0)
+    assert not quiet.done()
+    assert await prefetch.room("busy", 800) > 0
+    prefetch.add(1, 0)
+    prefetch.remove(1, 0)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert quiet.done()

@@ -95,6 +95,10 @@ def test_a_pull_asks_for_more_messages_while_the_application_waits_and_for_fewer
     for expected in (350, 175, 100, 100):
         size.waited(SLOW_SECONDS + 0.1)
         assert size.messages == expected
+    for _ in range(3):
+        size.received(size.messages, 100, was_awaited=True)
+    size.found_nothing()
+    assert size.messages == MESSAGES_FIRST
     small = PullSize(30, 1 << 30)
     small.waited(100.0)
     assert small.messages == 30
