@@ -47,7 +47,7 @@ class PullSize:
             self.messages = max(min(self.messages, self._messages_min), self.messages // 2)
 
     def found_nothing(self) -> None:
-        """There was no message: begin anew, because the speed of the application may differ when there are some again."""
+        """There was no message: start again with a small pull, because the application may be slower when there are some."""
         self.messages = min(self.messages, self._messages_min)
 
     def failed(self, requested: int) -> None:
