@@ -7,6 +7,8 @@ import sys
 import threading
 
 from metaserver.options import MetaOptions
+from qmq.daemon.loop_pauses import LoopPauses
+from qmq.daemon.machine import Machine
 from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
 from qmq.errors import SettingError
 from qmq.options import exit_wrong, parse_options
@@ -55,11 +57,12 @@ def run(options: MetaOptions) -> int:
     from metaserver.metaserver import Metaserver
     from metaserver.orm_repository import OrmRepository
 
-    async def serve(stop: asyncio.Event) -> None:
-        metaserver = Metaserver(options, OrmRepository())
+    async def serve(stop: asyncio.Event, loop_pauses: LoopPauses) -> None:
+        metaserver = Metaserver(options, OrmRepository(), Machine(loop_pauses=loop_pauses))
         metaserver.supervisor.watch_loop()
         try:
             await metaserver.start()
+            loop_pauses.start()
             await metaserver.serve(stop)
         finally:
             await metaserver.close()

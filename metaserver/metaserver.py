@@ -380,4 +380,4 @@ class _MetaMetrics:
             GaugeMetricFamily("qmq_meta_connections", "Connections", meta.tcp.metrics.connections),
             GaugeMetricFamily("qmq_meta_subjects", "Subjects routed", len(meta.directory.routes)),
         ]
-        return [*numbers, bad, refused, state, *job_metrics(meta.supervisor)]
+        return [*numbers, bad, refused, state, *job_metrics(meta.supervisor), *meta.machine.loop_pauses.metrics()]

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from qmq.daemon.allocator import keep_freed_memory
+from qmq.daemon.loop_pauses import LoopPauses
+from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
 from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
@@ -18,7 +20,7 @@ O = TypeVar("O", bound=NodeOptions)  # noqa: E741
 
 
 def run_node(
-    make: Callable[[O], Node],
+    make: Callable[[O, Machine], Node],
     options_class: type[O],
     argv: list[str] | None,
     *,
@@ -42,11 +44,12 @@ def run_node(
     set_up_logging(options.log_level, options.log_format)
     keep_freed_memory()
 
-    async def run(stop: asyncio.Event) -> None:
-        node = make(options)
+    async def run(stop: asyncio.Event, loop_pauses: LoopPauses) -> None:
+        node = make(options, Machine(loop_pauses=loop_pauses))
         node.supervisor.watch_loop()
         try:
             await node.start()
+            loop_pauses.start()
             await node.serve(stop)
         finally:
             await node.close()

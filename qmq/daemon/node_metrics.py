@@ -95,4 +95,5 @@ class NodeMetrics(Collector):
         failures = node.membership.policy_failures if node.membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, kept or applied", failures)
         yield from job_metrics(node.supervisor)
+        yield from node.machine.loop_pauses.metrics()
         yield self.gauge("writable", "1 when sends are accepted", 0 if node.refuse_sends() else 1)
