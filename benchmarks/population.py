@@ -1,9 +1,9 @@
 """`make bench-population`: a metaserver, a broker and a delay node with many subjects; prints a table.
 
-Each subject has GROUPS consumer groups. CLIENTS clients are connected to the metaserver and to the nodes; they register every group and
-a producer of every subject. Bursts of BURST_MESSAGES go to random subjects, a share of them with a due time; each group pulls and
-acks a burst when it is stored. Some groups pull with long polls instead. Frames are the same for each number of subjects. Nothing
-here asserts: figures go to docs/performance.md by hand, with the date.
+Each subject has GROUPS consumer groups. CLIENTS clients are connected to the metaserver and to the broker; they register
+every group and a producer of every subject. Bursts of BURST_MESSAGES go to random subjects, a share of them with a due time;
+each group pulls and acks a burst when it is stored. Some groups pull with long polls instead. Frames are the same for each
+number of subjects. Nothing here asserts: figures go to docs/performance.md by hand, with the date.
 """
 
 import argparse
@@ -17,7 +17,6 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from benchmarks.population_load import Clients, Load, ensure_groups, group_names, subject_names
 from benchmarks.population_report import checkpoint_seconds, pauses, process_usage, storage_flags, table
