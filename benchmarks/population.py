@@ -9,6 +9,7 @@ number of subjects. Nothing here asserts: figures go to docs/performance.md by h
 import argparse
 import asyncio
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -150,6 +151,7 @@ class Population:
     async def _steady(self, load: Load) -> None:
         """The phase in which the nodes' processor time and pauses are measured."""
         before = {name: process_usage(process.pid) for name, process in self._nodes.items()}
+        load.clear_latencies()
         counts, own_seconds = load.counts(), time.process_time()
         window = "1m" if self._seconds >= SCRAPE_SECONDS["1m"] else "10s"
         began = time.perf_counter()
@@ -238,6 +240,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.subjects, arguments.seconds, arguments.rate = [100], 5.0, 500.0
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # requests to a node that has just ended are expected
     results: dict[int, dict[str, float]] = {}
     for subjects in arguments.subjects:
         folder = Path(tempfile.mkdtemp(prefix="qmq-bench-", dir=arguments.folder))

@@ -192,6 +192,10 @@ class Load:
         """Return how many messages were sent, and delivered to all groups together."""
         return self._sent, self._delivered
 
+    def clear_latencies(self) -> None:
+        """Forget how long sends took so far."""
+        self._send_seconds.clear()
+
     def send_percentiles(self) -> tuple[float, float]:
         """Return p50 and p99 of sends, in milliseconds."""
         ordered = sorted(self._send_seconds)
