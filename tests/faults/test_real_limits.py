@@ -175,7 +175,7 @@ async def test_f13_a_full_file_system_refuses_sends_and_nothing_else(small_file_
             assert {failure.result for failure in failures.values()} <= {6}
             assert len(failures) in (0, 20), remark
             # Until it is known whether there is space, sends leave the reserve alone.
-            assert all("no space" in words or "not made yet" in words for words in remarks)
+            assert all("no space" in words or "not created yet" in words for words in remarks)
         last, taken = -1, 0
         while taken < stored:
             begin, got = await client.pull(limit=50, last=last)
