@@ -102,7 +102,7 @@ class BrokerAdmin:
         answer = broker.describe()
         answer["unreadable_messages"] = len(store.message_log.unreadable)
         answer["deferred_settlements"] = len(broker.delivery.deferred)
-        policies, is_paused = broker.policy.subjects, broker.handlers.is_paused
+        policies, is_paused = broker.policy.subjects, broker.handlers.pulls.is_paused
         subjects = []
         for i, subject in enumerate(page):
             if i and i % STATS_BATCH_SUBJECTS == 0:

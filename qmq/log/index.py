@@ -59,6 +59,14 @@ class HandleCache:
                 self._open.popitem(last=False)
             return kept
 
+    def opened(self, path: str) -> File | None:
+        """The file if it is open; never waits for the disk."""
+        with self._lock:
+            file = self._open.get(path)
+            if file is not None:
+                self._open.move_to_end(path)
+            return file
+
     def _open_file(self, path: str, create: bool) -> File:
         try:
             return self._disk.open(path, writable=True)
@@ -333,6 +341,37 @@ class DenseIndex:
         if end > self.flushed_end:
             parts.append(bytes(self._tail[: (end - self.flushed_end) * size]))
         return b"".join(parts)
+
+    def read_cached(self, begin: int, end: int) -> bytes | None:
+        """As `read`, but None when the disk would have to be asked: then a `view` reads them in a thread."""
+        begin, end = max(begin, self.begin), min(end, self.end)
+        if begin >= end:
+            return b""
+        size, flushed_end = self._entry_bytes, self.flushed_end
+        if begin >= flushed_end:
+            at = (begin - flushed_end) * size
+            return bytes(self._tail[at : at + (end - begin) * size])
+        parts, stop = [], min(end, flushed_end)
+        for first, until in self._segments_of(begin, stop):
+            at, until = max(begin, first), min(stop, until)
+            part = self._read_file_cached(self._path(first), (until - at) * size, (at - first) * size)
+            if part is None:
+                return None
+            parts.append(part)
+        if end > flushed_end:
+            parts.append(bytes(self._tail[: (end - flushed_end) * size]))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_file_cached(self, path: str, size: int, offset: int) -> bytes | None:
+        unreadable = self._handles.unreadable
+        if unreadable and unreadable.has_any(path, _pages(offset, offset + size)):
+            return None
+        file = self._handles.opened(path)
+        try:
+            return file.pread_cached(size, offset) if file is not None else None
+        except OSError:
+            # The thread reads it again, and records what the disk can't read.
+            return None
 
     def view(self, begin: int, end: int) -> IndexView:
         """Entries [begin, end) as they are now, clipped to what there is; only those in memory are copied."""

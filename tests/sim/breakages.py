@@ -111,7 +111,7 @@ BREAKAGES = (
     # --- durability of brokers
     Breakage(
         "a send is answered before its sync",
-        "broker_node.handlers:Handlers._send",
+        "broker_node.sends:SendHandler.handle",
         "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
@@ -145,7 +145,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refusal of a batch is not reported",
-        "broker_node.handlers:Handlers._refuse_runs",
+        "broker_node.sends:SendHandler._refuse_runs",
         "encode_send_response(failures)",
         "encode_send_response([])",
         "lost",
@@ -162,7 +162,7 @@ BREAKAGES = (
     # --- delivery
     Breakage(
         "an assignment is answered before its sync",
-        "broker_node.handlers:Handlers._answer",
+        "broker_node.pulls:PullHandler._answer",
         "self._committer.when_synced(answer.wait_for, synced)",
         "self._committer.kick(); synced()",
         "sequence",

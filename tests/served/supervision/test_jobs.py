@@ -534,7 +534,7 @@ ALLOWED = {
     ("metaserver/keeper.py", "ensure_future"): "waits for two events",
     ("qmq/daemon/membership.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     ("qmq/daemon/read_gate.py", "add_done_callback"): "after the supervisor's own; answers",
-    ("broker_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/delivery.py", "add_done_callback"): "after the supervisor's own; ends delivery",
     ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",

@@ -10,7 +10,7 @@ import pytest
 
 import broker_node.subject_retention as retention
 from broker_node.broker import Broker
-from broker_node.handlers import ERROR_HOLD_SECONDS
+from broker_node.rejections import ERROR_HOLD_SECONDS
 from qmq import Producer
 from qmq.client.message import Receipt
 from qmq.clock import ManualClock

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_node import handlers
+from broker_node import rejections
 from broker_node.retry import BATCH_MESSAGES_MAX
 from broker_node.store import MessageStore
 from qmq.protocol.codes import Command, ResponseCode
@@ -142,7 +142,7 @@ async def test_a_stop_ends_settlements_and_the_next_start_goes_on_with_the_rest(
 async def test_a_pull_of_a_consumer_that_holds_too_many_is_answered_late_with_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "ERROR_HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(rejections, "ERROR_HOLD_SECONDS", 0.0)
     async with running_broker(tmp_path, consumer_in_flight_max=3) as broker, connected(broker) as client:
         await client.begin()
         await client.send(*(message(n) for n in range(5)))

@@ -1,0 +1,287 @@
+"""PULL: answer with what there is, park what finds nothing, and read what is not in memory in a thread."""
+
+import asyncio
+from collections.abc import Callable
+
+from broker_node.addresses import ConsumerAddresses
+from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
+from broker_node.long_poll import LongPolls, ParkedPull
+from broker_node.message_log import ColdRead
+from broker_node.pull_gate import PullGate
+from broker_node.rejections import HandlerCounters, Rejections
+from broker_node.settlement import BeingSettled, Settlement
+from broker_node.store import MessageStore
+from qmq.clock import Clock
+from qmq.daemon.committer import Committer
+from qmq.daemon.policy import NodePolicy
+from qmq.net.server import Connection
+from qmq.protocol.codes import ResponseCode
+from qmq.protocol.commands import PULL_RESPONSE_HEAD, PullRequest
+from qmq.protocol.frames import Frame
+from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
+from qmq.supervisor import Supervisor
+
+HOLD_SECONDS_MAX = 30.0
+"""Longest a pull is held: clients close a connection after 120 s of silence (trap T5)."""
+PULL_SEQUENCE_MAX = 1 << 62
+"""A pull that claims to have received beyond this can't be honest, and its sequences could not be numbered on."""
+COLD_READS_MAX = 64
+"""Pulls that wait for the disk at a time; more are answered with nothing and ask again."""
+
+
+class PullHandler:
+    """Answers PULL requests.
+
+    Args:
+        after_settlement: takes a request again, from its beginning, once a settlement has ended.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        delivery: Delivery,
+        committer: Committer,
+        clock: Clock,
+        supervisor: Supervisor,
+        rejections: Rejections,
+        counters: HandlerCounters,
+        after_settlement: Callable[[Settlement, Connection, Frame], None],
+    ) -> None:
+        self._store = store
+        self._delivery = delivery
+        self._committer = committer
+        self._clock = clock
+        self._supervisor = supervisor
+        self._rejections = rejections
+        self._counters = counters
+        self._after_settlement = after_settlement
+        self._pull_gate = PullGate()
+        self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
+        self.addresses = ConsumerAddresses()
+        self._cold: dict[asyncio.Future[None], None] = {}
+        self._is_stopping = False
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """Answer a pull, now or when there is something for it.
+
+        Raises:
+            ProtocolError: it can't be decoded.
+        """
+        request = PullRequest.decode(frame.body, frame.version)
+        self._counters.pulls += 1
+        check_subject(request.subject)
+        check_group(request.group)
+        check_consumer_id(request.consumer_id)
+        self.addresses.note(request.consumer_id, connection)
+        if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
+            what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
+            self._rejections.count("illegal_pull", connection, what)
+            self._rejections.refuse(connection, frame)
+            return
+        deadline = self._clock.monotonic() + min(request.timeout_ms / 1000, HOLD_SECONDS_MAX)
+        self._try(ParkedPull(connection, frame, request, deadline), is_new=True)
+
+    def _try(self, pull: ParkedPull, *, is_new: bool) -> bool:
+        """Answer a pull if there is anything for it, else park it; True when it is settled."""
+        if pull.connection.is_closed:
+            self._settled(pull, is_new)
+            return True
+        if self._pull_gate:
+            if not self._pull_gate.allows(pull.request):
+                self._settled(pull, is_new)
+                self._not_allowed(pull)
+                return True
+            if self._pull_gate.is_paused(pull.request):
+                return is_new and not self._pause(pull)
+        try:
+            answer = self._delivery.pull(
+                pull.request, pull.connection, bytes_max=self._answer_bytes(pull), is_arrival=is_new
+            )
+        except ColdRead as cold:
+            self._settled(pull, is_new)
+            self._warm(pull, cold, is_new)
+            return True
+        if answer.raws:
+            self._settled(pull, is_new)
+            self._answer(pull, answer)
+            return True
+        if answer.is_full:
+            self._settled(pull, is_new)
+            self._counters.full_pulls += 1
+            self._committer.kick()
+            self._rejections.refuse(pull.connection, pull.frame)
+            return True
+        if answer.retry_at_ms is not None:
+            wait = max(0, answer.retry_at_ms - self._clock.wall_ms()) / 1000
+            self.polls.wake_at(pull.request.subject, self._clock.monotonic() + wait)
+        self._committer.kick()
+        if answer.has_more:
+            self._settled(pull, is_new)
+            self._committer.when_synced(
+                answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            )
+            return True
+        if is_new and (self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull)):
+            self._committer.when_synced(
+                answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            )
+            return True
+        return False
+
+    def _pause(self, pull: ParkedPull) -> bool:
+        """Hold a paused consumer's new pull as if there were nothing for it; False when it was answered instead."""
+        self._counters.paused_pulls += 1
+        self._delivery.touch(pull.request, pull.connection)
+        self._committer.kick()
+        if self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull):
+            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            return False
+        return True
+
+    def _not_allowed(self, pull: ParkedPull) -> None:
+        request = pull.request
+        self._counters.policy_refused_pulls += 1
+        if self._pull_gate.is_new_refusal(request, self._clock.monotonic()):
+            what = f"group {request.group!a} is not among the groups that subject {request.subject!a} allows"
+            self._rejections.log("group_not_allowed", pull.connection, what)
+        self._rejections.refuse(pull.connection, pull.frame)
+
+    def apply(self, policy: NodePolicy) -> None:
+        """Judge pulls by this policy from now on; those whose pause ended are tried at once."""
+        for subject, group, _ in self._pull_gate.apply(policy):
+            self.wake(subject)
+            self.wake(retry_subject(subject, group))
+
+    def is_paused(self, subject: str, group: str, consumer_id: str) -> bool:
+        """Whether a consumer, or with "" its whole group, is paused."""
+        return self._pull_gate.is_paused(PullRequest(subject, group, consumer_id, 1, -1, -1, -1, False, ()))
+
+    def _settled(self, pull: ParkedPull, is_new: bool) -> None:
+        if not is_new:
+            self.polls.done(pull)
+
+    @staticmethod
+    def _answer_bytes(pull: ParkedPull) -> int:
+        return min(PULL_BYTES_MAX, pull.connection.answer_room)
+
+    def _answer(self, pull: ParkedPull, answer: Delivered) -> None:
+        head = PULL_RESPONSE_HEAD.pack(answer.pull_begin, -1)
+        body = b"".join([head, *answer.raws])
+        connection, session = pull.connection, answer.session
+        connection.holds(pull.frame, len(body))
+        if session is not None:
+            session.answer_mark = -1
+
+        def synced() -> None:
+            connection.reply(pull.frame, ResponseCode.SUCCESS, body)
+            if session is not None and session.peer is connection:
+                session.answer_mark = connection.queued_bytes
+
+        self._committer.when_synced(answer.wait_for, synced)
+
+    def _warm(self, pull: ParkedPull, cold: ColdRead, is_arrival: bool) -> None:
+        """Read what a pull needs into memory in a thread, then try the pull again from the start."""
+        self._counters.cold_pulls += 1
+        if len(self._cold) >= COLD_READS_MAX:
+            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            return
+        loop, log = asyncio.get_running_loop(), self._store.message_log
+
+        async def warm() -> None:
+            await loop.run_in_executor(None, cold.read, log)
+
+        future = self._supervisor.background("cold_read", warm())
+        self._cold[future] = None
+
+        def read(done: "asyncio.Future[None]") -> None:
+            self._cold.pop(done, None)
+            if done.cancelled():
+                return
+            try:
+                # Also without a connection: a repair records damage.
+                if (more := cold.finish()) is not None:
+                    raise more
+                if pull.connection.is_closed:
+                    return
+                if self._pull_gate:
+                    # The policy may have changed since.
+                    if not self._pull_gate.allows(pull.request):
+                        self._not_allowed(pull)
+                        return
+                    if self._pull_gate.is_paused(pull.request):
+                        self._pause(pull)
+                        return
+                answer = self._delivery.pull(
+                    pull.request,
+                    pull.connection,
+                    bytes_max=self._answer_bytes(pull),
+                    is_arrival=is_arrival,
+                    cached_only=False,
+                )
+            except ColdRead as damaged:
+                self._warm(pull, damaged, is_arrival)
+                return
+            except BeingSettled as wait:
+                self._wait_or_ask_again(pull, wait.settlement, is_arrival)
+                return
+            except Exception as failure:  # noqa: BLE001 - every error ends this request only
+                self._rejections.fail(pull.connection, pull.frame, failure)
+                return
+            if answer.raws:
+                self._answer(pull, answer)
+            elif answer.is_full:
+                self._counters.full_pulls += 1
+                self._rejections.refuse(pull.connection, pull.frame)
+            else:
+                pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+            self._committer.kick()
+
+        future.add_done_callback(read)
+
+    def wake(self, subject: str) -> None:
+        """Try the waiting pulls of a subject that may have new messages: of each group as many as it has messages for."""
+        for group in self.polls.groups(subject):
+            pull = self.polls.oldest(subject, group)
+            while pull is not None and self._try_safely(pull):
+                pull = self.polls.oldest(subject, group)
+            if pull is not None and self._pull_gate and self._pull_gate.is_paused(pull.request):
+                self._wake_behind_paused(pull)
+
+    def _wake_behind_paused(self, paused: ParkedPull) -> None:
+        """Try the pulls behind one that its consumer's pause holds; those of a group that is paused as a whole stay."""
+        request = paused.request
+        if self.is_paused(request.subject, request.group, ""):
+            return
+        for pull in self.polls.newer(paused):
+            if not self._try_safely(pull) and not self._pull_gate.is_paused(pull.request):
+                # It found nothing, and neither would those behind it.
+                return
+
+    def _try_safely(self, pull: ParkedPull) -> bool:
+        try:
+            return self._try(pull, is_new=False)
+        except BeingSettled as wait:
+            self.polls.done(pull)
+            self._wait_or_ask_again(pull, wait.settlement, is_arrival=False)
+            return True
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
+            self.polls.done(pull)
+            self._rejections.fail(pull.connection, pull.frame, error)
+            return True
+
+    def _wait_or_ask_again(self, pull: ParkedPull, settlement: Settlement, is_arrival: bool) -> None:
+        """Take a pull again after a settlement. One that was held is answered with nothing instead: taken again as a new pull it
+        would get what another pull of its sender has received since."""
+        if is_arrival:
+            self._after_settlement(settlement, pull.connection, pull.frame)
+        else:
+            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+
+    def _expired(self, pull: ParkedPull) -> None:
+        self.polls.done(pull)
+        pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+
+    def stop(self) -> None:
+        """Answer every waiting pull with nothing, and hold none any more."""
+        self._is_stopping = True
+        self.polls.give_up_all()
