@@ -23,9 +23,7 @@ from qmq.daemon.read_gate import ReadGate
 from qmq.errors import LogError, ReadRefused
 from qmq.log.index import DenseIndex, IndexView
 from qmq.net.server import Connection
-from qmq.protocol.codes import Command
-from qmq.protocol.frames import Frame
-from qmq.protocol.reading import (
+from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     RANGES_PAGE_MAX,
     UNBOUNDED_MS,
@@ -41,6 +39,8 @@ from qmq.protocol.reading import (
     ReadRequest,
     SubjectRange,
 )
+from qmq.protocol.codes import Command
+from qmq.protocol.frames import Frame
 from qmq.protocol.structures import Part
 
 PAGE_BYTES = 1 << 20

@@ -198,7 +198,7 @@ class BodyUndecodable(QmqError):
 
 
 class ReadRefused(QmqError):
-    """The node rejects bulk reads; `code` says why (`qmq.protocol.reading`)."""
+    """The node rejects bulk reads; `code` says why (`qmq.protocol.bulk_read`)."""
 
     code = "reading.refused"
 

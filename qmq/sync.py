@@ -26,7 +26,7 @@ from qmq.client import delayed
 from qmq.client import message as async_message
 from qmq.client import producer as async_producer
 from qmq.client.bodies import Json
-from qmq.client.config import DEFAULT_LIMITS, Backoff, Limits, Timeouts
+from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, Found
 from qmq.client.handlers import arguments_of, is_coroutine_handler
 from qmq.client.message import Body
@@ -41,6 +41,7 @@ from qmq.errors import (
     SendFailed,
     SendManyFailed,
 )
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.delayed import DelayedChange
 from qmq.protocol.messages import Message
 

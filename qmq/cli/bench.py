@@ -21,15 +21,15 @@ from typing import Any
 from qmq.cli import limits
 from qmq.cli.pages import cluster
 from qmq.cli.values import delay_of
-from qmq.client.config import DEFAULT_BACKOFF
 from qmq.client.fetcher import start_unsupported
 from qmq.client.message import delayed_message
-from qmq.client.pool import Pool
 from qmq.client.reach import reach
-from qmq.client.routing import READABLE, WRITABLE
-from qmq.client.session import MetaSession
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import split_address
+from qmq.net.pool import Pool
+from qmq.net.routing import READABLE, WRITABLE
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, AckRequest, PullRequest
 from qmq.protocol.extensions import EnsureGroupRequest

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from qmq.client.config import Timeouts
+from qmq.net.timing import Timeouts
 
 REACH_SECONDS = 8.0
 """A command that has not reached the metaserver or a node by then fails; with the interpreter's start that is below 10 s."""

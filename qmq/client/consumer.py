@@ -11,25 +11,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from qmq.client.batch import Batch
-from qmq.client.config import (
-    DEFAULT_BACKOFF,
-    DEFAULT_LIMITS,
-    DEFAULT_TIMEOUTS,
-    Backoff,
-    Limits,
-    Timeouts,
-)
+from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.fetcher import Fetcher, Source, start_request
 from qmq.client.handlers import THREAD_NAME, Handler, Invoke, invoker, is_coroutine_handler
 from qmq.client.identity import ConsumerSlot, claim_slot
 from qmq.client.message import Delivery
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.pool import Pool
 from qmq.client.producer import Producer, client_failed
 from qmq.client.pulled import Prefetch, Pulled
 from qmq.client.reach import reach
-from qmq.client.routing import READABLE, usable
-from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import (
     ClientClosed,
@@ -42,6 +32,10 @@ from qmq.errors import (
     SendFailed,
 )
 from qmq.net.discovery import meta_url
+from qmq.net.pool import Pool
+from qmq.net.routing import READABLE, usable
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType, TagType
 from qmq.protocol.commands import BrokerGroupRoute, TagFilter
 from qmq.protocol.messages import (

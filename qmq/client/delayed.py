@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
 from qmq.client.own_commands import OwnCommands
-from qmq.client.pool import Pool
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LocalProtocolError, ProtocolError, QmqError
 from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missing
+from qmq.net.pool import Pool
+from qmq.net.timing import DEFAULT_TIMEOUTS, Timeouts
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.delayed import (
     PAGE_MAX,

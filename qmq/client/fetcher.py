@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from qmq.client.ack_window import AckWindow
-from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.config import Limits
 from qmq.client.own_commands import OwnCommands
-from qmq.client.pool import Pool
 from qmq.client.pull_size import PullSize
 from qmq.client.pulled import Owner, Prefetch, Pulled
 from qmq.clock import Clock
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
+from qmq.net.pool import Pool
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, BrokerGroupRoute, PullRequest, PullResponse, TagFilter
 from qmq.protocol.extensions import EnsureGroupRequest, LeaveGroupRequest

@@ -8,14 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
 
-from qmq.client.config import (
-    DEFAULT_BACKOFF,
-    DEFAULT_LIMITS,
-    DEFAULT_TIMEOUTS,
-    Backoff,
-    Limits,
-    Timeouts,
-)
+from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
 from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
@@ -23,15 +16,16 @@ from qmq.client.message import Body
 from qmq.client.message_ids import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain, OutgoingMessage
 from qmq.client.outgoing import Batch, ManyOutcomes, Outcome, Token, hand_out
-from qmq.client.pool import Pool
 from qmq.client.reach import reach
 from qmq.client.receipt import Receipt
-from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
-from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
 from qmq.net.discovery import meta_url
+from qmq.net.pool import Pool
+from qmq.net.routing import WRITABLE
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
 from qmq.protocol.names import check_subject

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from qmq.client.accumulator import Accumulator
-from qmq.client.config import Backoff, Limits, Timeouts
+from qmq.client.config import Limits
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
-from qmq.client.pool import Pool
 from qmq.client.receipt import Receipt
-from qmq.client.routing import WRITABLE, Breaker, RoundRobin, usable
-from qmq.client.session import MetaSession
 from qmq.errors import ClientFailed, QmqError, SendFailed
 from qmq.net.caller import Caller, timed_out
+from qmq.net.pool import Pool
+from qmq.net.routing import WRITABLE, Breaker, RoundRobin, usable
+from qmq.net.session import MetaSession
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.frames import Frame

@@ -6,6 +6,20 @@ docs/reference/wire.md is generated from this table and the structures that it n
 from dataclasses import dataclass
 
 from qmq.protocol.authentication import AuthenticateRequest, AuthenticateResponse
+from qmq.protocol.bulk_read import (
+    HoursPage,
+    IndexPage,
+    ListHoursRequest,
+    ListNodesRequest,
+    ListRangesRequest,
+    MessagesPage,
+    NodesPage,
+    ProgressPage,
+    RangesPage,
+    ReadRequest,
+    ReadScheduleRequest,
+    SchedulePage,
+)
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import (
     AckRequest,
@@ -38,20 +52,6 @@ from qmq.protocol.extensions import (
     NodePolicyResponse,
     NodeRegisterRequest,
     NodeRegisterResponse,
-)
-from qmq.protocol.reading import (
-    HoursPage,
-    IndexPage,
-    ListHoursRequest,
-    ListNodesRequest,
-    ListRangesRequest,
-    MessagesPage,
-    NodesPage,
-    ProgressPage,
-    RangesPage,
-    ReadRequest,
-    ReadScheduleRequest,
-    SchedulePage,
 )
 from qmq.protocol.structures import Structure
 

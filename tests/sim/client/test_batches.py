@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from qmq import Consumer, Limits
 from qmq.client.batch import Batch
-from qmq.client.config import Backoff
 from qmq.errors import ClientFailed, LocalProtocolError
+from qmq.net.timing import Backoff
 from tests.support.in_process import message
 from tests.support.official import OfficialSystem, official_system
 from tests.support.waiting import eventually_async

@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from qmq import Consumer, Delivery, Limits
 from qmq.client.bodies import Json, encode_body
-from qmq.client.config import Backoff
 from qmq.errors import ProtocolError
 from qmq.net.caller import Caller
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 
 from qmq import App, Consumer, Delivery
-from qmq.client.config import Backoff, Timeouts
 from qmq.client.consumer import CONCURRENCY_MAX
 from qmq.client.middleware import Middleware
 from qmq.errors import ClientClosed, LocalProtocolError
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.messages import Message
 from tests.support.in_process import CREATED, message
 from tests.support.official import OfficialSystem, official_system

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from qmq import App, Consumer, Delivery, Limits, Producer
-from qmq.client.config import DEFAULT_BACKOFF, Timeouts
-from qmq.client.pool import Pool
-from qmq.client.session import MetaSession
 from qmq.errors import ClientFailed, ProtocolError, RouteUnknown, SendFailed
 from qmq.net.caller import Caller
+from qmq.net.pool import Pool
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF, Timeouts
 from qmq.protocol.codes import BrokerGroupState, ClientType, Command
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterResponse
 from qmq.protocol.frames import Frame

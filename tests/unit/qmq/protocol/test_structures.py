@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol import commands
 from qmq.protocol import structures as s
+from qmq.protocol.bulk_read import SchedulePage
 from qmq.protocol.codes import CURRENT_VERSION, Command
 from qmq.protocol.delayed import DelayedItem, DelayedState
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.messages import Message, encode_raw
 from qmq.protocol.primitives import encode_strmap
-from qmq.protocol.reading import SchedulePage
 from qmq.protocol.table import COMMANDS
 
 STRUCTURES = s.reachable((Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response))))

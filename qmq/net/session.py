@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from qmq.client.config import Backoff, Timeouts
 from qmq.clock import SystemClock
 from qmq.errors import ProtocolError, QmqError, RouteUnknown
 from qmq.net.caller import Caller
 from qmq.net.discovery import find_metaserver, split_address
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import Frame, encode_request

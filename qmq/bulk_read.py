@@ -17,10 +17,7 @@ from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
 from qmq.net.discovery import meta_url
 from qmq.net.failures import failure_reason
-from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame, FrameReader, encode_request
-from qmq.protocol.reading import (
+from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     INDEX_ENTRY_BYTES,
     PROGRESS_ENTRY_BYTES,
@@ -45,6 +42,9 @@ from qmq.protocol.reading import (
     SchedulePage,
     SubjectRange,
 )
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import Refusal
+from qmq.protocol.frames import Frame, FrameReader, encode_request
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0

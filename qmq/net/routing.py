@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from qmq.client.config import Backoff
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState
 from qmq.protocol.commands import BrokerGroupRoute
 
