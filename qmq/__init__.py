@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qmq.client.config import Limits
     from qmq.client.consumer import Consumer
     from qmq.client.delayed import DelayedMessages, DelayedReceipt
-    from qmq.client.message import Delivery
+    from qmq.client.delivery import Delivery
     from qmq.client.middleware import Middleware, OutgoingMessage
     from qmq.client.producer import Producer
     from qmq.client.receipt import Receipt
@@ -38,7 +38,7 @@ _HOME = {
     "Consumer": "qmq.client.consumer",
     "DelayedMessages": "qmq.client.delayed",
     "DelayedReceipt": "qmq.client.delayed",
-    "Delivery": "qmq.client.message",
+    "Delivery": "qmq.client.delivery",
     "Json": "qmq.client.bodies",
     "Limits": "qmq.client.config",
     "Middleware": "qmq.client.middleware",

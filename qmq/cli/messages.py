@@ -12,10 +12,11 @@ from typing import Any, BinaryIO
 
 from qmq.cli import limits
 from qmq.cli.values import delay_of, moment_of, pairs_of, seconds, whole
+from qmq.client.bodies import Body
 from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
 from qmq.client.delayed import DelayedReceipt
-from qmq.client.message import Body, Delivery
+from qmq.client.delivery import Delivery
 from qmq.client.producer import Producer
 from qmq.errors import ClientFailed, ConsumeFailed, SettingError
 from qmq.protocol.names import check_subject

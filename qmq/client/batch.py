@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from qmq.client.message import Delivery
+from qmq.client.delivery import Delivery
 
 
 class Batch(Sequence[Delivery]):

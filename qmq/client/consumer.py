@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from qmq.client.batch import Batch
 from qmq.client.config import DEFAULT_LIMITS, Limits
+from qmq.client.delivery import Delivery, Pulled
 from qmq.client.fetcher import Fetcher, Source, start_request
 from qmq.client.handlers import THREAD_NAME, Handler, Invoke, invoker, is_coroutine_handler
 from qmq.client.identity import ConsumerSlot, claim_slot
-from qmq.client.message import Delivery
 from qmq.client.middleware import Middleware, MiddlewareChain
+from qmq.client.prefetch import Prefetch
 from qmq.client.producer import Producer, client_failed
-from qmq.client.pulled import Prefetch, Pulled
 from qmq.client.reach import reach
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import (

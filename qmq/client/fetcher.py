@@ -8,9 +8,10 @@ from typing import cast
 
 from qmq.client.ack_window import AckWindow
 from qmq.client.config import Limits
+from qmq.client.delivery import Owner, Pulled
 from qmq.client.own_commands import OwnCommands
+from qmq.client.prefetch import Prefetch
 from qmq.client.pull_size import PullSize
-from qmq.client.pulled import Owner, Prefetch, Pulled
 from qmq.clock import Clock
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from qmq.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from qmq.client.message import Delivery, Receipt
+    from qmq.client.delivery import Delivery
+    from qmq.client.receipt import Receipt
     from qmq.errors import SendFailed
     from qmq.supervisor import Supervisor
 

@@ -8,11 +8,11 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, overload
 
+from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
 from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
-from qmq.client.message import Body
 from qmq.client.message_ids import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain, OutgoingMessage
 from qmq.client.outgoing import Batch, ManyOutcomes, Outcome, Token, hand_out

@@ -12,7 +12,7 @@ import broker_node.subject_retention as retention
 from broker_node.broker import Broker
 from broker_node.handlers import ERROR_HOLD_SECONDS
 from qmq import Producer
-from qmq.client.message import Receipt
+from qmq.client.receipt import Receipt
 from qmq.clock import ManualClock
 from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.log.index import DenseIndex

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq.client import encoder as encoder_module
+from qmq.client.bodies import Body
 from qmq.client.encoder import Encoder
-from qmq.client.message import Body, build_message
+from qmq.client.message import build_message
 from qmq.client.message_ids import MessageIds
 from qmq.clock import ManualClock
 from qmq.errors import IllegalName, LocalProtocolError

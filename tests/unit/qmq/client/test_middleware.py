@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import qmq_testing
-from qmq.client.message import Delivery, Receipt
+from qmq.client.delivery import Delivery
 from qmq.client.middleware import HOOKS, Middleware, MiddlewareChain, OutgoingMessage, ProcessState
+from qmq.client.receipt import Receipt
 from qmq.clock import ManualClock
 from qmq.errors import LocalProtocolError, SendFailed
 from qmq.supervisor import Supervisor
