@@ -41,7 +41,7 @@ from qmq.protocol.bulk_read import (
 )
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
-from qmq.protocol.structures import Part
+from qmq.protocol.kinds import Part
 
 PAGE_BYTES = 1 << 20
 """About how large a page of LIST_RANGES gets: the next group begins another page."""

@@ -28,8 +28,8 @@ from qmq.protocol.bulk_read import (
 )
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
+from qmq.protocol.kinds import Part
 from qmq.protocol.scan import CRC_BYTES
-from qmq.protocol.structures import Part
 
 NAMES_BYTES = 1 << 20
 """About how many bytes of subject names one answer holds."""

@@ -30,8 +30,8 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import Frame
+from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
-from qmq.protocol.structures import Part
 
 logger = logging.getLogger("qmq.meta")
 

@@ -206,18 +206,6 @@ def print_help(cls: type[Any], prog: str, process: str, description: str) -> Non
     )
 
 
-def options_markdown(cls: type[Any], process: str) -> str:
-    """The settings as a table for the docs."""
-    lines = ["| flag | environment | default | unit | meaning |", "|---|---|---|---|---|"]
-    for item in fields(cls):
-        info = _info(item)
-        text = info.help + (f" ({', '.join(info.choices)})" if info.choices else "")
-        default = f"`{item.default}`" if item.default != "" else ""
-        flag = "" if info.is_secret else f"`{flag_of(item.name)}`"
-        lines.append(f"| {flag} | `{variable_of(item, process)}` | {default} | {info.unit} | {text} |")
-    return "\n".join(lines) + "\n"
-
-
 def exit_wrong(prog: str, error: Exception) -> NoReturn:
     """End the process with one line about a wrong setting."""
     sys.stderr.write(f"{prog}: {error}\n")

@@ -18,7 +18,7 @@ from qmq.protocol import bulk_read
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
-from qmq.protocol.structures import Part
+from qmq.protocol.kinds import Part
 from qmq.supervisor import Supervisor
 
 P = ParamSpec("P")

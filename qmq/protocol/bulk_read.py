@@ -14,18 +14,9 @@ from typing import Annotated
 
 from qmq.errors import ProtocolError
 from qmq.protocol.delayed import DelayedState
-from qmq.protocol.structures import (
-    Block,
-    Counted,
-    Flag,
-    Int,
-    MapInt,
-    Number,
-    Row,
-    String,
-    Structure,
-    Text,
-)
+from qmq.protocol.kinds import Block, Number, String
+from qmq.protocol.map_kinds import Flag, Int, MapInt, Text
+from qmq.protocol.structures import Counted, Row, Structure
 
 READ_BYTES_MAX = 4 << 20
 """Most bytes of entries and messages of one answer, but for a single message that is larger."""

@@ -8,22 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
+from qmq.protocol.kinds import Block, Number
+from qmq.protocol.map_kinds import Flag, Int, MapInt, MapPrefix, MapWord, MapWords, Text
 from qmq.protocol.messages import Message, decode_raw
-from qmq.protocol.structures import (
-    Block,
-    Counted,
-    Flag,
-    Int,
-    MapInt,
-    MapPrefix,
-    MapWord,
-    MapWords,
-    Nested,
-    Number,
-    Row,
-    Structure,
-    Text,
-)
+from qmq.protocol.structures import Counted, Nested, Row, Structure
 
 TARGETS_MAX = 1_000
 """Messages one CHANGE_DELAYED may name."""

@@ -108,11 +108,6 @@ def response_header(request: Frame, code: int, body_bytes: int) -> bytes:
     )
 
 
-def encode_response(request: Frame, code: int, body: bytes | memoryview = b"") -> bytes:
-    """A whole answer."""
-    return response_header(request, code, len(body)) + body
-
-
 class FrameReader:
     """The receiving side of a connection: bytes in, frames out.
 

@@ -149,22 +149,6 @@ def decode_raws(body: RawBytes) -> list[Message]:
     return [RawView(body, begin).message() for begin in split_raws(body)[0]]
 
 
-def decode_entries(body: RawBytes, verify: bool = True) -> list[Message]:
-    """The entries of a SEND.
-
-    Raises:
-        ProtocolError: the bytes are not entries, or with `verify` a CRC is wrong.
-    """
-    messages: list[Message] = []
-    view = memoryview(body)
-    begins, _, ends = split_raws(view, gap=I64.size)
-    for begin, end in zip(begins, ends, strict=True):
-        if verify and I64.unpack_from(view, begin - I64.size)[0] != crc32(view[begin:end]):
-            raise ProtocolError(f"message {len(messages)} has a wrong CRC", code="protocol.bad_crc")
-        messages.append(RawView(view, begin, end).message())
-    return messages
-
-
 def set_large_string(properties: dict[str, str], key: str, text: str) -> None:
     """Put a text of any length into properties, in pieces if it is long, as the official client does."""
     if characters(text) <= LARGE_PART_CHARS:

@@ -15,8 +15,9 @@ from qmq.protocol import bulk_read
 from qmq.protocol.bulk_read import EntriesPage, ReadRequest
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame, FrameReader, encode_response
+from qmq.protocol.frames import Frame, FrameReader
 from tests.support.in_process import running_broker
+from tests.support.wire import encode_response
 
 STORED = 1_000
 PAGE = 100

@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
-from qmq.protocol.frames import (
-    BUFFER_BYTES,
-    BUFFER_BYTES_FIRST,
-    HEADER_BYTES,
-    Frame,
-    FrameReader,
-    encode_request,
-    encode_response,
-)
+from qmq.protocol.frames import BUFFER_BYTES, BUFFER_BYTES_FIRST, HEADER_BYTES, Frame, FrameReader, encode_request
+from tests.support.wire import encode_response
 from tests.unit.qmq.protocol.examples import FRAMES
 
 STRANGER = encode_request(77, 99, b"behind")
