@@ -21,9 +21,9 @@ from typing import Any
 from qmq.cli import limits
 from qmq.cli.pages import cluster
 from qmq.cli.values import delay_of
-from qmq.client.fetcher import start_unsupported
 from qmq.client.message import delayed_message
 from qmq.client.reach import reach
+from qmq.client.source import start_unsupported
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import split_address
 from qmq.net.pool import Pool

@@ -5,14 +5,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
 from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
+from qmq.client.lifecycle import Client, client_failed
 from qmq.client.message_ids import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain, OutgoingMessage
 from qmq.client.outgoing import Batch, ManyOutcomes, Outcome, Token, hand_out
@@ -20,7 +20,7 @@ from qmq.client.reach import reach
 from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
+from qmq.errors import ClientClosed, IllegalName, LocalProtocolError, QmqError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.net.pool import Pool
 from qmq.net.routing import WRITABLE
@@ -31,23 +31,13 @@ from qmq.protocol.messages import Message, encode_entry
 from qmq.protocol.names import check_subject
 from qmq.supervisor import Supervisor
 
-if TYPE_CHECKING:
-    from typing import Self
-
 LINGER_SECONDS = 0.002
 """How long a batch that is not full waits for more messages, while other batches are in flight."""
 
 logger = logging.getLogger("qmq.client")
 
 
-def client_failed(what: str, error: BaseException) -> ClientFailed:
-    """The error of a producer or consumer whose background task failed, with the task's exception as its cause."""
-    failure = ClientFailed(f"the {what} failed: {error}")
-    failure.__cause__ = error.__cause__ or error
-    return failure
-
-
-class Producer:
+class Producer(Client):
     """Sends messages. Use it as `async with`, or call `start` and `close`.
 
     Args:
@@ -130,20 +120,6 @@ class Producer:
         await reach(
             self._session, self._pool, subject, client_type, "", WRITABLE, seconds=timeout, backoff=self._backoff
         )
-
-    async def __aenter__(self) -> "Self":
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self.close()
-        except ClientFailed:
-            # The block's own exception says more, and may be this failure.
-            if error is None:
-                raise
 
     @overload
     async def send(

@@ -228,7 +228,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a retried message loses its tags and body",
-        "qmq.client.consumer:Consumer.send_back",
+        "qmq.client.retries:Retries.send_back",
         "**old.properties,",
         "'retried': '1',",
         "content",
@@ -237,7 +237,7 @@ BREAKAGES = (
     ),
     Breakage(
         "tags are matched by their beginning",
-        "qmq.client.consumer:Consumer.__init__",
+        "qmq.client.source:Subscription.__init__",
         "tuple(tags)),) if tags else ()",
         "tuple(tags[:1])),) if tags else ()",
         "progress",
@@ -245,9 +245,9 @@ BREAKAGES = (
     ),
     Breakage(
         "messages are given up without a dead letter",
-        "qmq.client.consumer:Consumer.send_back",
-        "subject = target(self.subject, self.group)",
-        "subject = retry_subject(self.subject, self.group)",
+        "qmq.client.retries:Retries.send_back",
+        "subject = target(self._subject, group)",
+        "subject = retry_subject(self._subject, group)",
         "undelivered",
         replace(REAL, poison=0.2),
         is_alone=True,
@@ -322,7 +322,7 @@ BREAKAGES = (
     Breakage(
         "at most once delivers before the ack is confirmed",
         "qmq.client.fetcher:Fetcher._pull",
-        "await self._ack_batch(pulled, last, began)",
+        "await self._acker.ack_batch(pulled, last, began)",
         "pass",
         "once",
         replace(CALM, groups=("once",), faults=("kill_client",), fault_seconds=0.4),
@@ -431,7 +431,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a lost connection ends a consumer",
-        "qmq.client.fetcher:Fetcher._ack_loop",
+        "qmq.client.acker:Acker.run",
         "except QmqError as error:",
         "except ZeroDivisionError as error:",
         "client",

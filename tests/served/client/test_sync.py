@@ -569,7 +569,7 @@ def test_a_pull_that_is_interrupted_takes_no_message(served: System) -> None:
     with sync.Consumer(served.meta_url, "sync-pull", "g", start="earliest") as consumer:
 
         def interrupt_when_it_waits() -> None:
-            eventually(lambda: bool(consumer._inner._waiters), what="the pull waits")
+            eventually(lambda: bool(consumer._inner._ready.waiters), what="the pull waits")
             interrupt()
 
         thread = threading.Thread(target=interrupt_when_it_waits)

@@ -26,7 +26,7 @@ from tests.support.waiting import eventually_async
 ALLOWED = {
     ("qmq/client/app.py", "run"): "a TaskGroup: it raises what its tasks raise",
     ("qmq/client/app.py", "_serve"): "a TaskGroup, as above",
-    ("qmq/client/consumer.py", "run"): "a TaskGroup, as above",
+    ("qmq/client/workers.py", "run"): "a TaskGroup, as above",
     ("qmq/net/listener.py", "_accept"): "the nodes' server, not the client",
 }
 """Where a task may be made without the supervisor, and why."""
