@@ -2,25 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import overload
 
 from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
-from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
+from qmq.client.delayed import DelayedMessages, DelayedReceipt
+from qmq.client.due_times import due_ms_of
 from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed
 from qmq.client.message_ids import MakeId, new_message_id
-from qmq.client.middleware import Middleware, MiddlewareChain, OutgoingMessage
-from qmq.client.outgoing import Batch, ManyOutcomes, Outcome, Token, hand_out
+from qmq.client.middleware import Middleware, MiddlewareChain
+from qmq.client.observed_sends import ObservedSends
+from qmq.client.outgoing import ManyOutcomes, Outcome, Token
 from qmq.client.reach import reach
 from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import ClientClosed, IllegalName, LocalProtocolError, QmqError, SendFailed
+from qmq.errors import ClientClosed, QmqError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.net.pool import Pool
 from qmq.net.routing import WRITABLE
@@ -72,7 +74,6 @@ class Producer(Client):
         self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
-        self._encoder = Encoder(app, clock, make_id, compress_above)
         self._session = MetaSession(
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
@@ -89,12 +90,13 @@ class Producer(Client):
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
         self._chain = MiddlewareChain(middleware, self.supervisor)
+        self._observed = ObservedSends(Encoder(app, clock, make_id, compress_above), self._chain)
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
         self._is_open = False
 
     def _failed(self, name: str, error: BaseException) -> None:
-        self._sender.fail(error)
+        self._sender.queue.fail(error)
         if self.on_failure is not None:
             self.on_failure(name, error)
 
@@ -175,9 +177,9 @@ class Producer(Client):
         """
         self._check_open()
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
-        message_id, entry, message = self._encode(subject, body, tags, message_id, due_ms)
-        sending = self._sender.send((subject, due_ms is not None), message_id, entry)
-        receipt = await (sending if message is None else self._observe(message, sending))
+        message_id, entry, message = self._observed.encode(subject, body, tags, message_id, due_ms)
+        sending = self._sender.queue.send((subject, due_ms is not None), message_id, entry)
+        receipt = await (sending if message is None else self._observed.observe(message, sending))
         return receipt if due_ms is None else DelayedReceipt(receipt, due_ms, self._delayed)
 
     @overload
@@ -219,16 +221,15 @@ class Producer(Client):
             LocalProtocolError, IllegalName, ClientClosed: as for `send`.
         """
         self._check_open()
-        message_id, entry, message = self._encode(subject, body, tags, message_id)
+        message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
         future: asyncio.Future[Receipt] | None = self._loop.create_future() if callback is None else None
         token: Token = callback or future  # type: ignore[assignment]  # one of them is there
         if message is not None:
-            token = partial(self._observed, message, token)
+            token = partial(self._observed.observed, message, token)
         try:
-            self._sender.add((subject, False), message_id, entry, token)
+            self._sender.queue.add((subject, False), message_id, entry, token)
         except QmqError as error:
-            if message is not None:
-                self._chain.after_send(message, _as_failure(error))
+            self._observed.failed(message, error)
             raise
         return future
 
@@ -252,68 +253,13 @@ class Producer(Client):
         self._check_open()
         check_subject(subject)
         many = ManyOutcomes(self._loop, self._chain.after_send)
-        batch: Batch | None = None
-        limits = self._limits
-        for body in bodies:
-            try:
-                message_id, entry, message = self._encode(subject, body, tags, None)
-            except (LocalProtocolError, IllegalName) as error:
-                many.add_failure(error)
-                continue
-            if batch is not None and (
-                len(batch.entries) >= limits.batch_messages or batch.size + len(entry) > limits.batch_bytes
-            ):
-                await self._sender.send_batch(batch)
-                batch = None
-                if not self._is_open:
-                    many.add_failure(ClientClosed("the producer was closed before this message was sent"))
-                    break
-            if batch is None:
-                batch = self._sender.new_batch(subject, many)
-            batch.add(message_id, entry)
-            batch.places.append(many.reserve(message))
-        if batch is not None:
-            await self._sender.send_batch(batch)
-        many.complete()
-        return await many.future
+        encode = partial(self._observed.encode, subject, tags=tags, message_id=None)
+        return await self._sender.queue.send_many(subject, bodies, many, encode, lambda: self._is_open)
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
         self._check_open()
-        return await self._sender.send((message.subject, False), message.message_id, encode_entry(message))
-
-    def _encode(
-        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
-    ) -> tuple[str, bytes, OutgoingMessage | None]:
-        """A message's id and entry, and with middleware the message, whose outcome it has to be given."""
-        chain = self._chain
-        if due_ms is None and not chain:
-            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
-            return message_id, entry, None
-        message = self._encoder.message(subject, body, tags, message_id, due_ms)
-        chain.before_send(message)
-        try:
-            entry = self._encoder.encode_message(message)
-        except QmqError as error:
-            chain.after_send(message, _as_failure(error))
-            raise
-        return message.message_id, entry, message if chain else None
-
-    async def _observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
-        """Give middleware the outcome of a message."""
-        outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
-        try:
-            outcome = receipt = await sending
-        except SendFailed as error:
-            outcome = error
-            raise
-        finally:
-            self._chain.after_send(message, outcome)
-        return receipt
-
-    def _observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
-        self._chain.after_send(message, outcome)
-        hand_out(token, outcome)
+        return await self._sender.queue.send((message.subject, False), message.message_id, encode_entry(message))
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -322,7 +268,7 @@ class Producer(Client):
     @property
     def waiting(self) -> int:
         """Number of messages that are queued, waiting for room in the queue, or being sent."""
-        return self._sender.unsettled
+        return self._sender.queue.unsettled
 
     async def flush(self) -> None:
         """Wait until every message queued so far has been stored or has failed."""
@@ -349,12 +295,6 @@ class Producer(Client):
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()
-        if self._sender.failed is not None:
-            raise client_failed("producer", self._sender.failed)
+        if self._sender.queue.failed is not None:
+            raise client_failed("producer", self._sender.queue.failed)
         return left
-
-
-def _as_failure(error: QmqError) -> SendFailed:
-    return (
-        error if isinstance(error, SendFailed) else SendFailed(str(error), code=error.code, retriable=error.retriable)
-    )

@@ -288,7 +288,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refused message is reported as stored",
-        "qmq.client.sender:Sender._sort_out",
+        "qmq.client.send_outcomes:classify",
         "if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:",
         "if True:",
         "lost",
