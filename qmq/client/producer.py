@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import overload
@@ -17,7 +18,7 @@ from qmq.client.lifecycle import Client, client_failed
 from qmq.client.message_ids import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.observed_sends import ObservedSends
-from qmq.client.outgoing import ManyOutcomes, Outcome, Token
+from qmq.client.outgoing import Outcome, Token
 from qmq.client.reach import reach
 from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
@@ -71,7 +72,6 @@ class Producer(Client):
         make_id: MakeId = new_message_id,
     ) -> None:
         self._clock = clock
-        self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
         self._session = MetaSession(
@@ -80,12 +80,7 @@ class Producer(Client):
         self._pool = Pool(timeouts.connect)
         self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool, clock=clock)
         self._sender = Sender(
-            self._session,
-            self._pool,
-            limits=limits,
-            timeouts=timeouts,
-            backoff=backoff,
-            linger=linger,
+            self._session, self._pool, limits=limits, timeouts=timeouts, backoff=backoff, linger=linger
         )
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
@@ -252,9 +247,10 @@ class Producer(Client):
         """
         self._check_open()
         check_subject(subject)
-        many = ManyOutcomes(self._loop, self._chain.after_send)
         encode = partial(self._observed.encode, subject, tags=tags, message_id=None)
-        return await self._sender.queue.send_many(subject, bodies, many, encode, lambda: self._is_open)
+        return await self._sender.queue.send_many(
+            subject, bodies, self._chain.after_send, encode, lambda: self._is_open
+        )
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
@@ -286,11 +282,9 @@ class Producer(Client):
         if not self._is_open:
             return []
         self._is_open = False
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._timeouts.delivery if timeout is None else timeout):
                 await self._sender.flush()
-        except TimeoutError:
-            pass
         left = await self._sender.stop(SendFailed("the producer was closed before the message was stored"))
         await self._session.close()
         await self.supervisor.close()

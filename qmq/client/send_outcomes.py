@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from qmq.client.outgoing import Batch, Outcome
+from qmq.client.receipt import Receipt
 from qmq.errors import SendFailed
 from qmq.net.caller import Caller, timed_out
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
@@ -77,6 +78,12 @@ def _code_of(remark: str) -> str:
     """The code that a node's remark begins with, if it does."""
     code, colon, _ = remark.partition(": ")
     return code if colon and code.startswith("delay.") else "client.message_refused"
+
+
+def receipts(batch: Batch, group: str) -> list[Outcome]:
+    """The receipts of a batch that a broker group has stored."""
+    subject, attempts = batch.subject, batch.attempts
+    return [Receipt(message_id, subject, group, attempts) for message_id in batch.ids]
 
 
 def no_space_errors(batch: Batch, problem: str = "") -> list[Outcome]:

@@ -140,15 +140,17 @@ class SendQueue:
         self,
         subject: str,
         bodies: Iterable[Body],
-        many: ManyOutcomes,
+        observe: Callable[[OutgoingMessage, Outcome], None],
         encode: Callable[[Body], tuple[str, bytes, OutgoingMessage | None]],
         is_open: Callable[[], bool],
     ) -> list[Receipt]:
         """Encode messages and queue them batch by batch as there is room, and wait for their outcomes; see `Producer.send_many`.
 
         Args:
+            observe: called with the outcome of each message that middleware has seen.
             is_open: whether the producer is; when it is closed, no more bodies are taken.
         """
+        many = ManyOutcomes(self._loop, observe)
         batch: Batch | None = None
         limits = self._limits
         for body in bodies:

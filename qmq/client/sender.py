@@ -12,8 +12,14 @@ from typing import Any, TypeVar
 from qmq.client.config import Limits
 from qmq.client.group_choice import GroupChoice
 from qmq.client.outgoing import Batch, Outcome
-from qmq.client.receipt import Receipt
-from qmq.client.send_outcomes import classify, client_type_of, failures_in, no_space_errors, not_confirmed_errors
+from qmq.client.send_outcomes import (
+    classify,
+    client_type_of,
+    failures_in,
+    no_space_errors,
+    not_confirmed_errors,
+    receipts,
+)
 from qmq.client.send_queue import SendQueue, same_error
 from qmq.errors import QmqError, SendFailed
 from qmq.net.caller import Caller
@@ -36,14 +42,7 @@ class Sender:
     """Takes batches, chooses broker groups, sends, retries. All methods run on the loop of `start`."""
 
     def __init__(
-        self,
-        session: MetaSession,
-        pool: Pool,
-        *,
-        limits: Limits,
-        timeouts: Timeouts,
-        backoff: Backoff,
-        linger: float,
+        self, session: MetaSession, pool: Pool, *, limits: Limits, timeouts: Timeouts, backoff: Backoff, linger: float
     ) -> None:
         self._wake = asyncio.Event()
         self.queue = SendQueue(limits, timeouts.delivery, self._wake.set, self._start_ready)
@@ -133,12 +132,14 @@ class Sender:
         """Make an attempt to send a batch. A step that waits for a route or a connection continues in a task."""
         if not self._choice.has_routes(batch):
             waiting = self._session.wait_routes(batch.subject, client_type_of(batch))
-            self._wait(batch, waiting, lambda _: self._start(batch), self._no_route)
+            self._wait(
+                batch, waiting, lambda _: self._start(batch), lambda batch, error: self._retry(batch, str(error), "")
+            )
             return
         now = self._loop.time()
         route, soonest = self._choice.choose(batch, now)
         if route is None and soonest is None:
-            self._fail_full(batch)
+            self._settle(batch, no_space_errors(batch))
             return
         if route is None:
             problem = batch.last_problem or "no group that accepts the subject's messages is available"
@@ -231,9 +232,6 @@ class Sender:
 
     # --- outcomes --------------------------------------------------------------------------------------------------
 
-    def _no_route(self, batch: Batch, error: QmqError) -> None:
-        self._retry(batch, str(error), "")
-
     def _attempt_failed(self, batch: Batch, route: BrokerGroupRoute, problem: str) -> None:
         self._choice.failed(route.name, batch, self._loop.time())
         self._retry(batch, problem, route.name)
@@ -249,31 +247,26 @@ class Sender:
     def _partly_stored(self, batch: Batch, failures: dict[str, SendFailure], group: str) -> None:
         """Settle what was stored or is rejected permanently, and queue the rest again."""
         if not failures:
-            self._settle_stored(batch, group)
+            self._settle(batch, receipts(batch, group))
             return
         found = classify(batch, failures, group)
         for place, error in found.rejected.items():
             self._settle(batch.part([place]), [error])
         del self._in_flight[batch]
         if found.stored:
-            self._settle_stored(batch.part(found.stored), group)
+            stored = batch.part(found.stored)
+            self._settle(stored, receipts(stored, group))
         if found.full:
-            self._lacks_space(batch.part(found.full), group, found.full_problem)
+            full, now = batch.part(found.full), self._loop.time()
+            if self._choice.is_any_left(group, full, now):
+                self._retry(full, found.full_problem, group, not_before=now)
+            else:
+                self._settle(full, no_space_errors(full, found.full_problem))
         if found.not_stored:
             # A closed subject or a quota holds up that subject's messages only, by their own pauses.
             if not found.is_group_fine:
                 self._choice.failed(group, batch, self._loop.time())
             self._retry(batch.part(found.not_stored), found.problem, group)
-
-    def _lacks_space(self, batch: Batch, group: str, problem: str) -> None:
-        now = self._loop.time()
-        if self._choice.is_any_left(group, batch, now):
-            self._retry(batch, problem, group, not_before=now)
-        else:
-            self._fail_full(batch, problem)
-
-    def _fail_full(self, batch: Batch, problem: str = "") -> None:
-        self._settle(batch, no_space_errors(batch, problem))
 
     def _retry(self, batch: Batch, problem: str, group: str, not_before: float | None = None) -> None:
         """Queue a batch for another attempt if it still has time, without messages whose callers were cancelled; else fail it."""
@@ -294,7 +287,3 @@ class Sender:
     def _settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         self._in_flight.pop(batch, None)
         self.queue.settle(batch, outcomes)
-
-    def _settle_stored(self, batch: Batch, group: str) -> None:
-        subject, attempts = batch.subject, batch.attempts
-        self._settle(batch, [Receipt(message_id, subject, group, attempts) for message_id in batch.ids])
