@@ -34,8 +34,12 @@ class ObservedSends:
             raise
         return message.message_id, entry, message if chain else None
 
-    async def observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
+    def settled(self, message: OutgoingMessage, outcome: Outcome) -> None:
         """Give middleware the outcome of a message."""
+        self._chain.after_send(message, outcome)
+
+    async def observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
+        """Wait for the outcome of a message, and give it to middleware."""
         outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
         try:
             outcome = receipt = await sending
@@ -47,7 +51,7 @@ class ObservedSends:
         return receipt
 
     def observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
-        """As `observe`, and hand out the outcome."""
+        """As `settled`, and hand out the outcome."""
         self._chain.after_send(message, outcome)
         hand_out(token, outcome)
 

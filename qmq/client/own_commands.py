@@ -47,11 +47,6 @@ class OwnCommands:
         """Return the instance of all clients on the running event loop."""
         return _by_loop.setdefault(asyncio.get_running_loop(), cls())
 
-    def is_unsupported(self, address: str) -> bool:
-        """Whether the node is known not to support own commands."""
-        node = self._nodes.get(address)
-        return node is not None and asyncio.get_running_loop().time() < node.unsupported_until
-
     async def call(
         self, caller: Caller, command: Command, body: bytes, *, timeout_s: float, is_optional: bool = False
     ) -> Frame | None:

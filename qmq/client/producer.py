@@ -99,7 +99,6 @@ class Producer(Client):
         """Start the background tasks; messages can be sent from now on."""
         if not self._is_open:
             self._is_open = True
-            self._loop = asyncio.get_running_loop()
             self._session.start(self.supervisor)
             self._sender.start(self.supervisor)
 
@@ -217,7 +216,7 @@ class Producer(Client):
         """
         self._check_open()
         message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
-        future: asyncio.Future[Receipt] | None = self._loop.create_future() if callback is None else None
+        future: asyncio.Future[Receipt] | None = self._sender.queue.loop.create_future() if callback is None else None
         token: Token = callback or future  # type: ignore[assignment]  # one of them is there
         if message is not None:
             token = partial(self._observed.observed, message, token)
@@ -247,10 +246,7 @@ class Producer(Client):
         """
         self._check_open()
         check_subject(subject)
-        encode = partial(self._observed.encode, subject, tags=tags, message_id=None)
-        return await self._sender.queue.send_many(
-            subject, bodies, self._chain.after_send, encode, lambda: self._is_open
-        )
+        return await self._sender.queue.send_many(subject, bodies, tags, self._observed, lambda: self._is_open)
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
@@ -264,7 +260,7 @@ class Producer(Client):
     @property
     def waiting(self) -> int:
         """Number of messages that are queued, waiting for room in the queue, or being sent."""
-        return self._sender.queue.unsettled
+        return self._sender.queue.unsettled.count
 
     async def flush(self) -> None:
         """Wait until every message queued so far has been stored or has failed."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qmq.client.accumulator import Accumulator
 from qmq.client.bodies import Body
 from qmq.client.config import Limits
-from qmq.client.middleware import OutgoingMessage
+from qmq.client.observed_sends import ObservedSends
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
@@ -41,6 +41,31 @@ class _Waiting:
         return batch
 
 
+class Unsettled:
+    """Counts the messages that have no outcome yet."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_zero = asyncio.Event()
+        self._is_zero.set()
+
+    def add(self, count: int) -> None:
+        """Count new messages."""
+        if not self.count:
+            self._is_zero.clear()
+        self.count += count
+
+    def remove(self, count: int) -> None:
+        """Count messages that have an outcome."""
+        self.count -= count
+        if not self.count:
+            self._is_zero.set()
+
+    async def wait(self) -> None:
+        """Wait until every message has an outcome."""
+        await self._is_zero.wait()
+
+
 class SendQueue:
     """Admits messages in the order of their callers, and hands out the outcome of each.
 
@@ -58,12 +83,9 @@ class SendQueue:
         self._delivery_seconds = delivery_seconds
         self._on_opened = on_opened
         self._on_ready = on_ready
-        self._loop: asyncio.AbstractEventLoop
+        self.loop: asyncio.AbstractEventLoop
         self._supervisor: Supervisor
-        self.unsettled = 0
-        """Messages without an outcome."""
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self.unsettled = Unsettled()
         self._waiting: OrderedDict[_Waiting | Batch, None] = OrderedDict()
         """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
         self.failed: BaseException | None = None
@@ -72,7 +94,7 @@ class SendQueue:
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin, on the running loop."""
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._supervisor = supervisor
 
     @property
@@ -90,10 +112,6 @@ class SendQueue:
         """Fail every later message."""
         self._closed = error
 
-    async def wait_settled(self) -> None:
-        """Wait until every message has an outcome."""
-        await self._settled.wait()
-
     # --- admitting -------------------------------------------------------------------------------------------------
 
     def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
@@ -107,7 +125,7 @@ class SendQueue:
             raise error
         if self._waiting or not self.accumulator.has_room(1, len(entry)):
             raise self.accumulator.full()
-        now = self._loop.time()
+        now = self.loop.time()
         self._queue(key, message_id, entry, token, now, now + self._delivery_seconds)
 
     async def send(self, key: Key, message_id: str, entry: bytes) -> Receipt:
@@ -121,41 +139,40 @@ class SendQueue:
         """
         if (error := self.stopped()) is not None:
             raise error
-        future: asyncio.Future[Receipt] = self._loop.create_future()
-        now = self._loop.time()
+        future: asyncio.Future[Receipt] = self.loop.create_future()
+        now = self.loop.time()
         if not self._waiting and self.accumulator.has_room(1, len(entry)):
             self._queue(key, message_id, entry, future, now, now + self._delivery_seconds)
             return await future
         item = _Waiting(key, message_id, entry, future, now + self._delivery_seconds)
-        self._count_unsettled(1)
+        self.unsettled.add(1)
         self._waiting[item] = None
         try:
             return await future
         finally:
             if item in self._waiting:
                 del self._waiting[item]
-                self._count_settled(1)
+                self.unsettled.remove(1)
 
     async def send_many(
         self,
         subject: str,
         bodies: Iterable[Body],
-        observe: Callable[[OutgoingMessage, Outcome], None],
-        encode: Callable[[Body], tuple[str, bytes, OutgoingMessage | None]],
+        tags: Sequence[str],
+        observed: ObservedSends,
         is_open: Callable[[], bool],
     ) -> list[Receipt]:
         """Encode messages and queue them batch by batch as there is room, and wait for their outcomes; see `Producer.send_many`.
 
         Args:
-            observe: called with the outcome of each message that middleware has seen.
             is_open: whether the producer is; when it is closed, no more bodies are taken.
         """
-        many = ManyOutcomes(self._loop, observe)
+        many = ManyOutcomes(self.loop, observed.settled)
         batch: Batch | None = None
         limits = self._limits
         for body in bodies:
             try:
-                message_id, entry, message = encode(body)
+                message_id, entry, message = observed.encode(subject, body, tags, None)
             except (LocalProtocolError, IllegalName) as error:
                 many.add_failure(error)
                 continue
@@ -168,7 +185,7 @@ class SendQueue:
                     many.add_failure(ClientClosed("the producer was closed before this message was sent"))
                     break
             if batch is None:
-                now = self._loop.time()
+                now = self.loop.time()
                 batch = Batch((subject, False), now, now + self._delivery_seconds, many=many)
             batch.add(message_id, entry)
             batch.places.append(many.reserve(message))
@@ -182,25 +199,25 @@ class SendQueue:
 
         A batch whose caller is cancelled meanwhile is never queued.
         """
-        self._count_unsettled(len(batch))
+        self.unsettled.add(len(batch))
         if (error := self.stopped()) is not None:
             self.settle(batch, same_error(error, batch))
         elif self._waiting or not self.accumulator.has_room(len(batch), batch.size):
-            queued = batch.queued = self._loop.create_future()
+            queued = batch.queued = self.loop.create_future()
             self._waiting[batch] = None
             try:
                 await queued
             finally:
                 if batch in self._waiting:
                     del self._waiting[batch]
-                    self._count_settled(len(batch))
+                    self.unsettled.remove(len(batch))
         else:
             self.accumulator.add_batch(batch)
             self._on_ready()
             await asyncio.sleep(0)  # responses and other tasks have their turn between two batches
 
     def _queue(self, key: Key, message_id: str, entry: bytes, token: Token, now: float, give_up_at: float) -> None:
-        self._count_unsettled(1)
+        self.unsettled.add(1)
         batch = self.accumulator.add(key, message_id, entry, token, now, give_up_at)
         if batch is None:
             return
@@ -208,16 +225,6 @@ class SendQueue:
             self._on_opened()
         else:
             self._on_ready()
-
-    def _count_unsettled(self, count: int) -> None:
-        if not self.unsettled:
-            self._settled.clear()
-        self.unsettled += count
-
-    def _count_settled(self, count: int) -> None:
-        self.unsettled -= count
-        if not self.unsettled:
-            self._settled.set()
 
     def admit(self) -> None:
         """Queue what waits for room, oldest first, as much as fits."""
@@ -231,9 +238,9 @@ class SendQueue:
                 queue.add_batch(item)
                 item.end_wait()
             elif item.future.done():  # cancelled; its caller has not run yet
-                self._count_settled(1)
+                self.unsettled.remove(1)
             else:
-                now = self._loop.time()
+                now = self.loop.time()
                 queue.add(item.key, item.message_id, item.entry, item.future, now, item.give_up_at)
 
     def stopped(self) -> SendFailed | None:
@@ -265,7 +272,7 @@ class SendQueue:
 
     def take_expired(self) -> list[Batch]:
         """Remove and return batches whose messages could not be sent in time."""
-        now = self._loop.time()
+        now = self.loop.time()
         batches = self.accumulator.take_expired(now)
         while self._waiting and next(iter(self._waiting)).give_up_at <= now:
             batch = self._take_waiting()
@@ -278,12 +285,12 @@ class SendQueue:
         kept = [n for n, token in enumerate(batch.tokens) if not (isinstance(token, asyncio.Future) and token.done())]
         if batch.many is not None or len(kept) == len(batch):
             return batch
-        self._count_settled(len(batch) - len(kept))
+        self.unsettled.remove(len(batch) - len(kept))
         return batch.part(kept)
 
     def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         """Hand out the outcome of each message."""
-        self._count_settled(len(batch))
+        self.unsettled.remove(len(batch))
         if batch.many is not None:
             batch.many.set(batch.places, outcomes)
             return

@@ -70,7 +70,7 @@ class Sender:
     async def flush(self) -> None:
         """Wait until every message has an outcome."""
         self._wake.set()
-        await self.queue.wait_settled()
+        await self.queue.unsettled.wait()
 
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
 from qmq.protocol.messages import FLAG_DELAY, Message, decode_raw, decode_raws, encode_entry, encode_raw
-from qmq.protocol.primitives import U16, Reader
+from qmq.protocol.primitives import I8, I64, U16, Reader
 from qmq.protocol.property_finder import PropertyFinder
 from qmq.protocol.raw import FLAG_TAGS, SHAPE_FIELDS_MAX, SHAPES_MAX, RawView, split_raws
 
@@ -49,9 +49,9 @@ def plain(data: bytes) -> list[Message]:
         return str(source.bytes_(U16.unpack(source.bytes_(2))[0]), "utf-8", "replace")
 
     while reader.remaining:
-        flag, created_at_ms, time_ms = reader.i8(), reader.i64(), reader.i64()
+        flag, created_at_ms, time_ms = *reader.unpack(I8), *reader.unpack(I64), *reader.unpack(I64)
         subject, message_id = text(reader), text(reader)
-        tags = tuple(text(reader) for _ in range(reader.i8() & 0xFF)) if flag & FLAG_TAGS else ()
+        tags = tuple(text(reader) for _ in range(reader.unpack(I8)[0] & 0xFF)) if flag & FLAG_TAGS else ()
         inner = Reader(reader.bytes_(reader.i32()))
         properties = {}
         while inner.remaining:
