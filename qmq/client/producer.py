@@ -82,6 +82,7 @@ class Producer(Client):
         self._sender = Sender(
             self._session, self._pool, limits=limits, timeouts=timeouts, backoff=backoff, linger=linger
         )
+        self._queue = self._sender.queue
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
         self._chain = MiddlewareChain(middleware, self.supervisor)
@@ -91,7 +92,7 @@ class Producer(Client):
         self._is_open = False
 
     def _failed(self, name: str, error: BaseException) -> None:
-        self._sender.queue.fail(error)
+        self._queue.fail(error)
         if self.on_failure is not None:
             self.on_failure(name, error)
 
@@ -172,7 +173,7 @@ class Producer(Client):
         self._check_open()
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
         message_id, entry, message = self._observed.encode(subject, body, tags, message_id, due_ms)
-        sending = self._sender.queue.send((subject, due_ms is not None), message_id, entry)
+        sending = self._queue.send((subject, due_ms is not None), message_id, entry)
         receipt = await (sending if message is None else self._observed.observe(message, sending))
         return receipt if due_ms is None else DelayedReceipt(receipt, due_ms, self._delayed)
 
@@ -216,12 +217,12 @@ class Producer(Client):
         """
         self._check_open()
         message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
-        future: asyncio.Future[Receipt] | None = self._sender.queue.loop.create_future() if callback is None else None
+        future: asyncio.Future[Receipt] | None = self._queue.loop.create_future() if callback is None else None
         token: Token = callback or future  # type: ignore[assignment]  # one of them is there
         if message is not None:
             token = partial(self._observed.observed, message, token)
         try:
-            self._sender.queue.add((subject, False), message_id, entry, token)
+            self._queue.add((subject, False), message_id, entry, token)
         except QmqError as error:
             self._observed.failed(message, error)
             raise
@@ -246,12 +247,12 @@ class Producer(Client):
         """
         self._check_open()
         check_subject(subject)
-        return await self._sender.queue.send_many(subject, bodies, tags, self._observed, lambda: self._is_open)
+        return await self._queue.send_many(subject, bodies, tags, self._observed, lambda: self._is_open)
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
         self._check_open()
-        return await self._sender.queue.send((message.subject, False), message.message_id, encode_entry(message))
+        return await self._queue.send((message.subject, False), message.message_id, encode_entry(message))
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -260,7 +261,7 @@ class Producer(Client):
     @property
     def waiting(self) -> int:
         """Number of messages that are queued, waiting for room in the queue, or being sent."""
-        return self._sender.queue.unsettled.count
+        return self._queue.unsettled.count
 
     async def flush(self) -> None:
         """Wait until every message queued so far has been stored or has failed."""
@@ -285,6 +286,6 @@ class Producer(Client):
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()
-        if self._sender.queue.failed is not None:
-            raise client_failed("producer", self._sender.queue.failed)
+        if self._queue.failed is not None:
+            raise client_failed("producer", self._queue.failed)
         return left

@@ -99,7 +99,7 @@ def no_space_errors(batch: Batch, problem: str = "") -> list[Outcome]:
 
 
 def not_confirmed_errors(batch: Batch, seconds: float) -> list[Outcome]:
-    """The errors of messages whose time, so many seconds, is up."""
+    """The errors of messages that were not stored within this number of seconds."""
     stored = "it may be stored" if batch.may_be_stored else "it is not stored"
     text = f"was not confirmed in {seconds:g} s and {batch.attempts} attempts; {stored}."
     problem = batch.last_problem or "it was not sent yet"
