@@ -53,14 +53,14 @@ ANSWER_SECONDS = 60.0
 ATTEMPTS_MAX = 6
 """Maximum number of attempts of a request before its last error is raised."""
 BUSY_ATTEMPTS_MAX = 60
-"""How often in a row a node may say that it is busy: for some two minutes, then that is raised."""
+"""Attempts of a request that the node answers with "busy", about two minutes, before that error is raised."""
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 3.0
 STRAY_ANSWERS_MAX = 100
 """Number of consecutive unexpected answers after which the connection is closed."""
 ADDRESS_BYTES_MAX = 1_000
 ANSWER_BYTES_MAX = 64 << 20
-"""Largest answer taken: a node may be set to take larger messages than our default."""
+"""Largest accepted answer: a node may be configured for larger messages than by default."""
 
 Page = TypeVar("Page", IndexPage, ProgressPage, MessagesPage, SchedulePage)
 _ENTRY_BYTES: dict[type[Structure], int] = {

@@ -24,7 +24,7 @@ WRONG_USE = 2
 
 @dataclass(frozen=True, slots=True)
 class OptionInfo:
-    """What is said of a setting in --help, in the sample file and in the docs."""
+    """Describes a setting in --help and in the documentation."""
 
     help: str
     unit: str = ""

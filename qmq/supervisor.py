@@ -24,7 +24,7 @@ class Supervisor:
     Args:
         logger: receives failures and recoveries.
         on_failure: called once for each critical task that failed, or that ended before `stop`.
-        pause: begins the wait between two runs of a periodic job: a future that is done so many seconds later.
+        pause: begins the wait between two runs of a periodic job: a future that is done after this number of seconds.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Supervisor:
     ) -> "asyncio.Task[None]":
         """Run `job` now and then again `seconds` after each end of a run, so runs never overlap.
 
-        A failure never stops the series. A job that is meant to run for ever is restarted `seconds` after it ends.
+        A failure never stops the series. A job that never returns by itself is restarted `seconds` after it ends.
 
         Args:
             retry_seconds: the pause after a failed run; None: the same `seconds`.

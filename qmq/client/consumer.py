@@ -179,7 +179,7 @@ class Consumer(Client):
                 self.subject, self.group, len(cancelled), ", ".join(cancelled[:10]),
             )  # fmt: skip
         ends = await self._fetchers.stop(deadline)
-        # Handlers that still run, and fetchers that hand back, may send messages until here.
+        # Handlers that still run, and fetchers that return messages, may send until here.
         producer_ends = await asyncio.gather(
             self._producer.close(max(0.0, deadline - loop.time())), return_exceptions=True
         )

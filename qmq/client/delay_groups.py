@@ -16,7 +16,7 @@ from qmq.protocol.frames import Frame
 T = TypeVar("T")
 GROUPS_SECONDS = 5.0
 """How long the addresses that the metaserver returned are used."""
-ASK_SECONDS = 30.0
+REQUEST_SECONDS = 30.0
 """Time limit of one request."""
 
 
@@ -66,7 +66,7 @@ class DelayGroups:
         if address is None:
             raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
         caller = await self._pool.get(address)
-        frame = await OwnCommands.shared().call(caller, command, body, timeout_s=ASK_SECONDS)
+        frame = await OwnCommands.shared().call(caller, command, body, timeout_s=REQUEST_SECONDS)
         if frame is None:
             raise QmqError(
                 f"delay group {group} cannot find or change delayed messages (a delay node of the official QMQ server)",
@@ -79,7 +79,7 @@ class DelayGroups:
             raise ProtocolError(f"delay group {group} returned code {frame.code}")
         return frame
 
-    async def ask_all(self, ask: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
+    async def request_all(self, request: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
         """Send a request to every delay group; return the answers, and why other groups could not be reached.
 
         Raises:
@@ -90,7 +90,7 @@ class DelayGroups:
             raise QmqError(
                 "the system has no delay group; start one with `python -m delay_node`", code="delay.no_group"
             )
-        results = await asyncio.gather(*(ask(name) for name in names), return_exceptions=True)
+        results = await asyncio.gather(*(request(name) for name in names), return_exceptions=True)
         answers: dict[str, T] = {}
         problems: dict[str, str] = {}
         for name, result in zip(names, results, strict=True):

@@ -133,11 +133,11 @@ class DelayedMessages:
         """Return all copies of a message with their current states. The due time makes the lookup faster."""
         body = FindDelayedRequest(_target(message_id, subject, due)).encode()
 
-        async def ask(group: str) -> list[DelayedMessage]:
+        async def request(group: str) -> list[DelayedMessage]:
             page = DelayedPage.decode((await self._groups.call(group, Command.FIND_DELAYED, body)).body)
             return [DelayedMessage(item, group) for item in page.items]
 
-        answers, problems = await self._groups.ask_all(ask)
+        answers, problems = await self._groups.request_all(request)
         found = [message for answer in answers.values() for message in answer]
         return Found(problems, tuple(sorted(found, key=lambda message: message.item.due_ms)))
 
@@ -189,10 +189,10 @@ class DelayedMessages:
         """Count the pending messages of one subject, or of all, by hour of due time."""
         body = DelayedCalendarRequest(subject, *_range(begin, end)).encode()
 
-        async def ask(group: str) -> DelayedCalendar:
+        async def request(group: str) -> DelayedCalendar:
             return DelayedCalendar.decode((await self._groups.call(group, Command.DELAYED_CALENDAR, body)).body)
 
-        answers, problems = await self._groups.ask_all(ask)
+        answers, problems = await self._groups.request_all(request)
         total: dict[int, int] = {}
         for answer in answers.values():
             for hour_ms, count in answer.hours:
@@ -244,13 +244,13 @@ class DelayedMessages:
     ) -> DelayedChange:
         body = ChangeDelayedRequest(operation, due_ms, (target,)).encode()
 
-        async def ask(group: str) -> DelayedChange:
+        async def request(group: str) -> DelayedChange:
             frame = await self._groups.call(group, Command.CHANGE_DELAYED, body)
             return ChangeDelayedResponse.decode(frame.body).changes[0]
 
         if delay_group:
-            return await ask(delay_group)
-        answers, problems = await self._groups.ask_all(ask)
+            return await request(delay_group)
+        answers, problems = await self._groups.request_all(request)
         for outcome in (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED):
             for change in answers.values():
                 if change.outcome is outcome:
@@ -273,7 +273,7 @@ class DelayedMessages:
         """Cancel all pending messages of a subject in a range of due times, or those with these properties."""
         from_ms, to_ms = _range(begin, end)
 
-        async def ask(group: str) -> CancelDelayedResponse:
+        async def request(group: str) -> CancelDelayedResponse:
             matched = cancelled = too_late = 0
             cursor = ""
             while True:
@@ -285,7 +285,7 @@ class DelayedMessages:
                 if not cursor:
                     return CancelDelayedResponse(matched, cancelled, too_late, "")
 
-        answers, problems = await self._groups.ask_all(ask)
+        answers, problems = await self._groups.request_all(request)
         done = answers.values()
         return BulkCancel(
             problems, sum(a.matched for a in done), sum(a.cancelled for a in done), sum(a.too_late for a in done)

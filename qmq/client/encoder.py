@@ -44,7 +44,7 @@ class Encoder:
 
     Args:
         app: the name of the application, a property of each message.
-        make_id: makes the ids of messages that are given none.
+        make_id: makes the IDs of messages without one.
         compress_above: compress bodies of more bytes than this, if they become smaller; None: never. Mappings are not compressed.
 
     Raises:

@@ -142,8 +142,8 @@ class Fetcher:
             raise ProtocolError(f"{self.route.name} returned code {frame.code} when the group was created")
         self._is_ensured = True
 
-    async def _ask(self, source: Source, count: int) -> Frame:
-        """Pull up to `count` messages; after an answer that was too large or too late, the next pull asks for half.
+    async def _request(self, source: Source, count: int) -> Frame:
+        """Pull up to `count` messages; after an answer that was too large or too late, the next pull requests half as many.
 
         Raises:
             ConsumeFailed: one message is larger than an answer may be.
@@ -172,7 +172,7 @@ class Fetcher:
 
     async def _pull(self, room: int) -> None:
         began = self._context.clock.monotonic()
-        frame = await self._ask(self.source, min(room, self._size.messages))
+        frame = await self._request(self.source, min(room, self._size.messages))
         if frame.code == ResponseCode.NO_MESSAGE:
             self._size.found_nothing()
             return

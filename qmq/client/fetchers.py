@@ -162,7 +162,7 @@ class Fetchers:
         except ProtocolError:
             return True  # the handler gets this error when it reads the message
         group = properties.get(KEY_GROUP, "")
-        # A dead letter names the group that gave it up; a consumer of the dead-letter subject is meant to get it.
+        # A dead letter names the group whose attempts it exhausted; a consumer of the dead-letter subject must receive it.
         if group and group != self._owner.group and self._subscription.kind != "dead":
             return False
         return not (self._context.ack_first and whole_number(properties.get(KEY_ATTEMPT), 1) > 1)

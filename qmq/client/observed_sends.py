@@ -20,7 +20,7 @@ class ObservedSends:
     def encode(
         self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
     ) -> tuple[str, bytes, OutgoingMessage | None]:
-        """A message's id and entry, and with middleware the message, whose outcome it has to be given."""
+        """Return a message's ID and entry, and, if there is middleware, the message: its outcome must be reported."""
         chain = self._chain
         if due_ms is None and not chain:
             message_id, entry = self._encoder.encode(subject, body, tags, message_id)
@@ -51,7 +51,7 @@ class ObservedSends:
         return receipt
 
     def observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
-        """As `settled`, and hand out the outcome."""
+        """As `settled`, and pass the outcome to the caller."""
         self._chain.after_send(message, outcome)
         hand_out(token, outcome)
 

@@ -47,7 +47,7 @@ class Prefetch:
 
         Args:
             source: who pulls.
-            ahead: for how many messages the pull asks.
+            ahead: number of messages that the pull requests.
         """
         self._aheads[source] = ahead
         self._ahead = max(self._aheads.values())

@@ -46,7 +46,7 @@ class Classified:
     """Those to send again."""
     problem: str = ""
     is_group_fine: bool = True
-    """They were refused for their subject, which says nothing about the group."""
+    """They were rejected because of their subject; the group itself works."""
 
 
 def classify(batch: Batch, failures: dict[str, SendFailure], group: str) -> Classified:

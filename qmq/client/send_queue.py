@@ -67,7 +67,7 @@ class Unsettled:
 
 
 class SendQueue:
-    """Admits messages in the order of their callers, and hands out the outcome of each.
+    """Admits messages in the order of their callers, and reports the outcome of each.
 
     Args:
         delivery_seconds: until a message fails, from the moment it is in the queue.
@@ -282,11 +282,13 @@ class SendQueue:
 
     def without_cancelled(self, batch: Batch) -> Batch:
         """Return the batch without messages whose callers were cancelled."""
-        kept = [n for n, token in enumerate(batch.tokens) if not (isinstance(token, asyncio.Future) and token.done())]
-        if batch.many is not None or len(kept) == len(batch):
+        remaining = [
+            n for n, token in enumerate(batch.tokens) if not (isinstance(token, asyncio.Future) and token.done())
+        ]
+        if batch.many is not None or len(remaining) == len(batch):
             return batch
-        self.unsettled.remove(len(batch) - len(kept))
-        return batch.part(kept)
+        self.unsettled.remove(len(batch) - len(remaining))
+        return batch.part(remaining)
 
     def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         """Hand out the outcome of each message."""

@@ -48,7 +48,7 @@ class Source:
 
 
 class Subscription:
-    """What a consumer wants to receive; the arguments are those of `Consumer`.
+    """What a consumer receives; the arguments are those of `Consumer`.
 
     Raises:
         IllegalName, LocalProtocolError: an argument is invalid.
@@ -103,7 +103,7 @@ class PullContext:
     ack_first: bool
     """Acknowledge each pulled batch before it is delivered, for at-most-once delivery."""
     may_pull: Callable[[str, int], Awaitable[int]]
-    """Called with a name of a fetcher and the messages that its next pull asks for. Waits while the consumer is paused, full, or
+    """Called with a name of a fetcher and the messages that its next pull requests. Waits while the consumer is paused, full, or
     has enough messages queued, and returns how many messages it has room for."""
     deliver: Callable[[Pulled, list[int], bool], None]
     """Takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and whether one

@@ -20,7 +20,7 @@ PAGE_MAX = 500
 
 
 class DelayedState(StrEnum):
-    """What became of a delayed message."""
+    """The state of a delayed message."""
 
     PENDING = "pending"
     DELIVERING = "delivering"
@@ -28,9 +28,9 @@ class DelayedState(StrEnum):
     DELIVERED = "delivered"
     CANCELLED = "cancelled"
     MOVED = "moved"
-    """Another due time was given to it; it goes on there."""
+    """It was rescheduled and is now pending at its new due time."""
     REFUSED = "refused"
-    """Every broker group refused it; it waits for an operator."""
+    """Every broker group rejected it; it is held until an operator decides."""
     LOST = "lost"
 
 
@@ -43,11 +43,11 @@ class Operation(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a change came to."""
+    """The result of a change."""
 
     DONE = "done"
     UNCHANGED = "unchanged"
-    """It was so before; asked twice, or for what it is already."""
+    """It was already so: the change was sent twice, or changes nothing."""
     TOO_LATE = "too_late"
     NOT_FOUND = "not_found"
 

@@ -44,7 +44,7 @@ assert _HEADER.size == HEADER_BYTES
 
 @dataclass(slots=True)
 class Frame:
-    """One frame. `body` is a view into the receive buffer: it stays valid as long as somebody holds it."""
+    """One frame. `body` is a view into the receive buffer: it stays valid as long as it is referenced."""
 
     code: int
     version: int
@@ -112,8 +112,8 @@ class FrameReader:
     """The receiving side of a connection: bytes in, frames out.
 
     `get_buffer` and `buffer_updated` are meant for `asyncio.BufferedProtocol`: the socket writes into our buffer and
-    frame bodies are views of it. Bytes that frames were handed out of are never written again; when a buffer is used
-    up a new one is taken. A buffer grows with what has arrived, so a header that lies about its length costs nothing.
+    frame bodies are views of it. The bytes of returned frames are never written again; when a buffer is used
+    up a new one is taken. A buffer grows with what has arrived, so a header with a wrong length costs nothing.
     A bad header raises at once, unless good frames came before it in the same bytes: then those are returned, and the
     error is raised by the next call.
     """

@@ -1,4 +1,4 @@
-"""Messages: the raw form that is stored and handed out, and the SEND entry (a CRC before it).
+"""Messages: the raw form that is stored and delivered, and the SEND entry (a CRC before it).
 
 The layout of the raw form is in `qmq.protocol.raw`. Source: docs/reference/wire.md, section 4.
 """
@@ -24,13 +24,13 @@ KEY_ATTEMPT = "qmq_times"
 KEY_GROUP = "qmq_consumerGroupName"
 KEY_PULL_OFFSET = "qmq_pullOffset"
 KEY_RETRY_CAUSE = "qmq_retryCause"
-"""Ours: why the attempt before was given back, a short label. Clients of QMQ hand it on unseen."""
+"""PyQMQ's: the cause of the previous attempt's retry, a short label. Clients of QMQ pass it on unread."""
 KEY_CORRUPT = "qmq_corruptData"
 KEY_ENV = "qmq_env"
 KEY_SUB_ENV = "qmq_subEnv"
 KEY_CONTENT_TYPE = "qmq_contentType"
 KEY_CONTENT_ENCODING = "qmq_contentEncoding"
-"""Ours: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
+"""PyQMQ's: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
 RESERVED_KEYS = frozenset(
     {
         KEY_CREATED,

@@ -334,9 +334,9 @@ class _Layout:
 
 def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:
     """What makes the value of the fields as they are on the wire; fields that are not there have their defaults."""
-    given = [field for field in fields(kind) if field.name in names]  # type: ignore[arg-type]
-    places = [names.index(field.name) for field in given if not field.kw_only]
-    by_name = [(field.name, names.index(field.name)) for field in given if field.kw_only]
+    placed_fields = [field for field in fields(kind) if field.name in names]  # type: ignore[arg-type]
+    places = [names.index(field.name) for field in placed_fields if not field.kw_only]
+    by_name = [(field.name, names.index(field.name)) for field in placed_fields if field.kw_only]
     if places == list(range(len(names))):
         return lambda found: kind(*found)
     pick = itemgetter(*places) if len(places) > 1 else lambda found: (found[places[0]],)
