@@ -60,10 +60,6 @@ class Frame:
     def is_response(self) -> bool:
         return bool(self.flag & FLAG_RESPONSE)
 
-    @property
-    def is_one_way(self) -> bool:
-        return bool(self.flag & FLAG_ONE_WAY)
-
 
 def encode_request(
     code: int,

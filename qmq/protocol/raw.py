@@ -112,10 +112,6 @@ class RawView:
         return self.time_ms if self.data[self.begin] & FLAG_DELAY else None
 
     @property
-    def subject_bytes(self) -> bytes:
-        return bytes(self.data[self.begin + SUBJECT_AT + 2 : self._subject_end])
-
-    @property
     def subject(self) -> str:
         return str(self.data[self.begin + SUBJECT_AT + 2 : self._subject_end], "utf-8", "replace")
 

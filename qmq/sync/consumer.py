@@ -1,10 +1,10 @@
 """Consumer, Delivery and Batch without `await`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qmq.client import batch, consumer, delivery
 from qmq.client.handlers import arguments_of, is_coroutine_handler
@@ -74,30 +74,12 @@ class Delivery:
             self.retry(cause=kind.__name__)
 
 
-class Batch(Sequence[Delivery]):
+class Batch(batch.Deliveries[Delivery]):
     """Deliveries of `Consumer.batches`, in the order in which they arrived."""
 
     def __init__(self, inner: batch.Batch) -> None:
+        super().__init__([Delivery(each) for each in inner])
         self._inner = inner
-        self._deliveries = [Delivery(each) for each in inner]
-
-    def __len__(self) -> int:
-        return len(self._deliveries)
-
-    @overload
-    def __getitem__(self, index: int) -> Delivery: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Delivery]: ...
-
-    def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
-        return self._deliveries[index]
-
-    def __iter__(self) -> Iterator[Delivery]:
-        return iter(self._deliveries)
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
     ack = blocking(batch.Batch.ack)
 

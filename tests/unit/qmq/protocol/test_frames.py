@@ -94,7 +94,6 @@ def test_an_answer_echoes_version_opaque_and_code() -> None:
     (answer,) = FrameReader().feed(encode_response(request, 4, b"x"))
     assert (answer.code, answer.version, answer.opaque, answer.request_code) == (4, 8, 5, 11)
     assert answer.is_response
-    assert not answer.is_one_way
 
 
 def test_the_last_bytes_of_a_large_frame_are_not_paid_for_with_copies_of_it() -> None:
