@@ -17,8 +17,8 @@ from qmq.client.producer import Producer
 from qmq.client.reach import reach
 from qmq.client.ready_queue import ReadyQueue
 from qmq.client.retries import Retries
+from qmq.client.source import PullContext, Subscription
 from qmq.client.source import Start as Start
-from qmq.client.source import Subscription
 from qmq.client.workers import Workers
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import (
@@ -26,6 +26,7 @@ from qmq.errors import (
     LocalProtocolError,
 )
 from qmq.net.discovery import meta_url
+from qmq.net.pool import Pool
 from qmq.net.routing import READABLE
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
@@ -108,11 +109,12 @@ class Consumer(Client):
             clock=clock,
         )  # fmt: skip
         self._workers = Workers(self._ready, self._retries, self.middleware, at_most_once=at_most_once)
-        self._fetchers = Fetchers(
-            self, self.middleware, self._subscription, self._session, self._producer, self._ready, at_most_once=at_most_once,
-            limits=limits, timeouts=timeouts, backoff=backoff, supervisor=self.supervisor, clock=clock,
+        self._pool = Pool(timeouts.connect, limits.answer_bytes)
+        context = PullContext(
+            self, self._prefetch, self._pool, limits, timeouts, backoff, self.supervisor, clock, at_most_once,
+            self._producer.send_message,
         )  # fmt: skip
-        self._pool = self._fetchers.pool
+        self._fetchers = Fetchers(context, self.middleware, self._subscription, self._session, self._ready)
         self._is_open = False
         self._is_closing = False
 

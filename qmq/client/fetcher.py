@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import cast
 
@@ -35,10 +36,21 @@ class Fetcher:
 
     Args:
         link: the source and the broker group.
+        may_pull: called with a name of this fetcher and the messages that its next pull requests. Waits while the consumer is
+            paused, full, or has enough messages queued, and returns how many messages it has room for.
+        deliver: takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and
+            whether one of them may have a consumer group or an attempt among its properties.
     """
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(
+        self,
+        link: Link,
+        may_pull: Callable[[str, int], Awaitable[int]],
+        deliver: Callable[[Pulled, list[int], bool], None],
+    ) -> None:
+        self.link = link
+        self._may_pull = may_pull
+        self._deliver = deliver
         self._context = link.context
         self._acker = Acker(link)
         self._window = self._acker.window
@@ -48,23 +60,15 @@ class Fetcher:
         self._pull_task: asyncio.Task[None] | None = None
         self._ack_task: asyncio.Task[None] | None = None
 
-    @property
-    def source(self) -> Source:
-        return self._link.source
-
-    @property
-    def route(self) -> BrokerGroupRoute:
-        return self._link.route
-
     def start(self) -> None:
         """Begin, on the running loop."""
-        where = f"{self.source.subject} from {self.route.name}"
+        where = f"{self.link.source.subject} from {self.link.route.name}"
         self._pull_task = self._context.supervisor.critical(f"pull {where}", self._pull_loop())
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())
 
     def moved(self, route: BrokerGroupRoute) -> None:
         """The group's master has another address: the next request goes there, with the same pull sequences."""
-        self._link.route = route
+        self.link.route = route
 
     async def stop_pulling(self) -> None:
         """Stop pulling. Acks are sent until `stop`."""
@@ -95,7 +99,7 @@ class Fetcher:
             logger.warning(
                 "%s on %s: the acks of %d messages and the end of this consumer could not be stored; %d messages were not"
                 " processed. The broker delivers all of them again: %s",
-                self.source.subject, self.route.name, len(self._window) - len(unsettled), len(unsettled),
+                self.link.source.subject, self.link.route.name, len(self._window) - len(unsettled), len(unsettled),
                 error or "no response in time",
             )  # fmt: skip
         return ids
@@ -116,7 +120,7 @@ class Fetcher:
         while True:
             try:
                 began = self._context.clock.monotonic()
-                room = await self._context.may_pull(f"{self.source.subject} {self.route.name}", self._size.messages)
+                room = await self._may_pull(f"{self.link.source.subject} {self.link.route.name}", self._size.messages)
                 self._size.waited(self._context.clock.monotonic() - began)
                 await self._ensure()
                 await self._pull(room)
@@ -126,20 +130,20 @@ class Fetcher:
             except QmqError as error:
                 failures += 1
                 if failures == 1:
-                    logger.warning("pulling %s from %s: %s", self.source.subject, self.route.name, error)
-                self._link.failed()
+                    logger.warning("pulling %s from %s: %s", self.link.source.subject, self.link.route.name, error)
+                self.link.failed()
                 await asyncio.sleep(self._context.backoff.pause(failures))
 
     async def _ensure(self) -> None:
-        if self._is_ensured or self.source.start is None:
+        if self._is_ensured or self.link.source.start is None:
             return
-        is_required = self.source.is_start_required
-        body, seconds = self.source.start.encode(), self._context.timeouts.send
-        frame = await self._link.call_own(Command.ENSURE_GROUP, body, seconds, is_optional=not is_required)
+        is_required = self.link.source.is_start_required
+        body, seconds = self.link.source.start.encode(), self._context.timeouts.send
+        frame = await self.link.call_own(Command.ENSURE_GROUP, body, seconds, is_optional=not is_required)
         if frame is None and is_required:
-            raise start_unsupported(self.route.name, self.source.start)
+            raise start_unsupported(self.link.route.name, self.link.source.start)
         if frame is not None and frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"{self.route.name} returned code {frame.code} when the group was created")
+            raise ProtocolError(f"{self.link.route.name} returned code {frame.code} when the group was created")
         self._is_ensured = True
 
     async def _request(self, source: Source, count: int) -> Frame:
@@ -155,15 +159,15 @@ class Fetcher:
         self._has_pulled = True
         try:
             timeout_s = LONG_POLL_MS / 1000 + PULL_ALLOWANCE_SECONDS
-            return await self._link.call(Command.PULL_MESSAGE, request.encode(), timeout_s)
+            return await self.link.call(Command.PULL_MESSAGE, request.encode(), timeout_s)
         except CallTimeout:
             self._size.failed(count)
             raise
         except ConnectionLost as error:
             if error.code == ANSWER_TOO_LARGE and count == 1:
                 raise ConsumeFailed(
-                    f"{self.route.name} holds a message of {source.subject} that exceeds the size of a response: {error}. Raise"
-                    " Limits.answer_bytes of the consumer",
+                    f"{self.link.route.name} holds a message of {source.subject} that exceeds the size of a response: {error}."
+                    " Raise Limits.answer_bytes of the consumer",
                     code="client.message_too_large",
                 ) from error
             if error.code == ANSWER_TOO_LARGE:
@@ -172,12 +176,12 @@ class Fetcher:
 
     async def _pull(self, room: int) -> None:
         began = self._context.clock.monotonic()
-        frame = await self._request(self.source, min(room, self._size.messages))
+        frame = await self._request(self.link.source, min(room, self._size.messages))
         if frame.code == ResponseCode.NO_MESSAGE:
             self._size.found_nothing()
             return
         if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"{self.route.name} returned code {frame.code} to a pull")
+            raise ProtocolError(f"{self.link.route.name} returned code {frame.code} to a pull")
         answer = PullResponse.decode(frame.body)
         if not answer.raws:
             return
@@ -196,7 +200,7 @@ class Fetcher:
             [data[begin:end] for begin, end in zip(begins, ends, strict=True)],
             owner=self._context.owner,
             prefetch=self._context.prefetch,
-            broker_group=self.route.name,
+            broker_group=self.link.route.name,
             received_at_ms=self._context.clock.wall_ms(),
             is_plain=data.find(_CONTENT_KEYS) < 0,
             on_settled=self._acker.wake.set,
@@ -206,18 +210,18 @@ class Fetcher:
             await self._acker.ack_batch(pulled, last, began)
         head_bytes = [at - begin for at, begin in zip(properties_begins, begins, strict=True)]
         # Most answers hold first attempts only: one search of all bytes saves a search for properties in each message.
-        self._context.deliver(pulled, head_bytes, data.find(_GROUP_KEY) >= 0 or data.find(_ATTEMPT_KEY) >= 0)
+        self._deliver(pulled, head_bytes, data.find(_GROUP_KEY) >= 0 or data.find(_ATTEMPT_KEY) >= 0)
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
     async def _leave(self) -> None:
-        source = self.source
+        source = self.link.source
         # A broker counts who pulled as online, also who got nothing from it.
         if not self._has_pulled or source.broadcast:
             return
         request = LeaveGroupRequest(source.subject, source.group, source.consumer_id)
         seconds = self._context.timeouts.ack
-        frame = await self._link.call_own(Command.LEAVE_GROUP, request.encode(), seconds, is_optional=True)
+        frame = await self.link.call_own(Command.LEAVE_GROUP, request.encode(), seconds, is_optional=True)
         if frame is None:
             await self._return_unsettled()
 
@@ -237,11 +241,12 @@ class Fetcher:
             logger.warning(
                 "%s on %s: %d of %d unfinished messages could not be returned to the retry subject; this broker may lose them"
                 " unless a consumer with id %s starts again: %s",
-                self.source.subject, self.route.name, len(errors), len(unsettled), self.source.consumer_id, errors[0],
+                self.link.source.subject, self.link.route.name, len(errors), len(unsettled),
+                self.link.source.consumer_id, errors[0],
             )  # fmt: skip
 
     async def _return(self, pulled: Pulled, index: int, raw: bytes) -> None:
-        source, now_ms = self.source, self._context.clock.wall_ms()
+        source, now_ms = self.link.source, self._context.clock.wall_ms()
         # As a broker does: no consumer pulls the retry subject of a dead-letter subject.
         is_dead = split_subject(source.subject).kind == "dead"
         subject = source.subject if is_dead else retry_subject(source.subject, source.group)

@@ -1,75 +1,42 @@
 """All fetchers of one consumer: class Fetchers."""
 
 import asyncio
+from functools import partial
 
-from qmq.client.config import Limits
-from qmq.client.delivery import Delivery, Owner, Pulled
+from qmq.client.delivery import Delivery, Pulled
 from qmq.client.fetcher import Fetcher
 from qmq.client.middleware import MiddlewareChain
-from qmq.client.producer import Producer
 from qmq.client.ready_queue import ReadyQueue
 from qmq.client.retries import whole_number
 from qmq.client.source import Link, PullContext, Source, Subscription
-from qmq.clock import Clock
 from qmq.errors import ProtocolError
-from qmq.net.pool import Pool
 from qmq.net.routing import READABLE, usable
 from qmq.net.session import MetaSession
-from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import ClientType
+from qmq.protocol.commands import BrokerGroupRoute
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
 from qmq.protocol.raw import decode_properties
-from qmq.supervisor import Supervisor
 
 ROUTE_CHECK_SECONDS = 1.0
 """How often routes are checked without a message of the metaserver, and whether a consumer that is offline may pull again."""
 
 
 class Fetchers:
-    """Keeps a fetcher for each source and readable broker group, and queues what they pull.
-
-    Args:
-        producer: stores messages that are returned to the retry subject.
-        at_most_once: acknowledge each pulled batch before it is delivered.
-    """
+    """Keeps a fetcher for each source and readable broker group, and queues what they pull."""
 
     def __init__(
         self,
-        owner: Owner,
+        context: PullContext,
         middleware: MiddlewareChain | None,
         subscription: Subscription,
         session: MetaSession,
-        producer: Producer,
         ready: ReadyQueue,
-        *,
-        at_most_once: bool,
-        limits: Limits,
-        timeouts: Timeouts,
-        backoff: Backoff,
-        supervisor: Supervisor,
-        clock: Clock,
     ) -> None:
-        self._owner = owner
+        self._context = context
         self._middleware = middleware
         self._subscription = subscription
         self._session = session
         self._ready = ready
-        self.pool = Pool(timeouts.connect, limits.answer_bytes)
-        self._context = PullContext(
-            owner,
-            ready.prefetch,
-            self.pool,
-            limits,
-            timeouts,
-            backoff,
-            supervisor,
-            clock,
-            at_most_once,
-            self._may_pull,
-            self._deliver,
-            producer.send_message,
-            lambda subject: session.refresh(subject, ClientType.CONSUMER),
-        )
         self._sources: list[Source] = []
         self._fetchers: dict[tuple[str, str], Fetcher] = {}
         self._changed = asyncio.Event()
@@ -98,7 +65,7 @@ class Fetchers:
         # there, because only leaving the retry subject afterwards returns such messages before the consumer's lease ends.
         ends: list[list[str] | BaseException] = []
         for source in self._sources:
-            stops = [fetcher.stop(deadline) for fetcher in self._fetchers.values() if fetcher.source is source]
+            stops = [fetcher.stop(deadline) for fetcher in self._fetchers.values() if fetcher.link.source is source]
             ends += await asyncio.gather(*stops, return_exceptions=True)
         return ends
 
@@ -114,9 +81,9 @@ class Fetchers:
                     key = (source.subject, route.name)
                     fetcher = self._fetchers.get(key)
                     if fetcher is None:
-                        fetcher = self._fetchers[key] = Fetcher(Link(source, route, self._context))
+                        fetcher = self._fetchers[key] = self._make_fetcher(source, route)
                         fetcher.start()
-                    elif fetcher.route.master != route.master:
+                    elif fetcher.link.route.master != route.master:
                         fetcher.moved(route)
             try:
                 async with asyncio.timeout(ROUTE_CHECK_SECONDS):
@@ -124,11 +91,15 @@ class Fetchers:
             except TimeoutError:
                 pass
 
+    def _make_fetcher(self, source: Source, route: BrokerGroupRoute) -> Fetcher:
+        failed = partial(self._session.refresh, source.subject, ClientType.CONSUMER)
+        return Fetcher(Link(source, route, self._context, failed), self._may_pull, self._deliver)
+
     async def _may_pull(self, source: str, messages: int) -> int:
         while True:
             await self.resumed.wait()
             room = await self._ready.prefetch.room(source, messages)
-            if self._session.is_online(self._subscription.subject, self._owner.group):
+            if self._session.is_online(self._subscription.subject, self._context.owner.group):
                 return room
             await asyncio.sleep(ROUTE_CHECK_SECONDS)
 
@@ -163,6 +134,6 @@ class Fetchers:
             return True  # the handler gets this error when it reads the message
         group = properties.get(KEY_GROUP, "")
         # A dead letter names the group whose attempts it exhausted; a consumer of the dead-letter subject must receive it.
-        if group and group != self._owner.group and self._subscription.kind != "dead":
+        if group and group != self._context.owner.group and self._subscription.kind != "dead":
             return False
         return not (self._context.ack_first and whole_number(properties.get(KEY_ATTEMPT), 1) > 1)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from qmq.client.config import Limits
-from qmq.client.delivery import Owner, Pulled
+from qmq.client.delivery import Owner
 from qmq.client.own_commands import OwnCommands
 from qmq.client.prefetch import Prefetch
 from qmq.clock import Clock
@@ -102,25 +102,19 @@ class PullContext:
     clock: Clock
     ack_first: bool
     """Acknowledge each pulled batch before it is delivered, for at-most-once delivery."""
-    may_pull: Callable[[str, int], Awaitable[int]]
-    """Called with a name of a fetcher and the messages that its next pull requests. Waits while the consumer is paused, full, or
-    has enough messages queued, and returns how many messages it has room for."""
-    deliver: Callable[[Pulled, list[int], bool], None]
-    """Takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and whether one
-    of them may have a consumer group or an attempt among its properties."""
     send: Callable[[Message], Awaitable[object]]
     """Publishes a message, and returns when it is stored."""
-    on_failed_request: Callable[[str], None]
-    """Called with the subject after each failed request."""
 
 
+@dataclass(slots=True)
 class Link:
     """One source at one broker group. `route` is replaced when the group's master has another address."""
 
-    def __init__(self, source: Source, route: BrokerGroupRoute, context: PullContext) -> None:
-        self.source = source
-        self.route = route
-        self.context = context
+    source: Source
+    route: BrokerGroupRoute
+    context: PullContext
+    failed: Callable[[], None]
+    """Called after each failed request."""
 
     async def call(self, command: Command, body: bytes, timeout_s: float) -> Frame:
         """Send a request to the group's master and return the answer."""
@@ -131,10 +125,6 @@ class Link:
         """As `call`, for a command of PyQMQ: see `OwnCommands.call`."""
         caller = await self.context.pool.get(self.route.master)
         return await OwnCommands.shared().call(caller, command, body, timeout_s=timeout_s, is_optional=is_optional)
-
-    def failed(self) -> None:
-        """Report a failed request."""
-        self.context.on_failed_request(self.source.subject)
 
 
 def _start_request(source: Source, start: str, value: int, *, is_required: bool) -> Source:
