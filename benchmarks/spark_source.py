@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.sql import functions as f
 
 from benchmarks.load import bench
-from qmq.client.reading import NodeReader
-from qmq.protocol.reading import INDEX_ENTRY_BYTES
+from qmq.bulk_read import NodeReader
+from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES
 from spark_analytics.session import spark_session
 from tests.support.system import System
 

@@ -23,9 +23,7 @@ from qmq.daemon.read_gate import ReadGate
 from qmq.errors import LogError, ReadRefused
 from qmq.log.index import DenseIndex, IndexView
 from qmq.net.server import Connection
-from qmq.protocol.codes import Command
-from qmq.protocol.frames import Frame
-from qmq.protocol.reading import (
+from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     RANGES_PAGE_MAX,
     UNBOUNDED_MS,
@@ -41,7 +39,9 @@ from qmq.protocol.reading import (
     ReadRequest,
     SubjectRange,
 )
-from qmq.protocol.structures import Part
+from qmq.protocol.codes import Command
+from qmq.protocol.frames import Frame
+from qmq.protocol.kinds import Part
 
 PAGE_BYTES = 1 << 20
 """About how large a page of LIST_RANGES gets: the next group begins another page."""

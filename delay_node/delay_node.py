@@ -15,9 +15,6 @@ from delay_node.pending import PendingMessages
 from delay_node.reading import DelayReading
 from delay_node.recovery import DelayCheckpoints, open_store
 from delay_node.trusted_clock import TrustedClock
-from qmq.client.config import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
-from qmq.client.pool import Pool
-from qmq.client.session import MetaSession
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
@@ -27,7 +24,10 @@ from qmq.daemon.policy import sends_policy
 from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.net.pool import Pool
 from qmq.net.server import Connection
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role
 from qmq.protocol.frames import Frame
 

@@ -24,12 +24,12 @@ from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import Entry, message_id_of
 from delay_node.store import READ_BYTES_MAX, DelayStore
 from delay_node.trusted_clock import TrustedClock
-from qmq.client.config import Backoff
-from qmq.client.pool import Pool
-from qmq.client.routing import WRITABLE, Breaker, usable
-from qmq.client.session import MetaSession
 from qmq.daemon.committer import Committer
 from qmq.errors import LogError, QmqError
+from qmq.net.pool import Pool
+from qmq.net.routing import WRITABLE, Breaker, usable
+from qmq.net.session import MetaSession
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.names import is_subject_refusal

@@ -16,9 +16,7 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.read_gate import ReadGate
 from qmq.errors import ReadRefused
 from qmq.net.server import Connection
-from qmq.protocol.codes import Command
-from qmq.protocol.frames import Frame
-from qmq.protocol.reading import (
+from qmq.protocol.bulk_read import (
     HOURS_PAGE_MAX,
     UNKNOWN_HOUR,
     WRONG_RANGE,
@@ -28,8 +26,10 @@ from qmq.protocol.reading import (
     ReadScheduleRequest,
     SchedulePage,
 )
+from qmq.protocol.codes import Command
+from qmq.protocol.frames import Frame
+from qmq.protocol.kinds import Part
 from qmq.protocol.scan import CRC_BYTES
-from qmq.protocol.structures import Part
 
 NAMES_BYTES = 1 << 20
 """About how many bytes of subject names one answer holds."""

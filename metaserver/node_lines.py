@@ -2,8 +2,8 @@
 
 from metaserver.choices import GroupState, OperatorState
 from metaserver.directory import Directory
+from qmq.protocol.bulk_read import NODES_MAX, NodeLine
 from qmq.protocol.codes import Role
-from qmq.protocol.reading import NODES_MAX, NodeLine
 
 
 def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:

@@ -21,6 +21,7 @@ from qmq.daemon.read_gate import ReadGate
 from qmq.errors import ProtocolError
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.server import Connection
+from qmq.protocol.bulk_read import ListNodesRequest, NodesPage
 from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import (
     BrokerAcquireMetaRequest,
@@ -29,9 +30,8 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import Frame
+from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
-from qmq.protocol.reading import ListNodesRequest, NodesPage
-from qmq.protocol.structures import Part
 
 logger = logging.getLogger("qmq.meta")
 

@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     from qmq.client.app import App
     from qmq.client.batch import Batch
     from qmq.client.bodies import Json
-    from qmq.client.config import Backoff, Limits, Timeouts
+    from qmq.client.config import Limits
     from qmq.client.consumer import Consumer
     from qmq.client.delayed import DelayedMessages, DelayedReceipt
-    from qmq.client.message import Delivery
+    from qmq.client.delivery import Delivery
     from qmq.client.middleware import Middleware, OutgoingMessage
     from qmq.client.producer import Producer
     from qmq.client.receipt import Receipt
     from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
+    from qmq.net.timing import Backoff, Timeouts
 
 _HOME = {
     "App": "qmq.client.app",
-    "Backoff": "qmq.client.config",
+    "Backoff": "qmq.net.timing",
     "Batch": "qmq.client.batch",
     "BodyUndecodable": "qmq.errors",
     "Consumer": "qmq.client.consumer",
     "DelayedMessages": "qmq.client.delayed",
     "DelayedReceipt": "qmq.client.delayed",
-    "Delivery": "qmq.client.message",
+    "Delivery": "qmq.client.delivery",
     "Json": "qmq.client.bodies",
     "Limits": "qmq.client.config",
     "Middleware": "qmq.client.middleware",
@@ -48,7 +49,7 @@ _HOME = {
     "Receipt": "qmq.client.receipt",
     "SendFailed": "qmq.errors",
     "SendManyFailed": "qmq.errors",
-    "Timeouts": "qmq.client.config",
+    "Timeouts": "qmq.net.timing",
 }
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Every error a user or a peer can meet.
+"""All errors of PyQMQ.
 
 Each carries a stable dotted `code`, whether the same call may succeed later (`retriable`), and a sentence that says what
-was wrong, with which value, and what to do. Loops ask the flag; they never list classes.
+was wrong, with which value, and what to do. Loops check the flag and do not list classes.
 """
 
 from collections.abc import Sequence
@@ -198,7 +198,7 @@ class BodyUndecodable(QmqError):
 
 
 class ReadRefused(QmqError):
-    """The node rejects bulk reads; `code` says why (`qmq.protocol.reading`)."""
+    """The node rejects bulk reads; `code` says why (`qmq.protocol.bulk_read`)."""
 
     code = "reading.refused"
 

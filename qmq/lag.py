@@ -1,4 +1,4 @@
-"""What lag is: the one definition that nodes, console and analytics share. Pure.
+"""The definition of lag that nodes, console and analytics share. Pure.
 
 **backlog**: stored and not yet pulled. **in flight**: pulled, not acked. **lag**: their sum, in messages. **time lag**:
 now minus the store time of the oldest message not acked, in seconds. **drain time**: lag / (ack rate - send rate) over
@@ -33,7 +33,7 @@ def time_lag_seconds(now_ms: int, oldest_stored_at_ms: int | None) -> float:
 
 
 def drain_seconds(lag: int, acked_per_second: float, sent_per_second: float) -> float | None:
-    """How long until the lag is worked off at these rates; 0 when there is none, None when never."""
+    """Seconds until the lag is processed at these rates; 0 when there is none, None when it does not decrease."""
     if lag <= 0:
         return 0.0
     gain = acked_per_second - sent_per_second

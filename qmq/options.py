@@ -24,7 +24,7 @@ WRONG_USE = 2
 
 @dataclass(frozen=True, slots=True)
 class OptionInfo:
-    """What is said of a setting in --help, in the sample file and in the docs."""
+    """Describes a setting in --help and in the documentation."""
 
     help: str
     unit: str = ""
@@ -204,18 +204,6 @@ def print_help(cls: type[Any], prog: str, process: str, description: str) -> Non
     out(
         f"\nEach can be set in the environment as QMQ_{process.upper()}_<NAME>, or in a TOML file given with --config.\n"
     )
-
-
-def options_markdown(cls: type[Any], process: str) -> str:
-    """The settings as a table for the docs."""
-    lines = ["| flag | environment | default | unit | meaning |", "|---|---|---|---|---|"]
-    for item in fields(cls):
-        info = _info(item)
-        text = info.help + (f" ({', '.join(info.choices)})" if info.choices else "")
-        default = f"`{item.default}`" if item.default != "" else ""
-        flag = "" if info.is_secret else f"`{flag_of(item.name)}`"
-        lines.append(f"| {flag} | `{variable_of(item, process)}` | {default} | {info.unit} | {text} |")
-    return "\n".join(lines) + "\n"
 
 
 def exit_wrong(prog: str, error: Exception) -> NoReturn:

@@ -9,79 +9,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, TypeVar
 
 from qmq.clock import Clock
 from qmq.errors import CriticalTaskFailed
+from qmq.jobs import Job, JobKind, JobStatus, describe, timer
 
 T = TypeVar("T")
-
-LOG_INTERVAL_SECONDS = 60.0
-"""A job that fails again and again is logged at most this often."""
-REPORTED_SECONDS = 60.0
-"""How long the failure of a one-shot task is reported as failing. A periodic job is reported until it succeeds."""
-
-
-class JobKind(StrEnum):
-    """How a job is run, and what its failure means."""
-
-    PERIODIC = "periodic"
-    """Runs again after each period, whether it failed or not."""
-    CRITICAL = "critical"
-    """Runs as long as the process; the process ends when it ends."""
-    ONE_SHOT = "one_shot"
-    """Runs when something needs it; a failure ends this run only."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """One job at one moment. Seconds are monotonic; an age of None means never."""
-
-    name: str
-    kind: JobKind
-    period_seconds: float | None
-    is_vital: bool
-    runs: int
-    running: int
-    failures: int
-    consecutive_failures: int
-    last_error: str
-    """The newest failure's class and message; "" while there was none."""
-    last_failure_age_seconds: float | None
-    last_success_age_seconds: float | None
-
-    @property
-    def is_failing(self) -> bool:
-        """True after a failure until the next success; a one-shot's failure also expires after REPORTED_SECONDS."""
-        if not self.consecutive_failures:
-            return False
-        if self.kind is not JobKind.ONE_SHOT:
-            return True
-        return self.last_failure_age_seconds is not None and self.last_failure_age_seconds < REPORTED_SECONDS
-
-
-@dataclass(eq=False, slots=True)
-class _Job:
-    name: str
-    kind: JobKind
-    period: float | None = None
-    is_vital: bool = False
-    runs: int = 0
-    running: int = 0
-    failures: int = 0
-    consecutive_failures: int = 0
-    last_error: str = ""
-    failed_at: float | None = None
-    succeeded_at: float | None = None
-    logged_at: float | None = None
-    unlogged_failures: int = 0
-    has_logged_failing: bool = False
-    pause: "asyncio.Future[None] | None" = None
-    """The wait between two runs of a periodic job."""
-    must_run_again: bool = False
-    """Asked to run while a run was under way."""
 
 
 class Supervisor:
@@ -90,7 +24,7 @@ class Supervisor:
     Args:
         logger: receives failures and recoveries.
         on_failure: called once for each critical task that failed, or that ended before `stop`.
-        pause: begins the wait between two runs of a periodic job: a future that is done so many seconds later.
+        pause: begins the wait between two runs of a periodic job: a future that is done after this number of seconds.
     """
 
     def __init__(
@@ -104,8 +38,8 @@ class Supervisor:
         self._clock = clock
         self._logger = logger
         self._on_failure = on_failure
-        self._new_pause = pause or _pause
-        self._jobs: dict[str, _Job] = {}
+        self._new_pause = pause or timer
+        self._jobs: dict[str, Job] = {}
         self._periodic: dict[asyncio.Task[Any], None] = {}
         """Those that `stop` cancels."""
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -126,7 +60,7 @@ class Supervisor:
     ) -> "asyncio.Task[None]":
         """Run `job` now and then again `seconds` after each end of a run, so runs never overlap.
 
-        A failure never stops the series. A job that is meant to run for ever is restarted `seconds` after it ends.
+        A failure never stops the series. A job that never returns by itself is restarted `seconds` after it ends.
 
         Args:
             retry_seconds: the pause after a failed run; None: the same `seconds`.
@@ -145,19 +79,12 @@ class Supervisor:
 
     def run_soon(self, name: str) -> None:
         """Run a periodic job without waiting for the end of its pause; after the present run if one is under way."""
-        record = self._jobs[name]
-        record.must_run_again = True
-        if record.pause is not None:
-            _end(record.pause)
+        self._jobs[name].run_soon()
 
     def critical(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run a task that the process can't do without: its failure, or its end before `stop`, calls `on_failure`."""
         record = self._new(name, JobKind.CRITICAL, None, True)
-        task = asyncio.get_running_loop().create_task(self._invoke(record, work), name=name)
-        self._tasks[task] = None
-        task.add_done_callback(lambda ended: self._lasting_ended(record, ended))
-        task.add_done_callback(lambda _: work.close())
-        return task
+        return self._start(record, work, self._lasting_ended)
 
     def background(self, name: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Run a one-shot task. A failure is counted and logged under `name`, also when nothing awaits the task.
@@ -165,11 +92,7 @@ class Supervisor:
         Tasks of one kind share a name. The caller limits how many run at a time.
         """
         record = self._one_shot(name)
-        task = asyncio.get_running_loop().create_task(self._invoke(record, work), name=name)
-        self._tasks[task] = None
-        task.add_done_callback(lambda ended: self._background_ended(record, ended))
-        task.add_done_callback(lambda _: work.close())
-        return task
+        return self._start(record, work, self._background_ended)
 
     def later(self, seconds: float, name: str, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """Call `callback` once after `seconds`, unless `stop` came first. A failure is counted and logged under `name`."""
@@ -187,10 +110,10 @@ class Supervisor:
         try:
             self._begin(record)
             callback()
-        except Exception as error:  # noqa: BLE001 - reported by _failed
-            self._failed(record, error)
+        except Exception as error:  # noqa: BLE001 - reported by the job
+            record.failed(error)
         else:
-            self._succeeded(record)
+            record.succeeded()
         finally:
             record.running -= 1
 
@@ -199,9 +122,9 @@ class Supervisor:
         record = self._one_shot(name)
         record.runs += 1
         if error is None:
-            self._succeeded(record)
+            record.succeeded()
         else:
-            self._failed(record, error)
+            record.failed(error)
 
     def watch_loop(self, name: str = "event_loop") -> None:
         """Count exceptions that reach the running event loop's handler, which still handles them afterwards."""
@@ -211,7 +134,7 @@ class Supervisor:
 
         def watch(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             error = context.get("exception") or RuntimeError(str(context.get("message")))
-            self._note_failure(self._one_shot(name), error)
+            self._one_shot(name).count_failure(error)
             if handler is not None:
                 handler(loop, context)
             else:
@@ -242,23 +165,7 @@ class Supervisor:
 
     def status(self) -> list[JobStatus]:
         """All jobs, in the order they were first started."""
-        now = self._clock.monotonic()
-        return [
-            JobStatus(
-                name=job.name,
-                kind=job.kind,
-                period_seconds=job.period,
-                is_vital=job.is_vital,
-                runs=job.runs,
-                running=job.running,
-                failures=job.failures,
-                consecutive_failures=job.consecutive_failures,
-                last_error=job.last_error,
-                last_failure_age_seconds=None if job.failed_at is None else now - job.failed_at,
-                last_success_age_seconds=None if job.succeeded_at is None else now - job.succeeded_at,
-            )
-            for job in self._jobs.values()
-        ]
+        return [job.status() for job in self._jobs.values()]
 
     def failing(self, *, vital_only: bool = False) -> dict[str, str]:
         """The failing jobs by name, each with its newest error."""
@@ -268,13 +175,13 @@ class Supervisor:
 
     # --- running ---------------------------------------------------------------------------------------------------
 
-    def _new(self, name: str, kind: JobKind, period: float | None, is_vital: bool) -> _Job:
+    def _new(self, name: str, kind: JobKind, period: float | None, is_vital: bool) -> Job:
         if name in self._jobs:
             raise ValueError(f"a job named {name!r} exists already")
-        record = self._jobs[name] = _Job(name, kind, period, is_vital)
+        record = self._jobs[name] = Job(self._clock, self._logger, name, kind, period, is_vital)
         return record
 
-    def _one_shot(self, name: str) -> _Job:
+    def _one_shot(self, name: str) -> Job:
         record = self._jobs.get(name)
         if record is None:
             return self._new(name, JobKind.ONE_SHOT, None, False)
@@ -282,13 +189,21 @@ class Supervisor:
             raise ValueError(f"the job named {name!r} is {record.kind}, not one-shot")
         return record
 
-    def _begin(self, record: _Job) -> None:
+    def _start(
+        self, record: Job, work: Coroutine[Any, Any, T], ended: "Callable[[Job, asyncio.Task[T]], None]"
+    ) -> "asyncio.Task[T]":
+        task = asyncio.get_running_loop().create_task(self._invoke(record, work), name=record.name)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: ended(record, done))
+        task.add_done_callback(lambda _: work.close())
+        return task
+
+    def _begin(self, record: Job) -> None:
         """Called inside the guarded part of each run, before the job's own code."""
-        record.runs += 1
-        record.running += 1
+        record.begin()
 
     async def _repeat(
-        self, record: _Job, pauses: tuple[float, float], job: Callable[[], Awaitable[None] | None]
+        self, record: Job, pauses: tuple[float, float], job: Callable[[], Awaitable[None] | None]
     ) -> None:
         while True:
             record.must_run_again = False
@@ -296,24 +211,13 @@ class Supervisor:
                 await self._invoke(record, _run(job))
             except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException as error:  # noqa: BLE001 - reported by _failed; the series must not end
-                self._failed(record, error)
+            except BaseException as error:  # noqa: BLE001 - reported by the job; the series must not end
+                record.failed(error)
             else:
-                self._succeeded(record)
-            await self._pause(record, pauses[1] if record.consecutive_failures else pauses[0])
+                record.succeeded()
+            await record.wait(pauses[1] if record.consecutive_failures else pauses[0], self._new_pause)
 
-    async def _pause(self, record: _Job, seconds: float) -> None:
-        """Wait, unless `run_soon` ends the wait."""
-        if record.must_run_again:
-            await asyncio.sleep(0)
-            return
-        record.pause = self._new_pause(seconds)
-        try:
-            await record.pause
-        finally:
-            record.pause = None
-
-    async def _invoke(self, record: _Job, work: Coroutine[Any, Any, T]) -> T:
+    async def _invoke(self, record: Job, work: Coroutine[Any, Any, T]) -> T:
         """Every job and task runs through here. Only the cancellation of this task raises CancelledError."""
         try:
             self._begin(record)
@@ -327,7 +231,7 @@ class Supervisor:
             record.running -= 1
             work.close()
 
-    def _lasting_ended(self, record: _Job, task: "asyncio.Task[None]") -> None:
+    def _lasting_ended(self, record: Job, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(task, None)
         self._periodic.pop(task, None)
         error = None if task.cancelled() else task.exception()
@@ -341,77 +245,28 @@ class Supervisor:
             why = "was cancelled" if task.cancelled() else "ended"
             failure = CriticalTaskFailed(f"task {record.name!r} {why} although the process was not stopping")
         else:
-            failure = CriticalTaskFailed(f"task {record.name!r} failed: {_describe(error)}")
+            failure = CriticalTaskFailed(f"task {record.name!r} failed: {describe(error)}")
             failure.__cause__ = error
-        self._note_failure(record, error or failure)
+        record.count_failure(error or failure)
         self._logger.critical("%s", failure, exc_info=error)
         self._on_failure(record.name, failure)
 
-    def _background_ended(self, record: _Job, task: "asyncio.Task[Any]") -> None:
+    def _background_ended(self, record: Job, task: "asyncio.Task[Any]") -> None:
         self._tasks.pop(task, None)
         self._cancelled_by_owner.discard(task)
         if task.cancelled():
             return
         error = task.exception()
         if error is None:
-            self._succeeded(record)
+            record.succeeded()
         else:
-            self._failed(record, error)
-
-    def _succeeded(self, record: _Job) -> None:
-        record.succeeded_at = self._clock.monotonic()
-        if record.consecutive_failures and record.has_logged_failing:
-            self._logger.warning(
-                "job %s succeeded again after %d failures in a row", record.name, record.consecutive_failures
-            )
-            record.has_logged_failing = False
-        record.consecutive_failures = 0
-
-    def _note_failure(self, record: _Job, error: BaseException) -> None:
-        record.failures += 1
-        record.consecutive_failures += 1
-        record.failed_at = self._clock.monotonic()
-        record.last_error = _describe(error)
-
-    def _failed(self, record: _Job, error: BaseException) -> None:
-        self._note_failure(record, error)
-        now = self._clock.monotonic()
-        if record.logged_at is not None and now - record.logged_at < LOG_INTERVAL_SECONDS:
-            record.unlogged_failures += 1
-            return
-        if record.consecutive_failures == 1:
-            self._logger.error("job %s failed: %s", record.name, record.last_error, exc_info=error)
-        else:
-            self._logger.error(
-                "job %s failed: %s; %d failures in a row, %d not logged",
-                record.name, record.last_error, record.consecutive_failures, record.unlogged_failures,
-            )  # fmt: skip
-        record.logged_at, record.unlogged_failures, record.has_logged_failing = now, 0, True
-
-
-def _pause(seconds: float) -> "asyncio.Future[None]":
-    # A future and a timer: asyncio.sleep in a task of its own costs four times as much, for each job of each node, each second.
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-    timer = loop.call_later(seconds, _end, future)
-    future.add_done_callback(lambda _: timer.cancel())
-    return future
-
-
-def _end(pause: "asyncio.Future[None]") -> None:
-    if not pause.done():
-        pause.set_result(None)
+            record.failed(error)
 
 
 async def _run(job: Callable[[], Awaitable[None] | None]) -> None:
     result = job()
     if inspect.isawaitable(result):
         await result
-
-
-def _describe(error: BaseException) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 async def _cancel(tasks: "Iterable[asyncio.Task[Any]]") -> None:

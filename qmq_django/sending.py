@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from qmq.client.message import Body
+from qmq.client.bodies import Body
 from qmq.errors import LocalProtocolError
 from qmq.protocol.names import check_subject
 from qmq.sync import Producer

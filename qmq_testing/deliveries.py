@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS
-from qmq.client.message import Body, Delivery, build_message, cause_label
+from qmq.client.delivery import Delivery, Pulled
+from qmq.client.message import build_message, cause_label
 from qmq.client.middleware import MiddlewareChain
-from qmq.client.pulled import Prefetch, Pulled
+from qmq.client.prefetch import Prefetch
 from qmq.clock import SYSTEM_CLOCK
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_RETRY_CAUSE, encode_raw
 from qmq.protocol.raw import RawView

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 from django.conf import settings
 
-from qmq.client.nodes import ANSWER_BYTES_MAX, NodeAdmin
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import FILE_NAME, FILE_VARIABLE, VARIABLE, NodeSecret
+from qmq.node_admin import ANSWER_BYTES_MAX, NodeAdmin
 
 
 def node_admin(admin_address: str, timeout_seconds: float, bytes_max: int = ANSWER_BYTES_MAX) -> NodeAdmin:

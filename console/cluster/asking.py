@@ -14,8 +14,8 @@ from console.cluster import limits
 from console.cluster.admin import node_admin
 from metaserver import queries
 from metaserver.services.changes import NotFound
-from qmq.client.nodes import ANSWER_BYTES_MAX, NodeAdmin, NodeRefused
 from qmq.errors import CallTimeout, ConnectionLost, QmqError, SettingError, Unreachable
+from qmq.node_admin import ANSWER_BYTES_MAX, NodeAdmin, NodeRefused
 
 T = TypeVar("T")
 GROUPS_MAX = 200

@@ -3,7 +3,7 @@
 Read as `limits.NAME`, so that a test can change one of them.
 """
 
-from qmq.client.config import Timeouts
+from qmq.net.timing import Timeouts
 
 # --- requests of the API ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from console.cluster.asking import Answers, Nodes, ask, broker, brokers
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
 from metaserver.services.changes import NotFound
-from qmq.client.nodes import NodeAdmin, NodeRefused
+from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
 from qmq.protocol.names import SubjectName, split_subject
 

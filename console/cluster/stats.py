@@ -13,9 +13,9 @@ from console.cluster import limits
 from console.cluster.asking import Nodes
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
-from qmq.client.nodes import NodeAdmin
 from qmq.clock import Clock, SystemClock
 from qmq.errors import QmqError
+from qmq.node_admin import NodeAdmin
 
 PAGE_BYTES_MAX = 32 << 20
 """A page of 1,000 subjects with five groups and ten consumers each is 9 MB."""

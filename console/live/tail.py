@@ -15,8 +15,8 @@ from console.live.audiences import Audience, Client, Shown
 from console.live.state import KIND_BROKER, encode
 from console.times import rfc3339
 from metaserver import queries
-from qmq.client.nodes import NodeAdmin
 from qmq.clock import Clock
+from qmq.node_admin import NodeAdmin
 
 logger = logging.getLogger("qmq.live")
 

@@ -9,7 +9,7 @@ from random import Random
 from examples.shop.shop import Group, Pace, Shop, Subject
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.consumer import ATTEMPTS_MAX, Consumer
-from qmq.client.message import Delivery
+from qmq.client.delivery import Delivery
 from qmq.errors import QmqError
 
 SLOW_SHARE = 0.5

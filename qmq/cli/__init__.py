@@ -14,7 +14,7 @@ DONE, FAILED, WRONG_USE, TIMED_OUT = 0, 1, 2, 3
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong."""
+    """Reports wrong usage in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")

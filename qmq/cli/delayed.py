@@ -6,13 +6,15 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from qmq.cli import limits
 from qmq.cli.pages import with_advice
 from qmq.cli.status import table
-from qmq.cli.values import delay_of, moment_of, pairs_of, whole
+from qmq.cli.values import delay_of, iso, moment_of, pairs_of, whole
 from qmq.client.delayed import DelayedMessage, DelayedMessages
+from qmq.client.due_times import moment
 from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
 
@@ -100,16 +102,12 @@ def _with(arguments: argparse.Namespace, work: Callable[[DelayedMessages], Await
     return asyncio.run(run())
 
 
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _shown(message: DelayedMessage) -> dict[str, Any]:
     inner = message.item.message
     return {
         "message_id": message.message_id,
         "subject": message.subject,
-        "due_at": _iso(message.due_at),
+        "due_at": iso(message.due_at),
         "state": message.state,
         "delay_group": message.delay_group,
         "tags": list(inner.tags),
@@ -118,7 +116,7 @@ def _shown(message: DelayedMessage) -> dict[str, Any]:
     }
 
 
-def _say_problems(problems: dict[str, str] | Any) -> None:
+def _print_problems(problems: dict[str, str] | Any) -> None:
     for group, why in problems.items():
         sys.stderr.write(f"qmq: delay group {group}: unknown, {why}\n")
 
@@ -133,7 +131,7 @@ def _print_messages(messages: list[DelayedMessage]) -> None:
     rows += [
         [
             m.message_id,
-            _iso(m.due_at),
+            iso(m.due_at),
             _until(m) if m.state in ("pending", "delivering") else "",
             m.state,
             m.delay_group,
@@ -169,10 +167,10 @@ def show_list(arguments: argparse.Namespace) -> int:
     elif found:
         _print_messages(found)
         if has_more:
-            print(f"... more; continue with --from {_iso(found[-1].due_at)} or --limit")
+            print(f"... more; continue with --from {iso(found[-1].due_at)} or --limit")
     else:
         print(f"no delayed messages of {arguments.subject} in this range")
-    _say_problems(problems)
+    _print_problems(problems)
     return FAILED if problems and not found else 0
 
 
@@ -188,11 +186,11 @@ def show(arguments: argparse.Namespace) -> int:
             print(f"  {key} = {value}")
     else:
         print(f"delayed message {arguments.message_id} not found (delivered messages are kept for a day)")
-    _say_problems(found.problems)
+    _print_problems(found.problems)
     return 0 if found.messages else FAILED
 
 
-_SAY = {
+_OUTCOMES = {
     Outcome.DONE: "done",
     Outcome.UNCHANGED: "unchanged",
     Outcome.TOO_LATE: "too late",
@@ -200,15 +198,19 @@ _SAY = {
 }
 
 
-def _report(arguments: argparse.Namespace, change: DelayedChange) -> int:
+def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[DelayedChange]]) -> int:
+    """Change the message that the arguments name, and print the outcome."""
+    change = _with(
+        arguments, lambda m: method(m, arguments.message_id, subject=arguments.subject, due=arguments.was_due)
+    )
     is_done = change.outcome in (Outcome.DONE, Outcome.UNCHANGED)
-    due_at = None if change.due_ms < 0 else _iso(datetime.fromtimestamp(change.due_ms / 1000, UTC))
+    due_at = None if change.due_ms < 0 else iso(moment(change.due_ms))
     if arguments.json:
         answer = {"message_id": change.message_id, "outcome": change.outcome, "state": change.state, "due_at": due_at}
         print(json.dumps(answer))
     else:
         state = f": {change.state}, due {due_at}" if due_at else ""
-        print(f"{change.message_id}: {_SAY[change.outcome]}{state}")
+        print(f"{change.message_id}: {_OUTCOMES[change.outcome]}{state}")
     return 0 if is_done else FAILED
 
 
@@ -217,12 +219,7 @@ def cancel(arguments: argparse.Namespace) -> int:
     if arguments.message_id:
         if arguments.match or arguments.begin or arguments.end or arguments.dry_run:
             raise SettingError("--match, --from, --to and --dry-run require --subject and no message ID")
-        return _report(
-            arguments,
-            _with(
-                arguments, lambda m: m.cancel(arguments.message_id, subject=arguments.subject, due=arguments.was_due)
-            ),
-        )
+        return _change(arguments, DelayedMessages.cancel)
     if not arguments.subject:
         raise SettingError("specify a message ID, or --subject to cancel all matching messages")
     match = pairs_of(arguments.match, "--match")
@@ -233,51 +230,32 @@ def cancel(arguments: argparse.Namespace) -> int:
         ),
     )
     if arguments.json:
-        print(
-            json.dumps(
-                {
-                    "subject": arguments.subject,
-                    "dry_run": arguments.dry_run,
-                    "matched": done.matched,
-                    "cancelled": done.cancelled,
-                    "too_late": done.too_late,
-                    "unknown": dict(done.problems),
-                }
-            )
-        )
+        counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late}
+        answer = {"subject": arguments.subject, "dry_run": arguments.dry_run, **counts, "unknown": dict(done.problems)}
+        print(json.dumps(answer))
     elif arguments.dry_run:
         print(f"{done.matched - done.too_late} messages would be cancelled; nothing was changed")
     else:
         print(f"{done.cancelled} messages cancelled, {done.too_late} could no longer be cancelled")
-    _say_problems(done.problems)
+    _print_problems(done.problems)
     return FAILED if done.problems else 0
 
 
 def reschedule(arguments: argparse.Namespace) -> int:
     """Move a message; 0 when it is due then."""
-    change = _with(
-        arguments,
-        lambda m: m.reschedule(
-            arguments.message_id, to=arguments.due, delay=arguments.delay, subject=arguments.subject,
-            due=arguments.was_due,
-        ),
-    )  # fmt: skip
-    return _report(arguments, change)
+    return _change(arguments, partial(DelayedMessages.reschedule, to=arguments.due, delay=arguments.delay))
 
 
 def deliver(arguments: argparse.Namespace) -> int:
     """Let a message fall due now; 0 when it is, or was."""
-    return _report(
-        arguments,
-        _with(arguments, lambda m: m.deliver(arguments.message_id, subject=arguments.subject, due=arguments.was_due)),
-    )
+    return _change(arguments, DelayedMessages.deliver)
 
 
 def calendar(arguments: argparse.Namespace) -> int:
     """Pending messages by hour."""
     found = _with(arguments, lambda m: m.calendar(arguments.subject, begin=arguments.begin, end=arguments.end))
     if arguments.json:
-        hours = [{"hour": _iso(hour), "pending": count} for hour, count in found.hours.items()]
+        hours = [{"hour": iso(hour), "pending": count} for hour, count in found.hours.items()]
         print(json.dumps({"subject": arguments.subject, "hours": hours, "unknown": dict(found.problems)}, indent=2))
     elif found.hours:
         most = max(found.hours.values())
@@ -289,5 +267,5 @@ def calendar(arguments: argparse.Namespace) -> int:
         table(rows)
     else:
         print("no pending delayed messages in this range")
-    _say_problems(found.problems)
+    _print_problems(found.problems)
     return FAILED if found.problems else 0

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from qmq.client.config import Timeouts
+from qmq.net.timing import Timeouts
 
 REACH_SECONDS = 8.0
 """A command that has not reached the metaserver or a node by then fails; with the interpreter's start that is below 10 s."""
 ANSWER_SECONDS = 10.0
-"""A benchmark whose nodes have answered nothing for so long fails."""
+"""A benchmark fails if its nodes do not respond for this long."""
 HINT_SECONDS = 3.0
 """`qmq consume` prints a hint when nothing has arrived by then."""
 TIMEOUTS = Timeouts(connect=3.0)

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from qmq.cli import limits
-from qmq.cli.values import delay_of, moment_of, pairs_of, seconds, whole
+from qmq.cli.values import delay_of, iso, moment_of, pairs_of, seconds, whole
+from qmq.client.bodies import Body
 from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
 from qmq.client.delayed import DelayedReceipt
-from qmq.client.message import Body, Delivery
+from qmq.client.delivery import Delivery
+from qmq.client.due_times import moment
 from qmq.client.producer import Producer
 from qmq.errors import ClientFailed, ConsumeFailed, SettingError
 from qmq.protocol.names import check_subject
@@ -179,31 +181,17 @@ async def _produce(arguments: argparse.Namespace) -> int:
             await producer.flush()
             await asyncio.sleep(0)
     if arguments.json:
-        print(
-            json.dumps(
-                {
-                    "subject": arguments.subject,
-                    "sent": sent,
-                    "failed": failed,
-                    "message_ids": receipts,
-                    **({"due_ms": due} if due else {}),
-                    "errors": problems,
-                }
-            )
-        )
+        answer: dict[str, Any] = {"subject": arguments.subject, "sent": sent, "failed": failed, "message_ids": receipts}
+        print(json.dumps({**answer, **({"due_ms": due} if due else {}), "errors": problems}))
     else:
         print(
             f"{counted(sent, 'message')} sent to {arguments.subject}"
-            + (f", due {_iso(next(iter(due.values())))}" if due else "")
+            + (f", due {iso(moment(next(iter(due.values()))))}" if due else "")
             + (f", {failed} failed" if failed else "")
         )
         for problem in problems[:3]:
             sys.stderr.write(f"qmq: {problem}\n")
     return FAILED if failed else 0
-
-
-def _iso(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 # --- consume --------------------------------------------------------------------------------------------------------

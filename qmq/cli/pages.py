@@ -33,7 +33,7 @@ def page_url(meta: str, path: str) -> str:
     return meta.rsplit("/meta/", 1)[0] + path
 
 
-def ask(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
+def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     """The JSON behind a URL.
 
     Raises:
@@ -54,7 +54,7 @@ def ask(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     return answer
 
 
-def ask_metaserver(meta: str, path: str) -> Any:
+def fetch_metaserver_page(meta: str, path: str) -> Any:
     """A page of the metaserver.
 
     Raises:
@@ -62,7 +62,7 @@ def ask_metaserver(meta: str, path: str) -> Any:
         QmqError: it answered with an error.
     """
     try:
-        return ask(page_url(meta, path))
+        return fetch(page_url(meta, path))
     except ConnectionLost as error:
         raise with_advice(error) from error
 
@@ -75,13 +75,13 @@ def with_advice(error: ConnectionLost) -> ConnectionLost:
 
 def cluster(meta: str) -> dict[str, Any]:
     """Broker groups as the metaserver knows them."""
-    answer: dict[str, Any] = ask_metaserver(meta, "/meta/cluster")
+    answer: dict[str, Any] = fetch_metaserver_page(meta, "/meta/cluster")
     return answer
 
 
 def subject_page(meta: str, subject: str) -> dict[str, Any]:
     """One subject's route."""
-    answer: dict[str, Any] = ask_metaserver(meta, f"/meta/subjects/{quote(subject, safe='')}")
+    answer: dict[str, Any] = fetch_metaserver_page(meta, f"/meta/subjects/{quote(subject, safe='')}")
     return answer
 
 
@@ -95,5 +95,5 @@ def node_stats(admin_address: str, subject: str, *, deadline: float) -> dict[str
     if left <= 0:
         raise ConnectionLost("not queried: the time limit was reached")
     url = f"http://{admin_address}/stats?{urlencode({'subject': subject})}"
-    answer: dict[str, Any] = ask(url, timeout_s=min(ASK_SECONDS, left))
+    answer: dict[str, Any] = fetch(url, timeout_s=min(ASK_SECONDS, left))
     return answer

@@ -1,4 +1,4 @@
-"""`qmq apply`: hand a document of teams, subjects and consumer groups to the console."""
+"""`qmq apply`: send a document of teams, subjects and consumer groups to the console."""
 
 import argparse
 import http.client

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from qmq.cli import limits
-from qmq.cli.pages import ask_metaserver, cluster, node_stats, subject_page
+from qmq.cli.pages import cluster, fetch_metaserver_page, node_stats, subject_page
 from qmq.errors import QmqError
 from qmq.protocol.names import retry_subject
 
@@ -43,7 +43,7 @@ def status(arguments: argparse.Namespace) -> int:
     else:
         meta = answer["metaserver"]
         print(f"metaserver {meta['tcp']}, database {meta['database']}, {meta['subjects']} subjects")
-        rows: list[list[object]] = [["group", "kind", "state", "master", "address", "heard", "subjects", ""]]
+        rows: list[list[object]] = [["group", "kind", "state", "master", "address", "last heartbeat", "subjects", ""]]
         for group in groups:
             master = group["master"] or {}
             silent_seconds = master.get("last_heartbeat_seconds")
@@ -68,7 +68,7 @@ def subjects(arguments: argparse.Namespace) -> int:
     after, found = "", []
     while True:
         query = urlencode({"prefix": arguments.prefix, "after": after})
-        answer = ask_metaserver(arguments.meta, f"/meta/subjects?{query}")
+        answer = fetch_metaserver_page(arguments.meta, f"/meta/subjects?{query}")
         found += answer["subjects"]
         after = answer["next_after"]
         if not after:

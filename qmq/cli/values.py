@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from qmq.errors import SettingError
 
@@ -67,3 +67,8 @@ def pairs_of(texts: list[str], flag: str) -> dict[str, str]:
             raise SettingError(f"{flag} {pair}: must be KEY=VALUE")
         found[key] = value
     return found
+
+
+def iso(moment: datetime) -> str:
+    """A time in ISO 8601, in UTC, with milliseconds."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

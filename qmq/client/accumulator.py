@@ -1,4 +1,4 @@
-"""Batches waiting to be sent, by subject, bounded. Pure: times are handed in.
+"""Batches waiting to be sent, by subject, bounded. Pure: times are arguments.
 
 A queue per subject holds batches in the order of their messages; the newest may be open for more. By its first batch a queue is
 
@@ -32,7 +32,7 @@ class _Queue:
 
 
 class Accumulator:
-    """A queue per subject, delayed messages apart; `take` hands out batches."""
+    """A queue per subject, delayed messages apart; `take` returns batches."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

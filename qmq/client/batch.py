@@ -2,36 +2,44 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import TypeVar, overload
 
-from qmq.client.message import Delivery
+from qmq.client.delivery import Delivery
+
+D = TypeVar("D")
 
 
-class Batch(Sequence[Delivery]):
-    """Deliveries of `Consumer.batches`, in the order in which they arrived."""
+class Deliveries(Sequence[D]):
+    """The deliveries of a batch in the order in which they arrived."""
 
     __slots__ = ("_deliveries",)
 
-    def __init__(self, deliveries: list[Delivery]) -> None:
+    def __init__(self, deliveries: list[D]) -> None:
         self._deliveries = deliveries
 
     def __len__(self) -> int:
         return len(self._deliveries)
 
     @overload
-    def __getitem__(self, index: int) -> Delivery: ...
+    def __getitem__(self, index: int) -> D: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Delivery]: ...
+    def __getitem__(self, index: slice) -> list[D]: ...
 
-    def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
+    def __getitem__(self, index: int | slice) -> D | list[D]:
         return self._deliveries[index]
 
-    def __iter__(self) -> Iterator[Delivery]:
+    def __iter__(self) -> Iterator[D]:
         return iter(self._deliveries)
 
     def __repr__(self) -> str:
         return f"Batch({len(self._deliveries)} deliveries)"
+
+
+class Batch(Deliveries[Delivery]):
+    """Deliveries of `Consumer.batches`, in the order in which they arrived."""
+
+    __slots__ = ()
 
     async def ack(self) -> None:
         """Acknowledge all deliveries that are not settled.

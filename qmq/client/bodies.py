@@ -19,7 +19,8 @@ from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from qmq.client import conversion, zstd
-from qmq.client.conversion import Mismatch
+from qmq.client.json_text import is_dataclass_instance, to_json
+from qmq.client.scalars import Mismatch
 from qmq.client.zstd import require_zstd
 from qmq.errors import BodyUndecodable, LocalProtocolError
 from qmq.protocol.messages import (
@@ -31,6 +32,7 @@ from qmq.protocol.messages import (
     set_large_string,
 )
 from qmq.protocol.names import VALUE_BYTES_MAX
+from qmq.protocol.primitives import utf8
 
 __all__ = [
     "Body",
@@ -145,7 +147,7 @@ def _encode_mapping(body: Mapping[str, str | int | float | bool]) -> dict[str, s
 def _encode_text(text: str, content_type: str | None, compress_above: int | None) -> dict[str, str]:
     properties: dict[str, str] = {}
     if compress_above is not None and len(text) * 4 > compress_above:
-        data = _utf8(text)
+        data = utf8(text, "the body")
         packed = _packed(data, compress_above, len(data))
         if packed is not None:
             return _with_data(
@@ -183,32 +185,25 @@ def _packed(data: bytes, compress_above: int, plain_bytes: int) -> str | None:
 
 
 def _with_data(properties: dict[str, str], text: str) -> dict[str, str]:
-    if len(text) <= SHORT_CHARS or len(_utf8(text)) <= VALUE_BYTES_MAX:
+    if len(text) <= SHORT_CHARS or len(utf8(text, "the body")) <= VALUE_BYTES_MAX:
         properties[KEY_DATA] = text
     else:
         set_large_string(properties, KEY_DATA, text)
     return properties
 
 
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"the body can't be written as UTF-8: {error.reason}") from error
-
-
 def _json_text(body: object) -> str:
     try:
         if isinstance(body, Json):
-            return conversion.to_json(body.value)
+            return to_json(body.value)
         msgspec = sys.modules.get("msgspec")
         if msgspec is not None and isinstance(body, msgspec.Struct):
             return cast(bytes, msgspec.json.encode(body)).decode()
         pydantic = sys.modules.get("pydantic")
         if pydantic is not None and isinstance(body, pydantic.BaseModel):
             return cast(str, body.model_dump_json(by_alias=True))
-        if conversion.is_dataclass_instance(body):
-            return conversion.to_json(body)
+        if is_dataclass_instance(body):
+            return to_json(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise LocalProtocolError(f"a body of type {type(body).__name__} can't be written as JSON: {error}") from error
     raise LocalProtocolError(

@@ -1,103 +1,34 @@
-"""JSON and texts to Python values by annotation, and back, with the standard library. msgspec and pydantic convert their models.
+"""Values of JSON, and texts of properties, as Python values by annotation. msgspec and pydantic convert their models.
 
 A converter is built once for each annotation. It gets a value of JSON, or the text of a property, and returns the value of the
 annotation or raises Mismatch.
 """
 
-import binascii
 import contextlib
 import json
-import re
 import sys
 import types
 import typing
-from base64 import b64decode, b64encode
 from collections import abc
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import datetime
 from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_origin, get_type_hints
-from uuid import UUID
 
+from qmq.client.json_text import names_of, to_json
+from qmq.client.models import is_pydantic, is_struct, with_msgspec, with_pydantic
+from qmq.client.scalars import SCALARS, Convert, Mismatch, datetime_of, expected, is_whole, shown
 from qmq.protocol.messages import get_large_string
 
 CONVERTERS_MAX = 1000
 """Annotations and classes whose converters are cached."""
-SHOWN_CHARS = 60
-"""Characters of a value in an error message; the rest is left out."""
 
-Convert = Callable[[Any], Any]
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
 _ABSENT = object()
 _MAPPINGS = (dict, Mapping, abc.MutableMapping)
 _LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
 _SETS = {set: set, abc.MutableSet: set, frozenset: frozenset, abc.Set: frozenset}
-_MSGSPEC_PATH = re.compile(r"(.*) - at `\$(?P<path>.*)`", re.S)
-_KINDS = {str: "a text", bool: "a truth value", int: "a number", float: "a number", list: "a list", dict: "an object"}
-
-
-class Mismatch(Exception):
-    """A value does not fit an annotation. `field` is the path of the field, such as `lines[3].price`."""
-
-    def __init__(self, reason: str, *, field: str = "", code: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.field = field
-        self.code = code
-
-    def inside(self, step: str) -> "Mismatch":
-        """Put the name of a field, or an index such as `[3]`, before the path."""
-        separator = "." if self.field and self.field[0] != "[" else ""
-        self.field = f"{step}{separator}{self.field}"
-        return self
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
-
-
-def to_json(value: object) -> str:
-    """Return a value as JSON text without white space.
-
-    Raises:
-        TypeError, ValueError, RecursionError: it contains something that JSON can't express, or itself.
-    """
-    return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def is_dataclass_instance(value: object) -> bool:
-    return hasattr(type(value), "__dataclass_fields__")
-
-
-def _plain(value: Any) -> object:
-    """A value that `json` does not know, as one that it knows."""
-    if is_dataclass_instance(value):
-        return {name: getattr(value, name) for name in _names_of(cast(Hashable, type(value)))}
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, Decimal | UUID):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, bytes | bytearray):
-        return b64encode(value).decode("ascii")
-    if isinstance(value, set | frozenset):
-        return list(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if is_struct(type(value)):
-        return sys.modules["msgspec"].to_builtins(value)
-    if is_pydantic(type(value)):
-        return value.model_dump(mode="json", by_alias=True)
-    raise TypeError(f"a {type(value).__name__} is not supported")
-
-
-@lru_cache(maxsize=CONVERTERS_MAX)
-def _names_of(cls: Hashable) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(cast(Any, cls)))
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -112,7 +43,7 @@ def load(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Mismatch(f"{_shown(text)} is not JSON: {error}") from error
+        raise Mismatch(f"{shown(text)} is not JSON: {error}") from error
 
 
 def from_json(text: str, hint: Any) -> Any:
@@ -122,9 +53,9 @@ def from_json(text: str, hint: Any) -> Any:
         Mismatch: it does not fit.
     """
     if is_struct(hint):
-        return _with_msgspec(lambda msgspec: msgspec.json.decode(text, type=hint))
+        return with_msgspec(lambda msgspec: msgspec.json.decode(text, type=hint))
     if is_pydantic(hint):
-        return _with_pydantic(lambda: hint.model_validate_json(text))
+        return with_pydantic(lambda: hint.model_validate_json(text))
     return converter(hint)(load(text))
 
 
@@ -139,10 +70,10 @@ def from_properties(properties: Mapping[str, str], hint: Any) -> Any:
         return _convert_items(properties, converter(keys, is_text=True), converter(values, is_text=True))
     if is_struct(hint):
         texts = _with_iso_times(_texts(properties, field_names(hint) or ()), hint)
-        return _with_msgspec(lambda msgspec: msgspec.convert(texts, hint, strict=False))
+        return with_msgspec(lambda msgspec: msgspec.convert(texts, hint, strict=False))
     if is_pydantic(hint):
         texts = _with_iso_times(_texts(properties, field_names(hint) or ()), hint)
-        return _with_pydantic(lambda: hint.model_validate(texts))
+        return with_pydantic(lambda: hint.model_validate(texts))
     return _object_of_texts(hint)(_texts(properties, field_names(hint) or ()))
 
 
@@ -154,9 +85,9 @@ def _texts(properties: Mapping[str, str], names: Iterable[str]) -> dict[str, str
 def _with_iso_times(texts: dict[str, str], cls: Any) -> dict[str, str]:
     """Milliseconds since the epoch in fields that are times as ISO 8601: msgspec takes numbers as seconds, pydantic guesses."""
     for name in _time_names(cls) & texts.keys():
-        if _is_whole(texts[name]):
+        if is_whole(texts[name]):
             with contextlib.suppress(OverflowError):  # then the library rejects the number
-                texts[name] = _datetime(texts[name]).isoformat()
+                texts[name] = datetime_of(texts[name]).isoformat()
     return texts
 
 
@@ -194,50 +125,15 @@ def field_names(hint: Any) -> Collection[str] | None:
             names.update(alias for alias in (each.alias, each.validation_alias) if isinstance(alias, str))
         return names
     if isinstance(hint, type) and is_dataclass(hint):
-        return _names_of(hint)
+        return names_of(hint)
     if typing.is_typeddict(hint):
         return cast("dict[str, Any]", hint.__annotations__).keys()
     return None
 
 
-def is_struct(hint: Any) -> bool:
-    """Whether it is a class of msgspec. A program that has such a class has imported msgspec."""
-    msgspec = sys.modules.get("msgspec")
-    return msgspec is not None and isinstance(hint, type) and issubclass(hint, msgspec.Struct)
-
-
-def is_pydantic(hint: Any) -> bool:
-    """Whether it is a model of pydantic. A program that has such a class has imported pydantic."""
-    pydantic = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(hint, type) and issubclass(hint, pydantic.BaseModel)
-
-
 def type_name(hint: Any) -> str:
     """Return the name of an annotation for error messages."""
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-
-
-def _with_msgspec(convert: Callable[[Any], Any]) -> Any:
-    msgspec: Any = sys.modules["msgspec"]
-    try:
-        return convert(msgspec)
-    except (msgspec.DecodeError, RecursionError) as error:
-        found = _MSGSPEC_PATH.fullmatch(str(error))
-        if found is None:
-            raise Mismatch(str(error)) from error
-        raise Mismatch(found[1], field=found["path"].lstrip(".")) from error
-
-
-def _with_pydantic(convert: Callable[[], Any]) -> Any:
-    pydantic: Any = sys.modules["pydantic"]
-    try:
-        return convert()
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        mismatch = Mismatch(first["msg"])
-        for step in reversed(first["loc"]):
-            mismatch.inside(f"[{step}]" if isinstance(step, int) else str(step))
-        raise mismatch from error
 
 
 # --- converters -----------------------------------------------------------------------------------------------------
@@ -271,8 +167,8 @@ def _build(hint: Any, is_text: bool) -> Convert:
         return converter(hint.__supertype__, is_text=is_text)
     if type(hint).__name__ == "TypeAliasType":
         return converter(hint.__value__, is_text=is_text)
-    if isinstance(hint, type) and hint in _SCALARS:
-        strict, of_text = _SCALARS[hint]
+    if isinstance(hint, type) and hint in SCALARS:
+        strict, of_text = SCALARS[hint]
         return of_text if is_text else strict
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -300,12 +196,12 @@ def _build_composite(hint: Any, origin: Any, arguments: tuple[Any, ...]) -> Conv
         keys, values = arguments or (str, Any)
         return _mapping(converter(keys, is_text=True), converter(values))
     if is_struct(hint):
-        return lambda value: _with_msgspec(lambda msgspec: msgspec.convert(value, hint))
+        return lambda value: with_msgspec(lambda msgspec: msgspec.convert(value, hint))
     if is_pydantic(hint):
         # By way of JSON: a strict model accepts texts as times and numbers from JSON only.
-        return lambda value: _with_pydantic(lambda: hint.model_validate_json(json.dumps(value)))
+        return lambda value: with_pydantic(lambda: hint.model_validate_json(json.dumps(value)))
     if field_names(hint) is not None:
-        return _object(hint)
+        return _object_converter(hint, is_text=False)
     raise _unsupported(hint)
 
 
@@ -317,18 +213,6 @@ def _unsupported(hint: Any) -> Mismatch:
     )
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
-
-
-def _expected(what: str, value: object) -> Mismatch:
-    if value is None:
-        return Mismatch(f"expected {what}, got null")
-    kind = _KINDS.get(type(value), "a value")
-    return Mismatch(f"expected {what}, got {kind}: {_shown(value)}")
-
-
 def _unchanged(value: Any) -> Any:
     return value
 
@@ -338,7 +222,7 @@ def _literal(allowed: tuple[Any, ...], is_text: bool) -> Convert:
         for each in allowed:
             if (_as_text(each) == value) if is_text else (type(each) is type(value) and each == value):
                 return each
-        raise _expected(f"one of {', '.join(map(repr, allowed))}", value)
+        raise expected(f"one of {', '.join(map(repr, allowed))}", value)
 
     return convert
 
@@ -358,7 +242,7 @@ def _enum(cls: type[Enum], is_text: bool) -> Convert:
         try:
             return by_value[value if is_text else to_json(value)]
         except (KeyError, TypeError, ValueError):
-            raise _expected(f"a value of {cls.__name__}", value) from None
+            raise expected(f"a value of {cls.__name__}", value) from None
 
     return convert
 
@@ -381,7 +265,7 @@ def _union(hint: Any, converters: list[Convert], members: tuple[Any, ...], is_te
                 mismatches.append(mismatch)
         # The deepest path is of the member that fits best.
         nearest = max(mismatches, key=lambda mismatch: len(mismatch.field))
-        raise nearest if nearest.field else _expected(type_name(hint), value)
+        raise nearest if nearest.field else expected(type_name(hint), value)
 
     return convert
 
@@ -389,7 +273,7 @@ def _union(hint: Any, converters: list[Convert], members: tuple[Any, ...], is_te
 def _list(convert_item: Convert, make: Callable[[list[Any]], Any]) -> Convert:
     def convert(value: Any) -> Any:
         if not isinstance(value, list):
-            raise _expected("a list", value)
+            raise expected("a list", value)
         items = _convert_all(value, [convert_item] * len(value))
         return items if make is list else _made(make, items)
 
@@ -410,7 +294,7 @@ def _tuple(arguments: tuple[Any, ...]) -> Convert:
 
     def convert(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != len(converters):
-            raise _expected(f"a list of {len(converters)} items", value)
+            raise expected(f"a list of {len(converters)} items", value)
         return tuple(_convert_all(value, converters))
 
     return convert
@@ -429,7 +313,7 @@ def _convert_all(values: list[Any], converters: list[Convert]) -> list[Any]:
 def _mapping(convert_key: Convert, convert_value: Convert) -> Convert:
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _expected("an object", value)
+            raise expected("an object", value)
         return _convert_items(value, convert_key, convert_value)
 
     return convert
@@ -445,10 +329,6 @@ def _convert_items(items: Mapping[str, Any], convert_key: Convert, convert_value
     return found
 
 
-def _object(cls: Any) -> Convert:
-    return _object_converter(cls, is_text=False)
-
-
 @lru_cache(maxsize=CONVERTERS_MAX)
 def _object_of_texts(cls: Any) -> Convert:
     return _object_converter(cls, is_text=True)
@@ -462,7 +342,7 @@ def _object_converter(cls: Any, *, is_text: bool) -> Convert:
 
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _expected("an object", value)
+            raise expected("an object", value)
         nonlocal plan
         if plan is None:
             plan = _plan(cls, is_text)
@@ -508,95 +388,3 @@ def _plan(cls: Any, is_text: bool) -> list[tuple[str, Convert, bool]]:
         except Mismatch as mismatch:
             raise mismatch.inside(name) from mismatch.__cause__
     return plan
-
-
-# --- scalars --------------------------------------------------------------------------------------------------------
-
-
-def _exactly(kind: type, what: str) -> Convert:
-    def convert(value: Any) -> Any:
-        if type(value) is not kind:
-            raise _expected(what, value)
-        return value
-
-    return convert
-
-
-def _float(value: Any) -> Any:
-    if type(value) is float:
-        return value
-    if type(value) is not int:
-        raise _expected("a number", value)
-    try:
-        return float(value)
-    except OverflowError:
-        raise _expected("a number that fits a float", value) from None
-
-
-def _from(parse: Convert, what: str, *kinds: type) -> Convert:
-    """Convert values of some types with a function that raises if they do not fit."""
-
-    def convert(value: Any) -> Any:
-        if type(value) not in kinds:
-            raise _expected(what, value)
-        try:
-            return parse(value)
-        except (ValueError, ArithmeticError):
-            raise _expected(what, value) from None
-
-    return convert
-
-
-def _parse_bool(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
-
-
-def _bool_of_text(text: Any) -> bool:
-    try:
-        return _parse_bool(text)
-    except KeyError:
-        raise _expected("true or false", text) from None
-
-
-def _datetime(value: str | int) -> datetime:
-    """A time in ISO 8601, or in milliseconds since the epoch as Java programs write it."""
-    if isinstance(value, int):
-        return _EPOCH + timedelta(milliseconds=value)
-    if _is_whole(value):
-        return _EPOCH + timedelta(milliseconds=int(value))
-    return datetime.fromisoformat(value)
-
-
-def _is_whole(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
-
-
-def _base64(text: str) -> bytes:
-    try:
-        return b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
-
-
-def _both(convert: Convert) -> tuple[Convert, Convert]:
-    return convert, convert
-
-
-_DATETIME = "a time in ISO 8601 or in milliseconds since 1970"
-_SCALARS: dict[type, tuple[Convert, Convert]] = {
-    str: _both(_exactly(str, "a text")),
-    bool: (_exactly(bool, "true or false"), _bool_of_text),
-    int: (_exactly(int, "a whole number"), _from(int, "a whole number", str)),
-    float: (_float, _from(float, "a number", str)),
-    types.NoneType: _both(_exactly(types.NoneType, "null")),
-    bytes: _both(_from(_base64, "base64", str)),
-    Decimal: (
-        _from(lambda value: Decimal(str(value)), "a decimal number", str, int, float),
-        _from(Decimal, "a decimal number", str),
-    ),
-    datetime: _both(_from(_datetime, _DATETIME, str, int)),
-    date: _both(_from(date.fromisoformat, "a date in ISO 8601", str)),
-    time: _both(_from(time.fromisoformat, "a time of day in ISO 8601", str)),
-    UUID: _both(_from(UUID, "a UUID", str)),
-}
-"""For each type: the conversion from a value of JSON, and from the text of a property."""

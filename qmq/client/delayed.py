@@ -1,22 +1,20 @@
-"""Delayed messages from outside: find, list, cancel, move, deliver now, over all delay groups of a system."""
+"""Find, list, cancel, reschedule and deliver delayed messages, over all delay groups of a system."""
 
-import asyncio
 import heapq
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from qmq.client.config import DEFAULT_TIMEOUTS, Timeouts
-from qmq.client.own_commands import OwnCommands
-from qmq.client.pool import Pool
+from qmq.client.delay_groups import DelayGroups
+from qmq.client.due_times import DUE_MS_MAX, due_ms_of, moment
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import LocalProtocolError, ProtocolError, QmqError
-from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missing
-from qmq.protocol.codes import Command, ResponseCode
+from qmq.errors import QmqError
+from qmq.net.pool import Pool
+from qmq.net.timing import DEFAULT_TIMEOUTS, Timeouts
+from qmq.protocol.codes import Command
 from qmq.protocol.delayed import (
     PAGE_MAX,
     CancelDelayedRequest,
@@ -34,48 +32,11 @@ from qmq.protocol.delayed import (
     Operation,
     Outcome,
 )
-from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame
 
 if TYPE_CHECKING:
     from typing import Self
 
 T = TypeVar("T")
-GROUPS_SECONDS = 5.0
-"""How long the metaserver's word on where the delay groups are is believed."""
-DUE_MS_MAX = 1 << 48
-"""A due time beyond this is a mistake (year 10889); the delay nodes' own limit is nearer."""
-ASK_SECONDS = 30.0
-
-
-def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYSTEM_CLOCK) -> int:
-    """A due time from how a user gives it: milliseconds since the epoch. A delay counts from now.
-
-    Raises:
-        LocalProtocolError: neither or both were given, the delay is negative, or the time has no zone.
-    """
-    if (delay is None) == (due is None):
-        raise LocalProtocolError("specify either delay= or due=")
-    if delay is not None:
-        if not isinstance(delay, timedelta):
-            raise LocalProtocolError(f"delay={delay!r}: must be a timedelta such as timedelta(minutes=5)")
-        if delay < timedelta(0):
-            raise LocalProtocolError(f"delay={delay}: a delay can't be negative")
-        due_ms = clock.wall_ms() + delay // timedelta(milliseconds=1)
-    else:
-        if not isinstance(due, datetime) or due.tzinfo is None or due.utcoffset() is None:
-            raise LocalProtocolError(
-                f"due={due!r}: must be a datetime with a time zone such as datetime.now(UTC) + timedelta(hours=1)"
-            )
-        due_ms = (due - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
-    if not 0 <= due_ms <= DUE_MS_MAX:
-        raise LocalProtocolError(f"due time {due_ms} ms: must be 0 to {DUE_MS_MAX}", code="delay.too_far")
-    return due_ms
-
-
-def moment(milliseconds: int) -> datetime:
-    """A time of the wire as a datetime in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +109,10 @@ class DelayedMessages:
         pool: Pool | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._meta_url = meta_url(url)
         self._clock = clock
         self._own_pool = pool is None
         self._pool = pool or Pool(timeouts.connect)
-        self._groups: dict[str, str] = {}
-        self._groups_until = 0.0
+        self._groups = DelayGroups(url, self._pool)
 
     async def __aenter__(self) -> "Self":
         return self
@@ -168,17 +127,17 @@ class DelayedMessages:
         if self._own_pool:
             await self._pool.close()
 
-    # --- questions -------------------------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------------------------
 
     async def find(self, message_id: str, *, subject: str = "", due: datetime | None = None) -> Found:
         """Return all copies of a message with their current states. The due time makes the lookup faster."""
         body = FindDelayedRequest(_target(message_id, subject, due)).encode()
 
-        async def ask(group: str) -> list[DelayedMessage]:
-            page = DelayedPage.decode((await self._call(group, Command.FIND_DELAYED, body)).body)
+        async def request(group: str) -> list[DelayedMessage]:
+            page = DelayedPage.decode((await self._groups.call(group, Command.FIND_DELAYED, body)).body)
             return [DelayedMessage(item, group) for item in page.items]
 
-        answers, problems = await self._all(ask)
+        answers, problems = await self._groups.request_all(request)
         found = [message for answer in answers.values() for message in answer]
         return Found(problems, tuple(sorted(found, key=lambda message: message.item.due_ms)))
 
@@ -207,7 +166,7 @@ class DelayedMessages:
             cursor, place = "", 0
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, tuple(states), match or {}, PAGE_MAX, cursor)
-                page = DelayedPage.decode((await self._call(group, Command.LIST_DELAYED, query.encode())).body)
+                page = DelayedPage.decode((await self._groups.call(group, Command.LIST_DELAYED, query.encode())).body)
                 for item in page.items:
                     place += 1
                     yield item.due_ms, place, DelayedMessage(item, group)
@@ -230,15 +189,23 @@ class DelayedMessages:
         """Count the pending messages of one subject, or of all, by hour of due time."""
         body = DelayedCalendarRequest(subject, *_range(begin, end)).encode()
 
-        async def ask(group: str) -> DelayedCalendar:
-            return DelayedCalendar.decode((await self._call(group, Command.DELAYED_CALENDAR, body)).body)
+        async def request(group: str) -> DelayedCalendar:
+            return DelayedCalendar.decode((await self._groups.call(group, Command.DELAYED_CALENDAR, body)).body)
 
-        answers, problems = await self._all(ask)
+        answers, problems = await self._groups.request_all(request)
         total: dict[int, int] = {}
         for answer in answers.values():
             for hour_ms, count in answer.hours:
                 total[hour_ms] = total.get(hour_ms, 0) + count
         return Calendar(problems, {moment(hour_ms): total[hour_ms] for hour_ms in sorted(total)})
+
+    async def groups(self) -> dict[str, str]:
+        """Delay groups and their masters' addresses, as the metaserver knows them.
+
+        Raises:
+            ConnectionLost: the metaserver can't be reached, and nothing was known before.
+        """
+        return await self._groups.groups()
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
@@ -277,13 +244,13 @@ class DelayedMessages:
     ) -> DelayedChange:
         body = ChangeDelayedRequest(operation, due_ms, (target,)).encode()
 
-        async def ask(group: str) -> DelayedChange:
-            frame = await self._call(group, Command.CHANGE_DELAYED, body)
+        async def request(group: str) -> DelayedChange:
+            frame = await self._groups.call(group, Command.CHANGE_DELAYED, body)
             return ChangeDelayedResponse.decode(frame.body).changes[0]
 
         if delay_group:
-            return await ask(delay_group)
-        answers, problems = await self._all(ask)
+            return await request(delay_group)
+        answers, problems = await self._groups.request_all(request)
         for outcome in (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED):
             for change in answers.values():
                 if change.outcome is outcome:
@@ -306,92 +273,23 @@ class DelayedMessages:
         """Cancel all pending messages of a subject in a range of due times, or those with these properties."""
         from_ms, to_ms = _range(begin, end)
 
-        async def ask(group: str) -> CancelDelayedResponse:
+        async def request(group: str) -> CancelDelayedResponse:
             matched = cancelled = too_late = 0
             cursor = ""
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, (), match or {}, PAGE_MAX, cursor)
                 body = CancelDelayedRequest(query, dry_run).encode()
-                step = CancelDelayedResponse.decode((await self._call(group, Command.CANCEL_DELAYED, body)).body)
+                step = CancelDelayedResponse.decode((await self._groups.call(group, Command.CANCEL_DELAYED, body)).body)
                 matched, cancelled = matched + step.matched, cancelled + step.cancelled
                 too_late, cursor = too_late + step.too_late, step.cursor
                 if not cursor:
                     return CancelDelayedResponse(matched, cancelled, too_late, "")
 
-        answers, problems = await self._all(ask)
+        answers, problems = await self._groups.request_all(request)
         done = answers.values()
         return BulkCancel(
             problems, sum(a.matched for a in done), sum(a.cancelled for a in done), sum(a.too_late for a in done)
         )
-
-    # --- delay groups ----------------------------------------------------------------------------------------------
-
-    async def groups(self) -> dict[str, str]:
-        """Delay groups and their masters' addresses, as the metaserver knows them.
-
-        Raises:
-            ConnectionLost: the metaserver can't be reached, and nothing was known before.
-        """
-        now = asyncio.get_running_loop().time()
-        if now < self._groups_until:
-            return self._groups
-        page = self._meta_url.rsplit("/meta/", 1)[0] + "/meta/delay-groups"
-        try:
-            status, body = await http_get(page, timeout_s=5.0)
-            if status == STATUS_NOT_FOUND:
-                raise pages_missing(page)
-            known = json.loads(body)["delay_groups"] if status == 200 else []
-        except QmqError:
-            if not self._groups:
-                raise
-            return self._groups
-        self._groups = {group["name"]: group["address"] for group in known}
-        self._groups_until = now + GROUPS_SECONDS
-        return self._groups
-
-    async def _call(self, group: str, command: Command, body: bytes) -> Frame:
-        address = (await self.groups()).get(group)
-        if address is None:
-            raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
-        caller = await self._pool.get(address)
-        frame = await OwnCommands.shared().call(caller, command, body, timeout_s=ASK_SECONDS)
-        if frame is None:
-            raise QmqError(
-                f"delay group {group} cannot find or change delayed messages (a delay node of the official QMQ server)",
-                code="delay.unsupported",
-            )
-        if frame.code == ResponseCode.PARAM_ERROR:
-            refusal = Refusal.decode(frame.body)
-            raise QmqError(refusal.message, code=refusal.code or "delay.error")
-        if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"delay group {group} returned code {frame.code}")
-        return frame
-
-    async def _all(self, ask: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
-        """Ask every delay group; what they answered, and why others could not be reached.
-
-        Raises:
-            QmqError: none could be reached.
-        """
-        names = list(await self.groups())
-        if not names:
-            raise QmqError(
-                "the system has no delay group; start one with `python -m delay_node`", code="delay.no_group"
-            )
-        results = await asyncio.gather(*(ask(name) for name in names), return_exceptions=True)
-        answers: dict[str, T] = {}
-        problems: dict[str, str] = {}
-        for name, result in zip(names, results, strict=True):
-            if isinstance(result, QmqError):
-                problems[name] = str(result)
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                answers[name] = result
-        if not answers:
-            name, first = next((n, r) for n, r in zip(names, results, strict=True) if isinstance(r, QmqError))
-            raise QmqError(f"delay group {name}: {first}", code=first.code, retriable=first.retriable) from first
-        return answers, problems
 
 
 def _target(message_id: str, subject: str, due: datetime | None) -> DelayedTarget:

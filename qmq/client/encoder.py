@@ -23,9 +23,11 @@ from qmq.protocol.messages import (
     KEY_SCHEDULE,
     Message,
     encode_entry,
+    encode_tags,
+    message_id_bytes,
 )
-from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters, check_subject
-from qmq.protocol.primitives import encode_str
+from qmq.protocol.names import VALUE_BYTES_MAX, check_subject
+from qmq.protocol.primitives import encode_str, utf8
 
 CACHED_NAMES_MAX = 10_000
 """Encoded subjects, and encoded names of properties, that a producer remembers; one more, and it forgets the others."""
@@ -42,7 +44,7 @@ class Encoder:
 
     Args:
         app: the name of the application, a property of each message.
-        make_id: makes the ids of messages that are given none.
+        make_id: makes the IDs of messages without one.
         compress_above: compress bodies of more bytes than this, if they become smaller; None: never. Mappings are not compressed.
 
     Raises:
@@ -76,7 +78,7 @@ class Encoder:
         now_ms = self._clock.wall_ms()
         if now_ms != self._now_ms:
             self._stamp(now_ms)
-        if type(body) is str and len(data := _utf8(body)) <= self._plain_bytes_max:
+        if type(body) is str and len(data := utf8(body)) <= self._plain_bytes_max:
             properties = b"".join((_DATA, _LENGTH(len(data)), data))
         else:
             properties = self._encode_properties(encode_body(body, compress_above=self._compress_above))
@@ -84,7 +86,7 @@ class Encoder:
             message_id = self._make_id()
             id_bytes = message_id.encode()
         else:
-            id_bytes = _check_id(message_id)
+            id_bytes = message_id_bytes(message_id)
         standard = self._standard
         raw = b"".join(
             (
@@ -92,7 +94,7 @@ class Encoder:
                 name,
                 _LENGTH(len(id_bytes)),
                 id_bytes,
-                _encode_tags(tags) if tags else b"",
+                encode_tags(tags) if tags else b"",
                 _SIZE(len(standard) + len(properties)),
                 standard,
                 properties,
@@ -119,7 +121,7 @@ class Encoder:
         if due_ms is not None:
             properties[KEY_SCHEDULE] = str(due_ms)
         if message_id is not None:
-            _check_id(message_id)
+            message_id_bytes(message_id)
         return OutgoingMessage(subject, message_id or self._make_id(), properties, tuple(tags), due_ms)
 
     def encode_message(self, message: OutgoingMessage) -> bytes:
@@ -174,33 +176,10 @@ def _property_name(key: str) -> bytes:
 
 
 def _property(name: bytes, value: str, key: str) -> bytes:
-    data = _utf8(value)
+    data = utf8(value)
     if len(data) > VALUE_BYTES_MAX:
         raise LocalProtocolError(
             f"property {key[:60]!r} has {len(data)} bytes; values hold at most {VALUE_BYTES_MAX} bytes,"
             " use set_large_string for more"
         )
     return b"".join((name, _LENGTH(len(data)), data))
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"a string can't be written as UTF-8: {error.reason}") from error
-
-
-def _check_id(message_id: str) -> bytes:
-    if not message_id:
-        raise LocalProtocolError("the message id is empty")
-    if characters(message_id) > MESSAGE_ID_CHARS_MAX:
-        raise LocalProtocolError(
-            f"message id of {characters(message_id)} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
-        )
-    return _utf8(message_id)
-
-
-def _encode_tags(tags: Sequence[str]) -> bytes:
-    if len(tags) > TAGS_MAX or not all(tags):
-        raise LocalProtocolError(f"tags {tuple(tags)!r}: at most {TAGS_MAX}, none empty")
-    return b"".join((bytes((len(tags),)), *map(encode_str, tags)))

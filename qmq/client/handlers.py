@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
-from qmq.client.message import Delivery
+from qmq.client.delivery import Delivery
 from qmq.errors import LocalProtocolError
 
 Handler = Callable[..., object]

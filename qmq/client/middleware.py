@@ -4,12 +4,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from qmq.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from qmq.client.message import Delivery, Receipt
+    from qmq.client.delivery import Delivery
+    from qmq.client.receipt import Receipt
     from qmq.errors import SendFailed
     from qmq.supervisor import Supervisor
 
@@ -95,20 +97,14 @@ class MiddlewareChain:
         LocalProtocolError: an element is not a Middleware, or a hook is a coroutine function.
     """
 
-    __slots__ = (
-        "_after_ack",
-        "_after_process",
-        "_after_receive",
-        "_after_retry",
-        "_after_send",
-        "_before_ack",
-        "_before_process",
-        "_before_retry",
-        "_before_send",
-        "_failing",
-        "_has_any",
-        "_supervisor",
-    )
+    after_send: "Callable[[OutgoingMessage, Receipt | SendFailed], None]"
+    after_receive: "Callable[[Delivery], None]"
+    before_process: "Callable[[Delivery], None]"
+    after_process: "Callable[[Delivery, BaseException | None], None]"
+    before_ack: "Callable[[Delivery], None]"
+    after_ack: "Callable[[Delivery], None]"
+    before_retry: "Callable[[Delivery, str], None]"
+    after_retry: "Callable[[Delivery, str, bool], None]"
 
     def __init__(self, middleware: Sequence[Middleware], supervisor: "Supervisor") -> None:
         _check(middleware)
@@ -117,14 +113,8 @@ class MiddlewareChain:
         """Names of hooks whose last call raised."""
         self._has_any = bool(middleware)
         self._before_send = _hooks(middleware, "before_send")
-        self._after_send = _hooks(middleware, "after_send")
-        self._after_receive = _hooks(middleware, "after_receive")
-        self._before_process = _hooks(middleware, "before_process")
-        self._after_process = _hooks(middleware, "after_process")
-        self._before_ack = _hooks(middleware, "before_ack")
-        self._after_ack = _hooks(middleware, "after_ack")
-        self._before_retry = _hooks(middleware, "before_retry")
-        self._after_retry = _hooks(middleware, "after_retry")
+        for name in HOOKS[1:]:
+            setattr(self, name, partial(self._call, _hooks(middleware, name)))
 
     def __bool__(self) -> bool:
         return self._has_any
@@ -140,30 +130,6 @@ class MiddlewareChain:
             else:
                 if self._failing:
                     self._succeeded(name)
-
-    def after_send(self, message: OutgoingMessage, outcome: "Receipt | SendFailed") -> None:
-        self._call(self._after_send, message, outcome)
-
-    def after_receive(self, delivery: "Delivery") -> None:
-        self._call(self._after_receive, delivery)
-
-    def before_process(self, delivery: "Delivery") -> None:
-        self._call(self._before_process, delivery)
-
-    def after_process(self, delivery: "Delivery", error: BaseException | None) -> None:
-        self._call(self._after_process, delivery, error)
-
-    def before_ack(self, delivery: "Delivery") -> None:
-        self._call(self._before_ack, delivery)
-
-    def after_ack(self, delivery: "Delivery") -> None:
-        self._call(self._after_ack, delivery)
-
-    def before_retry(self, delivery: "Delivery", cause: str) -> None:
-        self._call(self._before_retry, delivery, cause)
-
-    def after_retry(self, delivery: "Delivery", cause: str, is_dead_letter: bool) -> None:
-        self._call(self._after_retry, delivery, cause, is_dead_letter)
 
     def _call(self, hooks: tuple[_Hook, ...], *arguments: Any) -> None:
         for name, hook in hooks:

@@ -1,4 +1,4 @@
-"""Which nodes support PyQMQ's own commands (codes from 200 up). The official servers answer them with UNKNOWN_CODE."""
+"""Support of PyQMQ's own commands (codes from 200 up): the official servers answer them with UNKNOWN_CODE."""
 
 import asyncio
 import weakref
@@ -47,11 +47,6 @@ class OwnCommands:
         """Return the instance of all clients on the running event loop."""
         return _by_loop.setdefault(asyncio.get_running_loop(), cls())
 
-    def is_unsupported(self, address: str) -> bool:
-        """Whether the node is known not to support own commands."""
-        node = self._nodes.get(address)
-        return node is not None and asyncio.get_running_loop().time() < node.unsupported_until
-
     async def call(
         self, caller: Caller, command: Command, body: bytes, *, timeout_s: float, is_optional: bool = False
     ) -> Frame | None:
@@ -59,7 +54,7 @@ class OwnCommands:
 
         Args:
             timeout_s: seconds for the answer, counted from the sending.
-            is_optional: the client does as well without the command.
+            is_optional: the client can do without the command.
 
         Returns:
             None: the node does not know this command, or was not sent it for a reason above.
@@ -73,10 +68,10 @@ class OwnCommands:
                 now = asyncio.get_running_loop().time()
                 if now < node.unsupported_until or (is_optional and now < node.unanswered_until):
                     return None
-                return await self._ask(node, caller, command, body, timeout_s)
-        return await self._ask(node, caller, command, body, timeout_s)
+                return await self._send(node, caller, command, body, timeout_s)
+        return await self._send(node, caller, command, body, timeout_s)
 
-    async def _ask(self, node: _Node, caller: Caller, command: Command, body: bytes, timeout_s: float) -> Frame | None:
+    async def _send(self, node: _Node, caller: Caller, command: Command, body: bytes, timeout_s: float) -> Frame | None:
         loop = asyncio.get_running_loop()
         try:
             frame = await caller.call(command, body, timeout_s=timeout_s)

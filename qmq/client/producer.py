@@ -2,43 +2,37 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
-from qmq.client.config import (
-    DEFAULT_BACKOFF,
-    DEFAULT_LIMITS,
-    DEFAULT_TIMEOUTS,
-    Backoff,
-    Limits,
-    Timeouts,
-)
-from qmq.client.delayed import DelayedMessages, DelayedReceipt, due_ms_of
+from qmq.client.bodies import Body
+from qmq.client.config import DEFAULT_LIMITS, Limits
+from qmq.client.delayed import DelayedMessages, DelayedReceipt
+from qmq.client.due_times import due_ms_of
 from qmq.client.encoder import Encoder
 from qmq.client.identity import default_client_id
-from qmq.client.message import Body
+from qmq.client.lifecycle import Client, client_failed
 from qmq.client.message_ids import MakeId, new_message_id
-from qmq.client.middleware import Middleware, MiddlewareChain, OutgoingMessage
-from qmq.client.outgoing import Batch, ManyOutcomes, Outcome, Token, hand_out
-from qmq.client.pool import Pool
+from qmq.client.middleware import Middleware, MiddlewareChain
+from qmq.client.observed_sends import ObservedSends
+from qmq.client.outgoing import Outcome, Token
 from qmq.client.reach import reach
 from qmq.client.receipt import Receipt
-from qmq.client.routing import WRITABLE
 from qmq.client.sender import Sender
-from qmq.client.session import MetaSession
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
+from qmq.errors import ClientClosed, QmqError, SendFailed
 from qmq.net.discovery import meta_url
+from qmq.net.pool import Pool
+from qmq.net.routing import WRITABLE
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
 from qmq.protocol.names import check_subject
 from qmq.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from typing import Self
 
 LINGER_SECONDS = 0.002
 """How long a batch that is not full waits for more messages, while other batches are in flight."""
@@ -46,14 +40,7 @@ LINGER_SECONDS = 0.002
 logger = logging.getLogger("qmq.client")
 
 
-def client_failed(what: str, error: BaseException) -> ClientFailed:
-    """The error of a producer or consumer whose background task failed, with the task's exception as its cause."""
-    failure = ClientFailed(f"the {what} failed: {error}")
-    failure.__cause__ = error.__cause__ or error
-    return failure
-
-
-class Producer:
+class Producer(Client):
     """Sends messages. Use it as `async with`, or call `start` and `close`.
 
     Args:
@@ -85,32 +72,27 @@ class Producer:
         make_id: MakeId = new_message_id,
     ) -> None:
         self._clock = clock
-        self._limits = limits
         self._timeouts = timeouts
         self._backoff = backoff
-        self._encoder = Encoder(app, clock, make_id, compress_above)
         self._session = MetaSession(
             meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
         self._pool = Pool(timeouts.connect)
         self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool, clock=clock)
         self._sender = Sender(
-            self._session,
-            self._pool,
-            limits=limits,
-            timeouts=timeouts,
-            backoff=backoff,
-            linger=linger,
+            self._session, self._pool, limits=limits, timeouts=timeouts, backoff=backoff, linger=linger
         )
+        self._queue = self._sender.queue
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
         self._chain = MiddlewareChain(middleware, self.supervisor)
+        self._observed = ObservedSends(Encoder(app, clock, make_id, compress_above), self._chain)
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
         self._is_open = False
 
     def _failed(self, name: str, error: BaseException) -> None:
-        self._sender.fail(error)
+        self._queue.fail(error)
         if self.on_failure is not None:
             self.on_failure(name, error)
 
@@ -118,7 +100,6 @@ class Producer:
         """Start the background tasks; messages can be sent from now on."""
         if not self._is_open:
             self._is_open = True
-            self._loop = asyncio.get_running_loop()
             self._session.start(self.supervisor)
             self._sender.start(self.supervisor)
 
@@ -136,20 +117,6 @@ class Producer:
         await reach(
             self._session, self._pool, subject, client_type, "", WRITABLE, seconds=timeout, backoff=self._backoff
         )
-
-    async def __aenter__(self) -> "Self":
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self.close()
-        except ClientFailed:
-            # The block's own exception says more, and may be this failure.
-            if error is None:
-                raise
 
     @overload
     async def send(
@@ -205,9 +172,9 @@ class Producer:
         """
         self._check_open()
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
-        message_id, entry, message = self._encode(subject, body, tags, message_id, due_ms)
-        sending = self._sender.send((subject, due_ms is not None), message_id, entry)
-        receipt = await (sending if message is None else self._observe(message, sending))
+        message_id, entry, message = self._observed.encode(subject, body, tags, message_id, due_ms)
+        sending = self._queue.send((subject, due_ms is not None), message_id, entry)
+        receipt = await (sending if message is None else self._observed.observe(message, sending))
         return receipt if due_ms is None else DelayedReceipt(receipt, due_ms, self._delayed)
 
     @overload
@@ -249,16 +216,15 @@ class Producer:
             LocalProtocolError, IllegalName, ClientClosed: as for `send`.
         """
         self._check_open()
-        message_id, entry, message = self._encode(subject, body, tags, message_id)
-        future: asyncio.Future[Receipt] | None = self._loop.create_future() if callback is None else None
+        message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
+        future: asyncio.Future[Receipt] | None = self._queue.loop.create_future() if callback is None else None
         token: Token = callback or future  # type: ignore[assignment]  # one of them is there
         if message is not None:
-            token = partial(self._observed, message, token)
+            token = partial(self._observed.observed, message, token)
         try:
-            self._sender.add((subject, False), message_id, entry, token)
+            self._queue.add((subject, False), message_id, entry, token)
         except QmqError as error:
-            if message is not None:
-                self._chain.after_send(message, _as_failure(error))
+            self._observed.failed(message, error)
             raise
         return future
 
@@ -281,69 +247,12 @@ class Producer:
         """
         self._check_open()
         check_subject(subject)
-        many = ManyOutcomes(self._loop, self._chain.after_send)
-        batch: Batch | None = None
-        limits = self._limits
-        for body in bodies:
-            try:
-                message_id, entry, message = self._encode(subject, body, tags, None)
-            except (LocalProtocolError, IllegalName) as error:
-                many.add_failure(error)
-                continue
-            if batch is not None and (
-                len(batch.entries) >= limits.batch_messages or batch.size + len(entry) > limits.batch_bytes
-            ):
-                await self._sender.send_batch(batch)
-                batch = None
-                if not self._is_open:
-                    many.add_failure(ClientClosed("the producer was closed before this message was sent"))
-                    break
-            if batch is None:
-                batch = self._sender.new_batch(subject, many)
-            batch.add(message_id, entry)
-            batch.places.append(many.reserve(message))
-        if batch is not None:
-            await self._sender.send_batch(batch)
-        many.complete()
-        return await many.future
+        return await self._queue.send_many(subject, bodies, tags, self._observed, lambda: self._is_open)
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
         self._check_open()
-        return await self._sender.send((message.subject, False), message.message_id, encode_entry(message))
-
-    def _encode(
-        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
-    ) -> tuple[str, bytes, OutgoingMessage | None]:
-        """A message's id and entry, and with middleware the message, whose outcome it has to be given."""
-        chain = self._chain
-        if due_ms is None and not chain:
-            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
-            return message_id, entry, None
-        message = self._encoder.message(subject, body, tags, message_id, due_ms)
-        chain.before_send(message)
-        try:
-            entry = self._encoder.encode_message(message)
-        except QmqError as error:
-            chain.after_send(message, _as_failure(error))
-            raise
-        return message.message_id, entry, message if chain else None
-
-    async def _observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
-        """Give middleware the outcome of a message."""
-        outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
-        try:
-            outcome = receipt = await sending
-        except SendFailed as error:
-            outcome = error
-            raise
-        finally:
-            self._chain.after_send(message, outcome)
-        return receipt
-
-    def _observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
-        self._chain.after_send(message, outcome)
-        hand_out(token, outcome)
+        return await self._queue.send((message.subject, False), message.message_id, encode_entry(message))
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -352,7 +261,7 @@ class Producer:
     @property
     def waiting(self) -> int:
         """Number of messages that are queued, waiting for room in the queue, or being sent."""
-        return self._sender.unsettled
+        return self._queue.unsettled.count
 
     async def flush(self) -> None:
         """Wait until every message queued so far has been stored or has failed."""
@@ -370,21 +279,13 @@ class Producer:
         if not self._is_open:
             return []
         self._is_open = False
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._timeouts.delivery if timeout is None else timeout):
                 await self._sender.flush()
-        except TimeoutError:
-            pass
         left = await self._sender.stop(SendFailed("the producer was closed before the message was stored"))
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()
-        if self._sender.failed is not None:
-            raise client_failed("producer", self._sender.failed)
+        if self._queue.failed is not None:
+            raise client_failed("producer", self._queue.failed)
         return left
-
-
-def _as_failure(error: QmqError) -> SendFailed:
-    return (
-        error if isinstance(error, SendFailed) else SendFailed(str(error), code=error.code, retriable=error.retriable)
-    )

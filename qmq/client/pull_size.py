@@ -1,4 +1,4 @@
-"""How many messages a pull asks for. Pure.
+"""How many messages a pull requests. Pure.
 
 A response should hold about `Limits.pull_bytes`: our brokers limit the bytes of a response, but the official server does not, and
 100 large messages are a response of hundreds of MiB. And it should hold at most the messages that the application processes in a
@@ -6,16 +6,16 @@ second, so that a slow one leaves messages to the other consumers of its group; 
 """
 
 MESSAGES_FIRST = 100
-"""What the first pull asks for, and at least what a slow application gets."""
+"""What the first pull requests, and at least what a slow application gets."""
 SLOW_SECONDS = 1.0
 """An application that takes longer for the messages of a response is slow."""
 
 
 class PullSize:
-    """The number of messages to ask for, from the responses so far.
+    """The number of messages to request, from the responses so far.
 
     Args:
-        messages_max: the most to ask for.
+        messages_max: the most to request.
         bytes_target: what a response should hold.
     """
 
@@ -26,8 +26,8 @@ class PullSize:
         self.messages = self._messages_min
 
     def received(self, messages: int, size: int, *, was_awaited: bool) -> None:
-        """A response arrived: ask for what fits the target at its average size. If the application waited for a response that has
-        all that was asked for, ask for twice as many as before.
+        """A response arrived: request what fits the target at its average size. If the application waited for a response that has
+        all that was requested, request twice as many as before.
 
         Args:
             messages, size: of the response, in messages and bytes.
@@ -42,7 +42,7 @@ class PullSize:
         self.messages = min(self._messages_max, fitting, wanted)
 
     def waited(self, seconds: float) -> None:
-        """The next pull had to wait so long until the application had processed enough messages: ask for half if it is slow."""
+        """The next pull waited this long for the application to process enough messages: request half if it is slow."""
         if seconds > SLOW_SECONDS:
             self.messages = max(min(self.messages, self._messages_min), self.messages // 2)
 
@@ -51,5 +51,5 @@ class PullSize:
         self.messages = min(self.messages, self._messages_min)
 
     def failed(self, requested: int) -> None:
-        """The response to a pull for `requested` messages was too large, or did not arrive in time: ask for half."""
+        """The response to a pull for `requested` messages was too large, or did not arrive in time: request half."""
         self.messages = max(1, requested // 2)

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from qmq.client.config import Backoff
-from qmq.client.pool import Pool
-from qmq.client.routing import usable
-from qmq.client.session import MetaSession
 from qmq.errors import QmqError, RouteUnknown
+from qmq.net.pool import Pool
+from qmq.net.routing import usable
+from qmq.net.session import MetaSession
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 

@@ -14,11 +14,11 @@ from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError, ReadRefused
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
-from qmq.protocol import reading
+from qmq.protocol import bulk_read
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
-from qmq.protocol.structures import Part
+from qmq.protocol.kinds import Part
 from qmq.supervisor import Supervisor
 
 P = ParamSpec("P")
@@ -74,7 +74,7 @@ class ReadGate:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bulk-read")
         self._is_closed = False
-        self._room = reading.READ_BYTES_MAX
+        self._room = bulk_read.READ_BYTES_MAX
         """The most bytes that the connection of the read under way has room for."""
         self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
@@ -89,7 +89,7 @@ class ReadGate:
     ) -> None:
         """Answer a read with the parts that `work` gives, or say why not. `work` is called only when it may run."""
         if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token) and self._token:
-            self._refuse(connection, frame, ReadRefused("the read token is not this node's", code=reading.FORBIDDEN))
+            self._refuse(connection, frame, ReadRefused("the read token is not this node's", code=bulk_read.FORBIDDEN))
             return
         if self._is_closed or len(self._tasks) >= self._reads_max:
             busy = (
@@ -97,7 +97,7 @@ class ReadGate:
                 if self._is_closed
                 else f"{self._reads_max} reads are running, the maximum; try again"
             )
-            self._refuse(connection, frame, ReadRefused(busy, code=reading.BUSY))
+            self._refuse(connection, frame, ReadRefused(busy, code=bulk_read.BUSY))
             return
         self.counters.reads[Command(frame.code).name.lower()] += 1
         task = self._supervisor.background("bulk_read", self._answer(connection, frame, work))
@@ -106,7 +106,7 @@ class ReadGate:
         def ended(done: "asyncio.Task[None]") -> None:
             self._tasks.pop(done, None)
             if done.cancelled():
-                self._refuse(connection, frame, ReadRefused("the node is stopping", code=reading.BUSY))
+                self._refuse(connection, frame, ReadRefused("the node is stopping", code=bulk_read.BUSY))
             elif done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
@@ -134,13 +134,13 @@ class ReadGate:
         except ReadRefused as error:
             self._refuse(connection, frame, error)
         except LogError as error:
-            self._refuse(connection, frame, ReadRefused(str(error), code=reading.UNREADABLE))
+            self._refuse(connection, frame, ReadRefused(str(error), code=bulk_read.UNREADABLE))
         except ProtocolError as error:
             self._refuse(connection, frame, ReadRefused(str(error), code=error.code))
 
     def _refuse(self, connection: Connection, frame: Frame, error: ReadRefused) -> None:
         self.counters.refused[error.code] += 1
-        if error.code != reading.BUSY:
+        if error.code != bulk_read.BUSY:
             what = f"command {frame.code} refused: {error}"
             self._log_limiter.warning(logger, connection.peer, error.code, what, self._clock.monotonic())
         connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
@@ -149,7 +149,7 @@ class ReadGate:
 
     def piece_bytes(self, wanted: int) -> int:
         """How many bytes the answer of the read under way may hold when `wanted` are asked for."""
-        most = min(reading.READ_BYTES_MAX, self._room)
+        most = min(bulk_read.READ_BYTES_MAX, self._room)
         if self._bytes_per_second:
             most = min(most, max(PIECE_BYTES_MIN, int(self._bytes_per_second * PIECE_SECONDS)))
         return max(1, min(wanted, most))

@@ -4,8 +4,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any, cast
 
-from qmq.client.message import Delivery, Receipt
+from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
+from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import SendFailed
 

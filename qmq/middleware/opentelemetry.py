@@ -2,8 +2,9 @@
 
 from typing import Any, cast
 
-from qmq.client.message import Delivery, Receipt
+from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
+from qmq.client.receipt import Receipt
 from qmq.errors import QmqError, SendFailed
 
 try:

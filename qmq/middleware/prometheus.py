@@ -3,8 +3,9 @@
 from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
 
-from qmq.client.message import Delivery, Receipt
+from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
+from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import SendFailed
 

@@ -7,7 +7,8 @@ answered with the server's proof. Nonces and proofs are hexadecimal in a map of 
 from dataclasses import dataclass
 from typing import Annotated
 
-from qmq.protocol.structures import MapHex, Structure, Text
+from qmq.protocol.map_kinds import MapHex, Text
+from qmq.protocol.structures import Structure
 
 NONCE_BYTES = 32
 PROOF_BYTES = 32

@@ -27,7 +27,7 @@ class Command(IntEnum):
     CLIENT_REGISTER = 35
     BROKER_ACQUIRE_META = 40
     HEARTBEAT = 100
-    # Ours: no client of QMQ ever meets them.
+    # PyQMQ's own: clients of QMQ do not use them.
     NODE_REGISTER = 200
     ENSURE_GROUP = 201
     LEAVE_GROUP = 202
@@ -93,7 +93,7 @@ class BrokerGroupState(IntEnum):
 
 
 class ClientType(IntEnum):
-    """Why a client asks the metaserver about a subject."""
+    """Why a client registers a subject with the metaserver."""
 
     PRODUCER = 1
     CONSUMER = 2

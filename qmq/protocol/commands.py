@@ -21,29 +21,23 @@ from qmq.protocol.codes import (
     SendResult,
     TagType,
 )
-from qmq.protocol.primitives import Reader
-from qmq.protocol.structures import (
-    Body,
+from qmq.protocol.kinds import (
     Bool,
-    ByVersion,
     Choice,
-    Counted,
     I8Field,
     I16Field,
     I32Field,
     I64Field,
     Kind,
-    MapKind,
-    MapText,
-    Nested,
     Number,
     Part,
     Rest,
     Str,
     String,
-    Structure,
-    UntilEnd,
 )
+from qmq.protocol.map_kinds import MapKind, MapText
+from qmq.protocol.primitives import Reader
+from qmq.protocol.structures import Body, ByVersion, Counted, Nested, Structure, UntilEnd
 
 VERSION_WITH_TAGS = 8
 """From here on a PULL ends with a filter and an ACK with the broadcast byte."""
@@ -130,9 +124,6 @@ class _AnyFilter(Kind):
         self._number.write(parts, number)
         self._types[number].write(parts, value)
 
-    def structures(self) -> tuple[type[Structure], ...]:
-        return TagFilter, SubEnvFilter
-
 
 class _OneTagFilter(Kind):
     """A tag filter, which filters nothing when there is none."""
@@ -147,9 +138,6 @@ class _OneTagFilter(Kind):
     def write(self, parts: list[Part], value: Any) -> None:
         tag_filters = [item for item in value if isinstance(item, TagFilter)]
         self._kind.write(parts, tag_filters[0] if tag_filters else NO_TAG_FILTER)
-
-    def structures(self) -> tuple[type[Structure], ...]:
-        return self._kind.structures()
 
 
 _FILTERS = ByVersion(

@@ -8,22 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
+from qmq.protocol.kinds import Block, Number
+from qmq.protocol.map_kinds import Flag, Int, MapInt, MapPrefix, MapWord, MapWords, Text
 from qmq.protocol.messages import Message, decode_raw
-from qmq.protocol.structures import (
-    Block,
-    Counted,
-    Flag,
-    Int,
-    MapInt,
-    MapPrefix,
-    MapWord,
-    MapWords,
-    Nested,
-    Number,
-    Row,
-    Structure,
-    Text,
-)
+from qmq.protocol.structures import Counted, Nested, Row, Structure
 
 TARGETS_MAX = 1_000
 """Messages one CHANGE_DELAYED may name."""
@@ -32,7 +20,7 @@ PAGE_MAX = 500
 
 
 class DelayedState(StrEnum):
-    """What became of a delayed message."""
+    """The state of a delayed message."""
 
     PENDING = "pending"
     DELIVERING = "delivering"
@@ -40,9 +28,9 @@ class DelayedState(StrEnum):
     DELIVERED = "delivered"
     CANCELLED = "cancelled"
     MOVED = "moved"
-    """Another due time was given to it; it goes on there."""
+    """It was rescheduled and is now pending at its new due time."""
     REFUSED = "refused"
-    """Every broker group refused it; it waits for an operator."""
+    """Every broker group rejected it; it is held until an operator decides."""
     LOST = "lost"
 
 
@@ -55,11 +43,11 @@ class Operation(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a change came to."""
+    """The result of a change."""
 
     DONE = "done"
     UNCHANGED = "unchanged"
-    """It was so before; asked twice, or for what it is already."""
+    """It was already so: the change was sent twice, or changes nothing."""
     TOO_LATE = "too_late"
     NOT_FOUND = "not_found"
 

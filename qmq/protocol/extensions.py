@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from qmq.protocol.structures import Block, Flag, Float, Int, MapInt, MapText, Structure, Text
+from qmq.protocol.kinds import Block
+from qmq.protocol.map_kinds import Flag, Float, Int, MapInt, MapText, Text
+from qmq.protocol.structures import Structure
 
 State = Annotated[int, MapInt(missing=1)]
 """A `BrokerGroupState`; a node that reports none reads and writes."""

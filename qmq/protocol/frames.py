@@ -44,7 +44,7 @@ assert _HEADER.size == HEADER_BYTES
 
 @dataclass(slots=True)
 class Frame:
-    """One frame. `body` is a view into the receive buffer: it stays valid as long as somebody holds it."""
+    """One frame. `body` is a view into the receive buffer: it stays valid as long as it is referenced."""
 
     code: int
     version: int
@@ -59,10 +59,6 @@ class Frame:
     @property
     def is_response(self) -> bool:
         return bool(self.flag & FLAG_RESPONSE)
-
-    @property
-    def is_one_way(self) -> bool:
-        return bool(self.flag & FLAG_ONE_WAY)
 
 
 def encode_request(
@@ -108,17 +104,12 @@ def response_header(request: Frame, code: int, body_bytes: int) -> bytes:
     )
 
 
-def encode_response(request: Frame, code: int, body: bytes | memoryview = b"") -> bytes:
-    """A whole answer."""
-    return response_header(request, code, len(body)) + body
-
-
 class FrameReader:
     """The receiving side of a connection: bytes in, frames out.
 
     `get_buffer` and `buffer_updated` are meant for `asyncio.BufferedProtocol`: the socket writes into our buffer and
-    frame bodies are views of it. Bytes that frames were handed out of are never written again; when a buffer is used
-    up a new one is taken. A buffer grows with what has arrived, so a header that lies about its length costs nothing.
+    frame bodies are views of it. The bytes of returned frames are never written again; when a buffer is used
+    up a new one is taken. A buffer grows with what has arrived, so a header with a wrong length costs nothing.
     A bad header raises at once, unless good frames came before it in the same bytes: then those are returned, and the
     error is raised by the next call.
     """

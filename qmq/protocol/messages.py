@@ -1,14 +1,15 @@
-"""Messages: the raw form that is stored and handed out, and the SEND entry (a CRC before it).
+"""Messages: the raw form that is stored and delivered, and the SEND entry (a CRC before it).
 
 The layout of the raw form is in `qmq.protocol.raw`. Source: docs/reference/wire.md, section 4.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from struct import Struct
 from zlib import crc32
 
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters
-from qmq.protocol.primitives import I8, I32, I64, U16, encode_str
+from qmq.protocol.primitives import I32, I64, U16, encode_str, utf8
 from qmq.protocol.raw import FLAG_DELAY as FLAG_DELAY
 from qmq.protocol.raw import FLAG_TAGS as FLAG_TAGS
 from qmq.protocol.raw import TIME_AT, RawBytes, RawView, split_raws
@@ -23,13 +24,13 @@ KEY_ATTEMPT = "qmq_times"
 KEY_GROUP = "qmq_consumerGroupName"
 KEY_PULL_OFFSET = "qmq_pullOffset"
 KEY_RETRY_CAUSE = "qmq_retryCause"
-"""Ours: why the attempt before was given back, a short label. Clients of QMQ hand it on unseen."""
+"""PyQMQ's: the cause of the previous attempt's retry, a short label. Clients of QMQ pass it on unread."""
 KEY_CORRUPT = "qmq_corruptData"
 KEY_ENV = "qmq_env"
 KEY_SUB_ENV = "qmq_subEnv"
 KEY_CONTENT_TYPE = "qmq_contentType"
 KEY_CONTENT_ENCODING = "qmq_contentEncoding"
-"""Ours: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
+"""PyQMQ's: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
 RESERVED_KEYS = frozenset(
     {
         KEY_CREATED,
@@ -55,6 +56,7 @@ HIDDEN_KEYS = RESERVED_KEYS | TRACE_KEYS
 """Properties that a consumer's handler does not get among those of the producer."""
 
 _SCHEDULE_KEY = KEY_SCHEDULE.encode()
+_TIMES = Struct(">bqq").pack
 
 LARGE_PART_CHARS = 8192
 """A longer text is stored in pieces of this many characters under `key#part0`, `key#part1`, ..."""
@@ -66,28 +68,48 @@ def encode_raw(message: Message) -> bytes:
     Raises:
         LocalProtocolError: a part can't be carried, or would stop the official consumer (traps T12, T13).
     """
-    if not message.subject or not message.message_id:
-        raise LocalProtocolError("a message needs a subject and a message id")
-    if characters(message.message_id) > MESSAGE_ID_CHARS_MAX:
-        raise LocalProtocolError(
-            f"message id of {characters(message.message_id)} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
-        )
-    if len(message.tags) > TAGS_MAX or not all(message.tags):
-        raise LocalProtocolError(f"tags {message.tags!r}: at most {TAGS_MAX}, none empty")
+    if not message.subject:
+        raise LocalProtocolError("a message needs a subject")
+    message_id = message_id_bytes(message.message_id)
     flag = message.flag & ~FLAG_TAGS | (FLAG_TAGS if message.tags else 0)
     properties = b"".join(_encode_property(key, value) for key, value in message.properties.items())
-    parts = [
-        I8.pack(flag),
-        I64.pack(message.created_at_ms),
-        I64.pack(message.time_ms),
-        encode_str(message.subject),
-        encode_str(message.message_id),
-    ]
-    if message.tags:
-        parts.append(I8.pack(len(message.tags)))
-        parts += [encode_str(tag) for tag in message.tags]
-    parts += [I32.pack(len(properties)), properties]
-    return b"".join(parts)
+    return b"".join(
+        (
+            _TIMES(flag, message.created_at_ms, message.time_ms),
+            encode_str(message.subject),
+            U16.pack(len(message_id)),
+            message_id,
+            encode_tags(message.tags) if message.tags else b"",
+            I32.pack(len(properties)),
+            properties,
+        )
+    )
+
+
+def message_id_bytes(message_id: str) -> bytes:
+    """A message id without its length.
+
+    Raises:
+        LocalProtocolError: it is empty or too long.
+    """
+    if not message_id:
+        raise LocalProtocolError("the message id is empty")
+    if characters(message_id) > MESSAGE_ID_CHARS_MAX:
+        raise LocalProtocolError(
+            f"message id of {characters(message_id)} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
+        )
+    return utf8(message_id)
+
+
+def encode_tags(tags: Sequence[str]) -> bytes:
+    """Tags with their count.
+
+    Raises:
+        LocalProtocolError: there are too many, or one is empty.
+    """
+    if len(tags) > TAGS_MAX or not all(tags):
+        raise LocalProtocolError(f"tags {tuple(tags)!r}: at most {TAGS_MAX}, none empty")
+    return b"".join((bytes((len(tags),)), *map(encode_str, tags)))
 
 
 def _encode_property(key: str, value: str) -> bytes:
@@ -147,22 +169,6 @@ def decode_raws(body: RawBytes) -> list[Message]:
         ProtocolError: the bytes are not messages.
     """
     return [RawView(body, begin).message() for begin in split_raws(body)[0]]
-
-
-def decode_entries(body: RawBytes, verify: bool = True) -> list[Message]:
-    """The entries of a SEND.
-
-    Raises:
-        ProtocolError: the bytes are not entries, or with `verify` a CRC is wrong.
-    """
-    messages: list[Message] = []
-    view = memoryview(body)
-    begins, _, ends = split_raws(view, gap=I64.size)
-    for begin, end in zip(begins, ends, strict=True):
-        if verify and I64.unpack_from(view, begin - I64.size)[0] != crc32(view[begin:end]):
-            raise ProtocolError(f"message {len(messages)} has a wrong CRC", code="protocol.bad_crc")
-        messages.append(RawView(view, begin, end).message())
-    return messages
 
 
 def set_large_string(properties: dict[str, str], key: str, text: str) -> None:

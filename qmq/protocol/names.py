@@ -32,7 +32,7 @@ _BREAKING = re.compile("[/\0\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u202
 """What a subject may not hold: '/', line ends and white space that breaks."""
 _SEPARATORS = re.compile("[/\0\r\n]")
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
-"""Control, format (bidirectional and zero-width) and separator characters, and halves of surrogate pairs."""
+"""Control, format (bidirectional and zero-width) and separator characters, and lone surrogates."""
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -49,7 +49,7 @@ class SubjectName:
 
 
 def is_subject_refusal(remark: str) -> bool:
-    """Whether a send was refused for its subject, which says nothing about the node's other subjects."""
+    """Whether a send was rejected because of its subject; the node's other subjects are not affected."""
     return remark.startswith((SUBJECT_CLOSED, SUBJECT_OVER_QUOTA, SUBJECT_OVER_LIMIT))
 
 
@@ -145,7 +145,7 @@ def check_new_group(name: str) -> None:
 
 
 def hidden_text_problem(name: str) -> str:
-    """Why two different names like this one could look the same; "" for a name that shows what it is.
+    """Why another name could look the same as this one; "" if none can.
 
     Plain spaces are fine here. Names that were stored before this rule exist: only new names are held to it.
     """

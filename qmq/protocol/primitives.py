@@ -47,20 +47,12 @@ class Reader:
         self._at += layout.size
         return values
 
-    def i8(self) -> int:
-        value: int = self.unpack(I8)[0]
-        return value
-
     def i16(self) -> int:
         value: int = self.unpack(I16)[0]
         return value
 
     def i32(self) -> int:
         value: int = self.unpack(I32)[0]
-        return value
-
-    def i64(self) -> int:
-        value: int = self.unpack(I64)[0]
         return value
 
     def bytes_(self, size: int) -> memoryview:
@@ -113,16 +105,25 @@ class Reader:
             raise ProtocolError(f"{self.remaining} bytes behind the end of the body")
 
 
+def utf8(text: str, what: str = "a string") -> bytes:
+    """The bytes of a text.
+
+    Raises:
+        LocalProtocolError: it holds half a surrogate pair; the message names it as `what`.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"{what} can't be written as UTF-8: {error.reason}") from error
+
+
 def encode_str(text: str) -> bytes:
     """A string with its length.
 
     Raises:
         LocalProtocolError: it is longer than every client can read, or holds half a surrogate pair.
     """
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"a string can't be written as UTF-8: {error.reason}") from error
+    data = utf8(text)
     if len(data) > STRING_BYTES_MAX:
         raise LocalProtocolError(f"a string of {len(data)} bytes, the wire carries at most {STRING_BYTES_MAX}")
     return _encode_length(len(data)) + data

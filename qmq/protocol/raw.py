@@ -5,10 +5,9 @@
 
 A string is its length as an unsigned i16, then its UTF-8 bytes. Integers are big-endian. Source: docs/reference/wire.md, section 4.
 
-`RawView` reads one message where it lies, `split_raws` finds the boundaries of messages back to back, and `PropertyFinder` finds
-one property without decoding the others. All of them raise ProtocolError for bytes that are not messages, read nothing twice,
-and copy only what they return. Places are relative to the first byte of the data. Text that is not UTF-8 is read with
-replacement characters: a consumer must not stop at a message that others stored.
+`RawView` reads one message where it lies, and `split_raws` finds the boundaries of messages back to back. Both raise ProtocolError
+for bytes that are not messages, read nothing twice, and copy only what they return. Places are relative to the first byte of the
+data. Text that is not UTF-8 is read with replacement characters: a consumer must not stop at a message that others stored.
 
 Most neighbouring messages have the same shape, which is the lengths of their fields. A shape as a compiled struct checks a
 message with one call; only messages of another shape are read field by field.
@@ -35,7 +34,7 @@ SUBJECT_AT = 17
 SHAPE_FIELDS_MAX = 64
 """A message with more tags, or more keys and values, is always read field by field."""
 SHAPES_MAX = 16
-"""Messages whose shape one walk, or one finder, looks at to learn it; later ones of other shapes are read field by field."""
+"""Messages whose shape one walk, or one `PropertyFinder`, learns at most; later ones of other shapes are read field by field."""
 
 RawBytes = bytes | bytearray | memoryview
 
@@ -113,42 +112,18 @@ class RawView:
         return self.time_ms if self.data[self.begin] & FLAG_DELAY else None
 
     @property
-    def subject_bytes(self) -> bytes:
-        return bytes(self.data[self.begin + SUBJECT_AT + 2 : self._subject_end])
-
-    @property
     def subject(self) -> str:
         return str(self.data[self.begin + SUBJECT_AT + 2 : self._subject_end], "utf-8", "replace")
-
-    @property
-    def message_id_bytes(self) -> bytes:
-        return bytes(self.data[self._subject_end + 2 : self._id_end])
 
     @property
     def message_id(self) -> str:
         return str(self.data[self._subject_end + 2 : self._id_end], "utf-8", "replace")
 
     @property
-    def tags_bytes(self) -> list[bytes]:
-        """The tags, not decoded."""
-        return [bytes(self.data[begin:end]) for begin, end in self._tag_places()]
-
-    @property
     def tags(self) -> tuple[str, ...]:
         if not self.data[self.begin] & FLAG_TAGS:
             return ()
-        return tuple(str(self.data[begin:end], "utf-8", "replace") for begin, end in self._tag_places())
-
-    def _tag_places(self) -> list[tuple[int, int]]:
-        places: list[tuple[int, int]] = []
-        data, at = self.data, self._id_end
-        if data[self.begin] & FLAG_TAGS:
-            count, at = data[at], at + 1
-            for _ in range(count):
-                end = at + 2 + _read_length(data, at)[0]
-                places.append((at + 2, end))
-                at = end
-        return places
+        return tuple(str(tag, "utf-8", "replace") for tag in tags_at(self.data, self._id_end))
 
     @property
     def properties(self) -> dict[str, str]:
@@ -203,12 +178,9 @@ class RawView:
         formats = [f"b16xH{subject_bytes}xH{id_bytes}x"]
         values = [self.flag, subject_bytes, id_bytes]
         if data[self.begin] & FLAG_TAGS:
-            places = self._tag_places()
-            formats.append("B")
-            values.append(len(places))
-            for begin, end in places:
-                formats.append(f"H{end - begin}x")
-                values.append(end - begin)
+            sizes = [len(tag) for tag in tags_at(data, self._id_end)]
+            formats += ["B", *(f"H{size}x" for size in sizes)]
+            values += [len(sizes), *sizes]
         formats.append("i")
         if with_properties:
             values.append(self.end - self.properties_begin)
@@ -389,61 +361,3 @@ def tags_of(data: RawBytes, begin: int = 0) -> list[bytes]:
         return []
     subject_end = begin + SUBJECT_AT + 2 + _read_length(data, begin + SUBJECT_AT)[0]
     return tags_at(data, subject_end + 2 + _read_length(data, subject_end)[0])
-
-
-class PropertyFinder:
-    """Finds the value of one property in many messages, fast where the properties before it have the same lengths.
-
-    Args:
-        key: the key in UTF-8.
-    """
-
-    __slots__ = ("_key", "_known", "_last", "_shapes", "_stored_key")
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._stored_key = U16.pack(len(key)) + key
-        self._known: tuple[Struct, tuple[object, ...]] | None = None
-        self._last: tuple[object, ...] = ()
-        self._shapes = 0
-
-    def place(self, data: bytes | bytearray, begin: int, end: int) -> tuple[int, int] | None:
-        """Begin and end of the value in the properties data[begin:end]; None when they do not hold the key.
-
-        Raises:
-            ProtocolError: they do not end at `end`, as far as they were read.
-        """
-        known = self._known
-        if known is not None:
-            layout, expected = known
-            value_begin = begin + layout.size
-            if value_begin <= end:
-                found = layout.unpack_from(data, begin)
-                if found[:-1] == expected:
-                    value_end: int = value_begin + found[-1]
-                    if value_end == end or (value_end < end and data.find(self._stored_key, value_end, end) < 0):
-                        return value_begin, value_end
-        if data.find(self._stored_key, begin, end) < 0:
-            return None
-        return self._search(data, begin, end)
-
-    def _search(self, data: bytes | bytearray, begin: int, end: int) -> tuple[int, int] | None:
-        place = None
-        lengths: list[int] = []
-        before: tuple[int, ...] = ()
-        for key_begin, key_end, value_begin, value_end in property_places(data, begin, end):
-            if data[key_begin:key_end] == self._key:
-                place = value_begin, value_end
-                before = tuple(lengths)
-            lengths += (key_end - key_begin, value_end - value_begin)
-        if place is not None and self._shapes < SHAPES_MAX and len(before) <= SHAPE_FIELDS_MAX:
-            self._shapes += 1
-            self._learn(before)
-        return place
-
-    def _learn(self, before: tuple[int, ...]) -> None:
-        expected = (*before, len(self._key), self._key)
-        if expected == self._last:
-            form = "".join(f"H{length}x" for length in before)
-            self._known = Struct(f">{form}H{len(self._key)}sH"), expected
-        self._last = expected

@@ -1,12 +1,11 @@
-"""The broker's reading of a SEND body: checked once, copied never, no object per message.
+"""Checks a SEND body and splits it into runs, without copies and without an object per message.
 
-A SEND body is a plain row of entries (`reference` 4.1): an i64 CRC, then the *raw message* that is stored and handed
-out unchanged. `scan_batch` walks the row, refuses what would poison a consumer (trap T13) and returns *runs*: stretches
-of good entries of one subject that can go into the log as they arrived. Sizes are bytes, places are relative to the
-body's first byte.
+A SEND body is a row of entries (docs/reference/wire.md, section 4): an i64 CRC, then the *raw message* that is stored and delivered
+unchanged. `scan_batch` reads the row, rejects messages that would stop a consumer (trap T13) and returns *runs*: stretches of good
+entries of one subject that can go into the log as they arrived. Sizes are bytes, places are relative to the body's first byte.
 
-Nearly all batches hold messages of one shape (same lengths everywhere), so the layout of the last message is kept as a
-compiled struct and the next message is tried against it with one call; any difference falls back to the plain walk.
+Nearly all batches hold messages of one shape (same lengths everywhere), so the layout of the last message is compiled to a
+struct, and the next message is compared with it in one call; a message with another layout is read field by field.
 """
 
 from dataclasses import dataclass, field

@@ -13,130 +13,22 @@ their default. A class variable with a kind is a constant: it is written, and wh
 docs/reference/wire.md is generated from the declarations.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from enum import Enum
 from operator import attrgetter, itemgetter
 from struct import Struct
 from struct import error as StructError
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from qmq.errors import LocalProtocolError, ProtocolError
+from qmq.errors import ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
-from qmq.protocol.primitives import I32, U16, Reader, encode_count, encode_str, encode_strmap
+from qmq.protocol.kinds import LABELS, Kind, Number, Part, String, misfit
+from qmq.protocol.map_kinds import UNSET, MapKind, MapPrefix
+from qmq.protocol.primitives import Reader, encode_count, encode_str, encode_strmap
 
 Body = memoryview | bytes
-Part = memoryview | bytes
 
-_UNSET: Any = object()
-_LABELS = {"b": "i8", "B": "u8", "h": "i16", "i": "i32", "q": "i64", "Q": "u64", "?": "bool"}
 _LEAST_MAP_BYTES = 2
-
-
-# --- kinds of fields at their place ---------------------------------------------------------------------------------
-
-
-class Kind:
-    """How a field is written at its place."""
-
-    least_bytes: int
-    """What a value takes at the least."""
-    label: str
-    """The name in docs/reference/wire.md."""
-
-    def read(self, reader: Reader) -> Any:
-        """The value that comes next."""
-        raise NotImplementedError
-
-    def write(self, parts: list[Part], value: Any) -> None:
-        """Append the value's bytes to `parts`."""
-        raise NotImplementedError
-
-    def structures(self) -> "tuple[type[Structure], ...]":
-        """The structures that a value consists of."""
-        return ()
-
-
-class Number(Kind):
-    """An integer or truth value. `code` is that of the `struct` module."""
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-        self.layout = Struct(f">{code}")
-        self.least_bytes = self.layout.size
-        self.label = _LABELS[code]
-
-    def read(self, reader: Reader) -> Any:
-        return reader.unpack(self.layout)[0]
-
-    def write(self, parts: list[Part], value: Any) -> None:
-        try:
-            parts.append(self.layout.pack(value))
-        except StructError as error:
-            raise _misfit(self.layout, (value,)) from error
-
-
-class Choice(Number):
-    """A number that must be one of an enumeration's."""
-
-    def __init__(self, code: str, known: type[Enum]) -> None:
-        super().__init__(code)
-        self.known = known
-        self._values = frozenset(int(item.value) for item in known)
-
-    def read(self, reader: Reader) -> Any:
-        value = super().read(reader)
-        if value not in self._values:
-            raise ProtocolError(f"{value} is no {self.known.__name__}")
-        return value
-
-
-class String(Kind):
-    """A string with a 16-bit length."""
-
-    least_bytes = U16.size
-    label = "str"
-
-    def read(self, reader: Reader) -> Any:
-        return reader.str_()
-
-    def write(self, parts: list[Part], value: Any) -> None:
-        parts.append(encode_str(value))
-
-
-class Block(Kind):
-    """Bytes behind their 32-bit length, a multiple of `entry_bytes`; read as a view unless `is_copied`."""
-
-    least_bytes = I32.size
-
-    def __init__(self, entry_bytes: int = 1, *, is_copied: bool = False) -> None:
-        self.entry_bytes = entry_bytes
-        self._is_copied = is_copied
-        self.label = "block" if entry_bytes == 1 else f"block of entries of {entry_bytes} bytes"
-
-    def read(self, reader: Reader) -> Any:
-        data = reader.bytes_(reader.i32())
-        if len(data) % self.entry_bytes:
-            raise ProtocolError(f"{len(data)} bytes of entries, not a multiple of {self.entry_bytes}")
-        return bytes(data) if self._is_copied else data
-
-    def write(self, parts: list[Part], value: Any) -> None:
-        parts += encode_count(I32, len(value)), value
-
-
-class Rest(Kind):
-    """All bytes up to the end of the body, read as a view."""
-
-    least_bytes = 0
-
-    def __init__(self, label: str) -> None:
-        self.label = f"{label}, to the end"
-
-    def read(self, reader: Reader) -> Any:
-        return reader.rest()
-
-    def write(self, parts: list[Part], value: Any) -> None:
-        parts.append(value)
 
 
 class Nested(Kind):
@@ -152,9 +44,6 @@ class Nested(Kind):
     def write(self, parts: list[Part], value: Any) -> None:
         for write in self._layout.writers:
             write(parts, value)
-
-    def structures(self) -> "tuple[type[Structure], ...]":
-        return (self.kind,)
 
 
 class Row(Kind):
@@ -186,7 +75,7 @@ class Counted(Kind):
         self._what = what
         self.most = most
         self.least_bytes = self._layout.size
-        self.label = f"{_LABELS[code]} count, {self.item.label} each"
+        self.label = f"{LABELS[code]} count, {self.item.label} each"
 
     def read(self, reader: Reader) -> Any:
         count = reader.count(reader.unpack(self._layout)[0], self.item.least_bytes, self._what)
@@ -200,9 +89,6 @@ class Counted(Kind):
         write = self.item.write
         for item in value:
             write(parts, item)
-
-    def structures(self) -> "tuple[type[Structure], ...]":
-        return self.item.structures()
 
 
 class UntilEnd(Kind):
@@ -224,9 +110,6 @@ class UntilEnd(Kind):
         for item in value:
             self.item.write(parts, item)
 
-    def structures(self) -> "tuple[type[Structure], ...]":
-        return self.item.structures()
-
 
 class ByVersion:
     """The kind that a field has from each header version on; earlier versions lack the field, which then has its default.
@@ -240,184 +123,6 @@ class ByVersion:
     def at(self, version: int) -> Kind | None:
         """The kind of a version."""
         return next((kind for since, kind in self.kinds.items() if version >= since), None)
-
-    def structures(self) -> "tuple[type[Structure], ...]":
-        """The structures that a value consists of."""
-        return tuple(structure for kind in self.kinds.values() for structure in kind.structures())
-
-
-Str = Annotated[str, String()]
-I8Field = Annotated[int, Number("b")]
-I16Field = Annotated[int, Number("h")]
-I32Field = Annotated[int, Number("i")]
-I64Field = Annotated[int, Number("q")]
-Bool = Annotated[bool, Number("?")]
-
-
-# --- kinds of map entries -------------------------------------------------------------------------------------------
-
-
-class MapKind:
-    """How a field is written as an entry of the map of strings.
-
-    Args:
-        key: the entry's name, when it is not the field's.
-        missing: the value when there is no such entry, when it is not the field's default.
-        is_optional: the entry is left out when the value is the default.
-    """
-
-    label: str
-    zero: Any = _UNSET
-    """The value of a missing entry whose field has no default; none: it must be there."""
-
-    def __init__(self, key: str = "", *, missing: Any = _UNSET, is_optional: bool = False) -> None:
-        self.key = key
-        self.missing = missing
-        self.is_optional = is_optional
-
-    def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
-        """The value in a map."""
-        text = entries.get(key)
-        if not text:
-            if missing is not _UNSET:
-                return missing
-            text = ""
-        return self.parse(key, text)
-
-    def parse(self, key: str, text: str) -> Any:
-        """The value of an entry's text. Raises ProtocolError."""
-        raise NotImplementedError
-
-    def entries(self, key: str, value: Any) -> dict[str, str]:
-        """The entries that hold the value."""
-        return {key: self.text(value)}
-
-    def structures(self) -> "tuple[type[Structure], ...]":
-        """The structures that a value consists of: none."""
-        return ()
-
-    def text(self, value: Any) -> str:
-        """The text of an entry."""
-        return str(int(value)) if isinstance(value, int) else str(value)
-
-
-class MapText(MapKind):
-    """Text."""
-
-    label = "text"
-    zero = ""
-
-    def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
-        return entries.get(key, missing)
-
-
-class MapInt(MapKind):
-    """A whole number in decimal digits."""
-
-    label = "integer"
-    zero = 0
-
-    def parse(self, key: str, text: str) -> Any:
-        try:
-            return int(text)
-        except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be a whole number") from error
-
-
-class MapFloat(MapKind):
-    """A number in decimal digits."""
-
-    label = "number"
-    zero = 0.0
-
-    def parse(self, key: str, text: str) -> Any:
-        try:
-            return float(text)
-        except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be a number") from error
-
-
-class MapFlag(MapKind):
-    """1 for true, everything else is false."""
-
-    label = "1 or 0"
-    zero = False
-
-    def parse(self, key: str, text: str) -> Any:
-        return text == "1"
-
-
-class MapWord(MapKind):
-    """One of an enumeration's words."""
-
-    def __init__(self, known: type[Enum]) -> None:
-        super().__init__()
-        self.known = known
-        self.label = " or ".join(f"`{item.value}`" for item in known)
-
-    def parse(self, key: str, text: str) -> Any:
-        try:
-            return self.known(text)
-        except ValueError as error:
-            known = ", ".join(str(item.value) for item in self.known)
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be one of {known}") from error
-
-
-class MapWords(MapKind):
-    """A tuple of words without commas, with commas between them."""
-
-    label = "words, separated by commas"
-    zero = ()
-
-    def parse(self, key: str, text: str) -> Any:
-        return tuple(word for word in text.split(",") if word)
-
-    def text(self, value: Any) -> str:
-        return ",".join(value)
-
-
-class MapHex(MapKind):
-    """A fixed number of bytes in hexadecimal."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.size = size
-        self.label = f"{size} bytes in hexadecimal"
-
-    def parse(self, key: str, text: str) -> Any:
-        try:
-            value = bytes.fromhex(text) if len(text) == 2 * self.size else b""
-        except ValueError:
-            value = b""
-        if len(value) != self.size:
-            raise ProtocolError(f"{key}: must be {self.size} bytes in hexadecimal")
-        return value
-
-    def text(self, value: Any) -> str:
-        text: str = value.hex()
-        return text
-
-
-class MapPrefix(MapKind):
-    """A dict whose entries have a prefix before their keys. They are written behind the other entries."""
-
-    label = "texts"
-    zero = _UNSET
-
-    def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
-        return {name.removeprefix(key): text for name, text in entries.items() if name.startswith(key)}
-
-    def entries(self, key: str, value: Any) -> dict[str, str]:
-        return {key + name: text for name, text in value.items()}
-
-
-Text = Annotated[str, MapText()]
-Int = Annotated[int, MapInt()]
-Float = Annotated[float, MapFloat()]
-Flag = Annotated[bool, MapFlag()]
-
-
-# --- structures -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +138,7 @@ class Field:
     @property
     def has_default(self) -> bool:
         """Whether it may be missing."""
-        return self.default is not _UNSET
+        return self.default is not UNSET
 
 
 class Structure:
@@ -495,23 +200,12 @@ def fields_of(kind: type[Structure]) -> list[Field]:
         if get_origin(hint) is not Annotated or wire is None:
             continue
         key, default = name, getattr(kind, name) if is_constant else defaults[name]
-        default = _UNSET if default is MISSING else default
+        default = UNSET if default is MISSING else default
         if isinstance(wire, MapKind):
             key = wire.key or name
-            default = next((one for one in (wire.missing, default, wire.zero) if one is not _UNSET), _UNSET)
+            default = next((one for one in (wire.missing, default, wire.zero) if one is not UNSET), UNSET)
         found.append(Field(name, key, wire, default, is_constant))
     return found
-
-
-def reachable(kinds: Iterable[type[Structure] | None]) -> list[type[Structure]]:
-    """These structures and their parts, each once and before its parts."""
-    found: dict[type[Structure], None] = {}
-    for kind in kinds:
-        if kind is not None and kind not in found:
-            found[kind] = None
-            for field in fields_of(kind):
-                found.update(dict.fromkeys(reachable(field.kind.structures())))
-    return list(found)
 
 
 _Read = Callable[[Reader, list[Any]], None]
@@ -540,7 +234,7 @@ def _numbers(layout: Struct, get: _Get) -> tuple[_Read, _Write]:
         try:
             parts.append(layout.pack(*get(value)))
         except StructError as error:
-            raise _misfit(layout, get(value)) from error
+            raise misfit(layout, get(value)) from error
 
     return read, write
 
@@ -577,12 +271,6 @@ def _map(declared: list[Field]) -> tuple[_Read, _Write]:
         parts.append(encode_strmap(entries))
 
     return read, write
-
-
-def _misfit(layout: Struct, values: Sequence[Any]) -> LocalProtocolError:
-    shown = ", ".join(map(str, values))
-    kinds = ", ".join(_LABELS[code] for code in layout.format[1:])
-    return LocalProtocolError(f"{shown}: does not fit {kinds}")
 
 
 def _steps(kinds: Sequence[Kind], getter: Callable[..., _Get], keys: Sequence[Any]) -> list[tuple[_Read, _Write]]:
@@ -646,9 +334,9 @@ class _Layout:
 
 def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:
     """What makes the value of the fields as they are on the wire; fields that are not there have their defaults."""
-    given = [field for field in fields(kind) if field.name in names]  # type: ignore[arg-type]
-    places = [names.index(field.name) for field in given if not field.kw_only]
-    by_name = [(field.name, names.index(field.name)) for field in given if field.kw_only]
+    placed_fields = [field for field in fields(kind) if field.name in names]  # type: ignore[arg-type]
+    places = [names.index(field.name) for field in placed_fields if not field.kw_only]
+    by_name = [(field.name, names.index(field.name)) for field in placed_fields if field.kw_only]
     if places == list(range(len(names))):
         return lambda found: kind(*found)
     pick = itemgetter(*places) if len(places) > 1 else lambda found: (found[places[0]],)

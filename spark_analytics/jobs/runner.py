@@ -17,7 +17,7 @@ from console.analytics import queries, services
 from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
 from console.job_results import Part, Result, counting, result
-from qmq.client.reading import find_nodes
+from qmq.bulk_read import find_nodes
 from qmq.words import counted
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES, PROGRESS_ENTRY_BYTES, SCHEDULE_ENTRY_BYTES, SCHEDULE_STATES
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_RETRY_CAUSE
-from qmq.protocol.reading import INDEX_ENTRY_BYTES, PROGRESS_ENTRY_BYTES, SCHEDULE_ENTRY_BYTES, SCHEDULE_STATES
 from spark_analytics.source.raw_messages import RawMessages
 
 INDEX = np.dtype(

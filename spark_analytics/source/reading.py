@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qmq.client.nodes import NodeAdmin
-from qmq.client.reading import NodeReader, find_nodes
+from qmq.bulk_read import NodeReader, find_nodes
 from qmq.errors import QmqError
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import NodeSecret
-from qmq.protocol.names import split_subject
-from qmq.protocol.reading import (
+from qmq.node_admin import NodeAdmin
+from qmq.protocol.bulk_read import (
     INDEX_ENTRY_BYTES,
     PROGRESS_ENTRY_BYTES,
     SCHEDULE_ENTRY_BYTES,
@@ -30,6 +29,7 @@ from qmq.protocol.reading import (
     UNKNOWN_SUBJECT,
     NodeLine,
 )
+from qmq.protocol.names import split_subject
 from spark_analytics.source.arrow import (
     HOUR_MS,
     Page,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qmq.client.reading import find_nodes
+from qmq.bulk_read import find_nodes
 from qmq.errors import ConnectionLost
 from tests.sim.loop import Process, running_loop
 from tests.sim.network import KEEPALIVE_SECONDS, KERNEL_BYTES, LATENCY_SECONDS, READ_BYTES, RETRY_SECONDS, Network

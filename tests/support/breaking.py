@@ -5,7 +5,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from qmq.clock import Clock
-from qmq.supervisor import JobKind, Supervisor, _Job
+from qmq.jobs import Job, JobKind
+from qmq.supervisor import Supervisor
 
 T = TypeVar("T")
 
@@ -36,17 +37,17 @@ class BreakingSupervisor(Supervisor):
         """The job works again."""
         self._broken.discard(name)
 
-    def _begin(self, record: _Job) -> None:
+    def _begin(self, record: Job) -> None:
         super()._begin(record)
         if record.name in self._broken:
             raise Injected(f"{record.name} is broken")
 
-    async def _invoke(self, record: _Job, work: Coroutine[Any, Any, T]) -> T:
+    async def _invoke(self, record: Job, work: Coroutine[Any, Any, T]) -> T:
         if record.kind is not JobKind.CRITICAL:
             return await super()._invoke(record, work)
         return await super()._invoke(record, self._breakable(record, work))
 
-    async def _breakable(self, record: _Job, work: Coroutine[Any, Any, T]) -> T:
+    async def _breakable(self, record: Job, work: Coroutine[Any, Any, T]) -> T:
         event = self._breaks[record.name] = asyncio.Event()
         inner, broken = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
         try:

@@ -21,8 +21,9 @@ from qmq.protocol.commands import (
     encode_send_response,
 )
 from qmq.protocol.frames import Frame
-from qmq.protocol.messages import Message, decode_entries, encode_raw
+from qmq.protocol.messages import Message, encode_raw
 from tests.support.in_process import machine
+from tests.support.wire import decode_entries
 
 FIRST_OWN_COMMAND = 200
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 22\r\n\r\n<h1>404 Not found</h1>"

@@ -20,7 +20,7 @@ from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import ClientRegisterResponse
-from qmq.protocol.frames import Frame, FrameReader, encode_response
+from qmq.protocol.frames import Frame, FrameReader
 from tests.support.official_recording import (
     FIRST_OWN_COMMAND,
     LAST_PROBED_COMMAND,
@@ -34,6 +34,7 @@ from tests.support.official_recording import (
 )
 from tests.support.official_scenarios import SCENARIOS
 from tests.support.official_scene import Scene
+from tests.support.wire import encode_response
 
 SETTLE_SECONDS = 1.0
 READ_ONLY_SECONDS = 60.0

@@ -20,7 +20,8 @@ from qmq.protocol.commands import (
     decode_send_response,
 )
 from qmq.protocol.frames import HEADER_BYTES, Frame, FrameReader
-from qmq.protocol.messages import Message, decode_entries, decode_raws
+from qmq.protocol.messages import Message, decode_raws
+from tests.support.wire import decode_entries
 
 METASERVER = "metaserver"
 FIRST_OWN_COMMAND = 200

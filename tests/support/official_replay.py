@@ -19,11 +19,12 @@ from qmq.protocol.commands import (
     PullRequest,
     PullResponse,
 )
-from qmq.protocol.frames import Frame, FrameReader, encode_response
-from qmq.protocol.messages import KEY_CREATED, KEY_EXPIRE, KEY_SCHEDULE, Message, decode_entries, decode_raws
+from qmq.protocol.frames import Frame, FrameReader
+from qmq.protocol.messages import KEY_CREATED, KEY_EXPIRE, KEY_SCHEDULE, Message, decode_raws
 from tests.support.official_recording import FIRST_OWN_COMMAND, METASERVER, Page, Recording, describe_request, whole
 from tests.support.official_scene import Scene
 from tests.support.waiting import eventually_async
+from tests.support.wire import decode_entries, encode_response
 
 TIMES = frozenset({KEY_CREATED, KEY_EXPIRE, KEY_SCHEDULE})
 """Properties that are different in each run."""

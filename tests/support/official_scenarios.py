@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from qmq import Consumer, DelayedReceipt, Delivery, Producer, Timeouts
-from qmq.client.config import Backoff
 from qmq.errors import ClientFailed, ConsumeFailed, QmqError, SendFailed
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import Command, ResponseCode
 from tests.support.official_scene import Scene
 

@@ -18,12 +18,12 @@ from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq import cli, errors
-from qmq.options import options_markdown, variable_of
-from qmq.protocol import codes, structures
+from qmq.options import flag_of, variable_of
+from qmq.protocol import codes, map_kinds, structures
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.structures import Structure
-from qmq.protocol.table import COMMANDS
+from tests.support.command_table import COMMANDS, reachable
 from tests.support.processes import PROJECT
 
 REPLACED = {"clock", "make_id", "pool"}
@@ -49,6 +49,18 @@ INTERNAL = {
 MADE = "This page is generated from the code (`python -m tests.support.reference`)."
 
 
+def _settings_table(cls: type[Any], process: str) -> str:
+    """The settings of a process as a table."""
+    lines = ["| flag | environment | default | unit | meaning |", "|---|---|---|---|---|"]
+    for item in fields(cls):
+        info = item.metadata["option"]
+        text = info.help + (f" ({', '.join(info.choices)})" if info.choices else "")
+        default = f"`{item.default}`" if item.default != "" else ""
+        flag = "" if info.is_secret else f"`{flag_of(item.name)}`"
+        lines.append(f"| {flag} | `{variable_of(item, process)}` | {default} | {info.unit} | {text} |")
+    return "\n".join(lines) + "\n"
+
+
 def settings_page() -> str:
     """Settings of all processes."""
     console = ["| Variable | Default | Unit | Meaning |", "|---|---|---|---|"]
@@ -60,9 +72,9 @@ def settings_page() -> str:
         f"# Settings\n\n{MADE} Settings of nodes and metaserver can be given as a flag, in the environment, or in a TOML file"
         " named with `--config`; the first of these that contains a setting counts."
         " Settings of the console come from the environment.\n\n"
-        f"## Broker node: `python -m broker_node`\n\n{options_markdown(BrokerOptions, 'broker')}\n"
-        f"## Delay node: `python -m delay_node`\n\n{options_markdown(DelayOptions, 'delay')}\n"
-        f"## Metaserver: `python -m metaserver`\n\n{options_markdown(MetaOptions, 'meta')}\n"
+        f"## Broker node: `python -m broker_node`\n\n{_settings_table(BrokerOptions, 'broker')}\n"
+        f"## Delay node: `python -m delay_node`\n\n{_settings_table(DelayOptions, 'delay')}\n"
+        f"## Metaserver: `python -m metaserver`\n\n{_settings_table(MetaOptions, 'meta')}\n"
         "## Console, API and background jobs\n\n" + "\n".join(console) + "\n"
     )
 
@@ -252,9 +264,7 @@ def _linked(kind: type[Structure]) -> str:
 
 def _wire_structures() -> str:
     lines: list[str] = []
-    for kind in structures.reachable(
-        (Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response)))
-    ):
+    for kind in reachable((Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response)))):
         rows = [_wire_row(field) for field in structures.fields_of(kind)]
         lines += [f"### {kind.__name__}", "", *_described(kind.__doc__).splitlines(), ""]
         for entries, head in ((True, "| Map key | Value | When missing |"), (False, "| Field | Kind | |")):
@@ -266,10 +276,10 @@ def _wire_structures() -> str:
 def _wire_row(field: structures.Field) -> tuple[bool, str]:
     """A field's row, and whether it is an entry of the map."""
     kind = field.kind
-    if isinstance(kind, structures.MapKind):
+    if isinstance(kind, map_kinds.MapKind):
         text = kind.text(field.default) if field.has_default else ""
         missing = f"`{text}`" if text else "empty" if field.has_default else ""
-        key = f"{field.key}KEY" if isinstance(kind, structures.MapPrefix) else field.key
+        key = f"{field.key}KEY" if isinstance(kind, map_kinds.MapPrefix) else field.key
         note = f"{missing}, then left out" if kind.is_optional else missing
         return True, f"| `{key}` | {kind.label} | {note} |"
     if isinstance(kind, structures.ByVersion):

@@ -13,7 +13,7 @@ from metaserver import queries
 from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
 from qmq import Consumer, Producer
-from qmq.client.message import Delivery
+from qmq.client.delivery import Delivery
 from tests.support.in_process import SmallSystem, now_ms, small_system
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from console.cluster.asking import ask, brokers
 from console.cluster.dead_letters.letters import DeadLetter, dead_letter_of
 from console.cluster.messages import Row, or_empty, whole_property
 from metaserver import queries
-from qmq.client.nodes import NodeAdmin, NodeRefused
+from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.messages import KEY_ATTEMPT
 from qmq.protocol.names import retry_subject
 

@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 from console.cluster.asking import ask, brokers
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
-from qmq.client.nodes import NodeAdmin
+from qmq.node_admin import NodeAdmin
 from qmq.protocol.names import DEAD_PREFIX, dead_letter_subject, split_subject
 
 QUESTIONS_MAX = 16

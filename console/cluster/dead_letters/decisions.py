@@ -15,8 +15,8 @@ from console.cluster.messages import Row, or_empty
 from console.cluster.producing import check_not_archived
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.services.changes import Actor, Conflict
-from qmq.client.nodes import NodeAdmin
 from qmq.errors import QmqError
+from qmq.node_admin import NodeAdmin
 
 REPLAY_MAX = 10_000
 """Maximum number of dead letters that one request replays or deletes; `next` continues."""

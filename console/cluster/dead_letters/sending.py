@@ -14,8 +14,8 @@ from console.cluster.dead_letters.orders import Order, Progress
 from console.cluster.messages import Row
 from console.cluster.producing import APP, KEY_USER
 from console.models import DeadLetterDecision
-from qmq.client.message import Receipt
 from qmq.client.producer import Producer
+from qmq.client.receipt import Receipt
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.messages import (
     KEY_ATTEMPT,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from qmq.cli import limits, main
-from qmq.client.config import Backoff
-from qmq.client.pool import Pool
 from qmq.client.reach import reach
-from qmq.client.routing import WRITABLE
-from qmq.client.session import MetaSession
 from qmq.errors import RouteUnknown
+from qmq.net.pool import Pool
+from qmq.net.routing import WRITABLE
+from qmq.net.session import MetaSession
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 from tests.support.ports import free_port

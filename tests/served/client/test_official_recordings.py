@@ -17,10 +17,11 @@ from qmq.protocol.commands import (
     encode_send_response,
 )
 from qmq.protocol.frames import Frame
-from qmq.protocol.messages import decode_entries, decode_raws, encode_entry, encode_raw
+from qmq.protocol.messages import decode_raws, encode_entry, encode_raw
 from tests.support.official_recording import FIRST_OWN_COMMAND, LAST_PROBED_COMMAND, METASERVER, Recording
 from tests.support.official_replay import replaying
 from tests.support.official_scenarios import SCENARIOS
+from tests.support.wire import decode_entries
 
 FOLDER = Path(__file__).parent / "recordings"
 OWN_COMMANDS = "own_commands"

@@ -18,6 +18,8 @@ import qmq
 from qmq import sync
 from qmq.errors import ClientClosed, IllegalName, LocalProtocolError
 from qmq.protocol.delayed import Outcome
+from qmq.sync import producer as sync_producer
+from qmq.sync.loop import shared_loop
 from tests.conftest import NewSystems
 from tests.support.in_process import small_system
 from tests.support.system import System
@@ -258,7 +260,7 @@ def test_send_many_and_send_soon_hold_no_more_than_the_limit(served: System) -> 
 
 
 def test_threads_wait_for_room_by_bytes_too() -> None:
-    room, order = sync._Room(sync.Limits(queue_bytes=100)), []
+    room, order = sync_producer.Room(sync.Limits(queue_bytes=100)), []
     room.take(1, 1000)  # alone
 
     def take() -> None:
@@ -290,11 +292,11 @@ def test_models_that_do_not_fit_the_queue_are_sent_when_they_do(served: System) 
 
 
 def test_the_loop_takes_over_messages_in_turns(served: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sync.HANDED_OVER_AT_ONCE == 500
-    monkeypatch.setattr(sync, "HANDED_OVER_AT_ONCE", 2)
+    assert sync_producer.HANDED_OVER_AT_ONCE == 500
+    monkeypatch.setattr(sync_producer, "HANDED_OVER_AT_ONCE", 2)
     go = threading.Event()
     with sync.Producer(served.meta_url) as producer:
-        sync._the_loop().call_soon_threadsafe(go.wait)
+        shared_loop().call_soon_threadsafe(go.wait)
         futures = [producer.send_soon("sync-turns", "x") for _ in range(7)]
         go.set()
         assert all(future.result(60) for future in futures)
@@ -310,7 +312,7 @@ def test_errors_of_send_soon_come_from_its_future(served: System) -> None:
 def test_a_message_can_be_cancelled_until_the_loop_takes_it_over(served: System) -> None:
     go = threading.Event()
     with sync.Producer(served.meta_url, limits=sync.Limits(queue_messages=2)) as producer:
-        sync._the_loop().call_soon_threadsafe(go.wait)
+        shared_loop().call_soon_threadsafe(go.wait)
         cancelled = producer.send_soon("sync-cancel", {"number": 1})
         sent = producer.send_soon("sync-cancel", {"number": 2})
         assert cancelled.cancel()
@@ -567,7 +569,7 @@ def test_a_pull_that_is_interrupted_takes_no_message(served: System) -> None:
     with sync.Consumer(served.meta_url, "sync-pull", "g", start="earliest") as consumer:
 
         def interrupt_when_it_waits() -> None:
-            eventually(lambda: bool(consumer._inner._waiters), what="the pull waits")
+            eventually(lambda: bool(consumer._inner._ready.waiters), what="the pull waits")
             interrupt()
 
         thread = threading.Thread(target=interrupt_when_it_waits)

@@ -14,10 +14,10 @@ from delay_node.options import DelayOptions
 from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
-from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.net.discovery import http_get, http_post_json
 from qmq.net.http_auth import SCHEME, RequestSigner
 from qmq.net.node_secret import NodeSecret
+from qmq.node_admin import NodeAdmin, NodeRefused
 from tests.served.identity.test_admin_hosts import request
 from tests.support.in_process import connected, message, running_broker
 

@@ -10,7 +10,7 @@ from django.db import connection
 from console.accounts.roles import Role
 from console.live.metadata import MetadataReader
 from metaserver.choices import GroupState
-from qmq.client.reading import find_nodes
+from qmq.bulk_read import find_nodes
 from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.extensions import NodePolicyRequest

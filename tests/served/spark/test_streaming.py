@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from qmq import Producer
-from qmq.client.nodes import NodeAdmin
+from qmq.node_admin import NodeAdmin
 from spark_analytics.source.offsets import complete_ms
 from tests.served.spark.conftest import read_table
 from tests.served.spark.shop import send, take

@@ -13,8 +13,8 @@ from broker_node import addresses, group_pages, search, trace
 from broker_node.broker import Broker
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
 from broker_node.retry import Moved
-from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.clock import ManualClock
+from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
 from tests.sim.loop import running_loop

@@ -9,7 +9,7 @@ import pytest
 
 from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY_BYTES
-from qmq.client.reading import NodeReader
+from qmq.bulk_read import NodeReader
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import LeaveGroupRequest

@@ -13,17 +13,17 @@ from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY, Entry
 from broker_node.history_retention import LOOK_SECONDS
 from broker_node.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
-from qmq.client.reading import NodeReader
+from qmq.bulk_read import NodeReader
 from qmq.clock import ManualClock
 from qmq.errors import ReadRefused
 from qmq.log.index import DenseIndex
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
-from qmq.protocol import reading
+from qmq.protocol import bulk_read
+from qmq.protocol.bulk_read import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest, Refusal
 from qmq.protocol.messages import decode_raw
-from qmq.protocol.reading import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
 from tests.support.in_process import (
     blocking,
     connected,
@@ -265,7 +265,7 @@ async def test_nothing_is_read_that_is_not_synced(tmp_path: Path, monkeypatch: p
             assert not asked.done()
             assert not pulled.done()
         broker.committer.kick()
-        page = reading.ProgressPage.decode((await asked).body)
+        page = bulk_read.ProgressPage.decode((await asked).body)
         assert (page.end, len(page.data)) == (2, 96)
         assert await pulled == (0, ["m0"])
 
@@ -300,11 +300,11 @@ async def test_a_damaged_message_is_withheld_and_the_others_come(tmp_path: Path)
 @pytest.mark.parametrize(
     ("ask", "code"),
     [
-        (lambda r: list(r.index("nothing", 0, 1)), reading.UNKNOWN_SUBJECT),
-        (lambda r: list(r.messages("nothing", 0, 1)), reading.UNKNOWN_SUBJECT),
-        (lambda r: list(r.progress("orders", "nobody", 0, 1)), reading.UNKNOWN_GROUP),
-        (lambda r: list(r.index("orders", -1, 1)), reading.WRONG_RANGE),
-        (lambda r: r.call(Command.READ_INDEX, ReadRequest("orders", 5, 4).encode()), reading.WRONG_RANGE),
+        (lambda r: list(r.index("nothing", 0, 1)), bulk_read.UNKNOWN_SUBJECT),
+        (lambda r: list(r.messages("nothing", 0, 1)), bulk_read.UNKNOWN_SUBJECT),
+        (lambda r: list(r.progress("orders", "nobody", 0, 1)), bulk_read.UNKNOWN_GROUP),
+        (lambda r: list(r.index("orders", -1, 1)), bulk_read.WRONG_RANGE),
+        (lambda r: r.call(Command.READ_INDEX, ReadRequest("orders", 5, 4).encode()), bulk_read.WRONG_RANGE),
     ],
 )
 async def test_what_is_not_there_is_said(tmp_path: Path, ask: Callable[[NodeReader], object], code: str) -> None:
@@ -326,11 +326,11 @@ async def test_a_token_is_asked_of_every_read(tmp_path: Path) -> None:
         ):  # fmt: skip
             with pytest.raises(ReadRefused) as refused:
                 await read(broker, ask, token="guess")
-            assert refused.value.code == reading.FORBIDDEN
+            assert refused.value.code == bulk_read.FORBIDDEN
             assert await read(broker, ask, token="secret")
         frame = await client.raw(Command.LIST_RANGES, b"")
         assert frame.code == ResponseCode.BROKER_ERROR
-        assert Refusal.decode((await client.raw(Command.LIST_RANGES, b"\0\0")).body).code == reading.FORBIDDEN
+        assert Refusal.decode((await client.raw(Command.LIST_RANGES, b"\0\0")).body).code == bulk_read.FORBIDDEN
 
 
 async def test_reads_go_on_while_the_index_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from qmq import Consumer, Limits
 from qmq.client.batch import Batch
-from qmq.client.config import Backoff
 from qmq.errors import ClientFailed, LocalProtocolError
+from qmq.net.timing import Backoff
 from tests.support.in_process import message
 from tests.support.official import OfficialSystem, official_system
 from tests.support.waiting import eventually_async
@@ -107,7 +107,7 @@ async def test_closing_ends_the_iteration_without_what_it_hands_back(system: Off
             return [ids(batch) async for batch in consumer.batches(2, 60.0)]
 
         collecting = asyncio.ensure_future(collect())
-        await eventually_async(lambda: system.pulls and not consumer._ready and consumer._waiters)
+        await eventually_async(lambda: system.pulls and not consumer._ready and consumer._ready.waiters)
         assert sorted(await consumer.close()) == ["m0", "m1", "m2"], "those of the first batch were not acked either"
         assert await collecting == [[0, 1]], "the one that it collected goes to other consumers"
 

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from qmq import Consumer, Delivery, Limits
-from qmq.client.config import Backoff, Timeouts
+from qmq.net.timing import Backoff, Timeouts
 from tests.support.in_process import message
 from tests.support.official import OfficialSystem, official_system
 from tests.support.waiting import eventually_async

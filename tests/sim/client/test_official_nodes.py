@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from qmq import Consumer, Limits
-from qmq.client.config import Backoff, Timeouts
 from qmq.errors import ClientFailed, ConsumeFailed
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, set_large_string
 from tests.support.in_process import CREATED, message

@@ -58,14 +58,20 @@ async def ask(own: OwnCommands, caller: Caller, command: Command, *, is_optional
     return None if frame is None else frame.code
 
 
+def is_unsupported(own: OwnCommands, address: str) -> bool:
+    """Whether a node is known not to support own commands."""
+    node = own._nodes.get(address)
+    return node is not None and asyncio.get_running_loop().time() < node.unsupported_until
+
+
 async def test_requests_at_the_same_time_send_one_command_to_a_node_that_knows_none() -> None:
     own = OwnCommands()
     async with node_answering(ResponseCode.UNKNOWN_CODE) as (node, caller):
-        assert not own.is_unsupported(caller.address)
+        assert not is_unsupported(own, caller.address)
         commands = (Command.ENSURE_GROUP, Command.ENSURE_GROUP, Command.LEAVE_GROUP, Command.FIND_DELAYED)
         assert await asyncio.gather(*(ask(own, caller, command) for command in commands)) == [None] * 4
         assert node.received == [Command.ENSURE_GROUP]
-        assert own.is_unsupported(caller.address)
+        assert is_unsupported(own, caller.address)
 
 
 async def test_a_node_that_was_replaced_is_asked_again_after_a_while() -> None:
@@ -77,7 +83,7 @@ async def test_a_node_that_was_replaced_is_asked_again_after_a_while() -> None:
         await asyncio.sleep(2)
         assert await ask(own, caller, Command.ENSURE_GROUP) == ResponseCode.SUCCESS
         assert len(node.received) == 2
-        assert not own.is_unsupported(caller.address)
+        assert not is_unsupported(own, caller.address)
 
 
 async def test_a_node_of_ours_without_one_command_gets_the_others() -> None:
@@ -132,7 +138,7 @@ async def test_after_a_lost_connection_a_node_of_ours_may_have_been_replaced() -
             await ask(own, caller, Command.LEAVE_GROUP)
         again = await node.connected()
         assert await ask(own, again, Command.ENSURE_GROUP) is None
-        assert own.is_unsupported(again.address)
+        assert is_unsupported(own, again.address)
         await again.close()
 
 
@@ -144,4 +150,4 @@ async def test_the_number_of_remembered_addresses_is_limited(monkeypatch: pytest
         async with node_answering(ResponseCode.UNKNOWN_CODE) as (_, caller):
             assert await ask(own, caller, Command.ENSURE_GROUP) is None
             addresses.append(caller.address)
-    assert [own.is_unsupported(address) for address in addresses] == [False, True, True]
+    assert [is_unsupported(own, address) for address in addresses] == [False, True, True]

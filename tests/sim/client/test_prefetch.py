@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from qmq import Consumer, Delivery, Limits
 from qmq.client.bodies import Json, encode_body
-from qmq.client.config import Backoff
 from qmq.errors import ProtocolError
 from qmq.net.caller import Caller
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame
@@ -193,14 +193,14 @@ async def test_a_delivery_goes_to_another_who_waits_if_the_first_is_cancelled_wh
 ) -> None:
     async with consumer_of(system) as consumer:
         first, second = (asyncio.ensure_future(consumer.pull(1, timeout=60)) for _ in range(2))
-        await eventually_async(lambda: len(consumer._waiters) == 2 and len(system.waiting) == 2)
-        wake = consumer._wake
+        await eventually_async(lambda: len(consumer._ready.waiters) == 2 and len(system.waiting) == 2)
+        wake = consumer._ready.wake
 
         def wake_and_cancel(count: int) -> None:
             wake(count)
             first.cancel()
 
-        consumer._wake = wake_and_cancel  # type: ignore[method-assign]
+        consumer._ready.wake = wake_and_cancel  # type: ignore[method-assign]
         system.store("orders", "g", message(0))
         system.waiting = [item for item in system.waiting if not system._pull(*item)]
         began = asyncio.get_running_loop().time()

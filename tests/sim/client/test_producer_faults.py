@@ -151,7 +151,7 @@ async def test_messages_expire_in_time_while_other_subjects_keep_the_producer_aw
             assert process is not None
             process.pause()
             producer.send_soon("orders", "in flight")
-            producer._sender._timeouts = TIMEOUTS
+            producer._sender.queue._delivery_seconds = TIMEOUTS.delivery
             began = loop.time()
             late = producer.send_soon("orders", "queued")
 

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 
 from qmq import App, Consumer, Delivery
-from qmq.client.config import Backoff, Timeouts
 from qmq.client.consumer import CONCURRENCY_MAX
 from qmq.client.middleware import Middleware
 from qmq.errors import ClientClosed, LocalProtocolError
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.messages import Message
 from tests.support.in_process import CREATED, message
 from tests.support.official import OfficialSystem, official_system
@@ -209,7 +209,7 @@ async def test_close_lets_handlers_finish_and_starts_no_others(system: OfficialS
 
     async with consumer_of(system) as consumer:
         task = asyncio.ensure_future(consumer.run(handle, concurrency=2))
-        await eventually_async(lambda: sum(one is not None for one in consumer._workers.values()) == 2)
+        await eventually_async(lambda: sum(one is not None for one in consumer._workers.tasks.values()) == 2)
         assert sorted(await consumer.close()) == [f"m{number}" for number in range(2, 10)]
         await asyncio.wait_for(task, 1)
     assert sorted(seen) == ["m0", "m1"]
@@ -232,7 +232,7 @@ async def test_a_handler_that_never_returns_does_not_hold_up_close(
 
     async with consumer_of(system) as consumer:
         task = asyncio.ensure_future(consumer.run(handle, concurrency=2))
-        await eventually_async(lambda: sum(one is not None for one in consumer._workers.values()) == 2)
+        await eventually_async(lambda: sum(one is not None for one in consumer._workers.tasks.values()) == 2)
         began = loop.time()
         assert sorted(await consumer.close(timeout=4)) == ["m0", "m1", "m2"]
         assert began + 2 <= loop.time() <= began + 4

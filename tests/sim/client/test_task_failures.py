@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from qmq import App, Consumer, Delivery, Limits, Producer
-from qmq.client.config import DEFAULT_BACKOFF, Timeouts
-from qmq.client.pool import Pool
-from qmq.client.session import MetaSession
 from qmq.errors import ClientFailed, ProtocolError, RouteUnknown, SendFailed
+from qmq.jobs import JobKind
 from qmq.net.caller import Caller
+from qmq.net.pool import Pool
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF, Timeouts
 from qmq.protocol.codes import BrokerGroupState, ClientType, Command
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterResponse
 from qmq.protocol.frames import Frame
-from qmq.supervisor import JobKind, Supervisor
+from qmq.supervisor import Supervisor
 from tests.support.in_process import SmallSystem, small_system
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually_async
@@ -26,7 +27,7 @@ from tests.support.waiting import eventually_async
 ALLOWED = {
     ("qmq/client/app.py", "run"): "a TaskGroup: it raises what its tasks raise",
     ("qmq/client/app.py", "_serve"): "a TaskGroup, as above",
-    ("qmq/client/consumer.py", "run"): "a TaskGroup, as above",
+    ("qmq/client/workers.py", "run"): "a TaskGroup, as above",
     ("qmq/net/listener.py", "_accept"): "the nodes' server, not the client",
 }
 """Where a task may be made without the supervisor, and why."""

@@ -28,12 +28,12 @@ from qmq.protocol.delayed import (
 )
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
-from qmq.protocol.messages import decode_entries
 from qmq.protocol.names import is_subject_refusal
 from tests.sim.loop import running_loop
 from tests.support.in_process import SmallSystem, connected, delayed, machine, now_ms, small_system
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async
+from tests.support.wire import decode_entries
 
 HOUR = 3_600_000
 SLOW_SECONDS = 10.0

@@ -13,12 +13,12 @@ from delay_node.schedule_log import INDEX
 from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
-from qmq.client.reading import NodeReader, find_nodes, metaserver_address
+from qmq.bulk_read import NodeReader, find_nodes, metaserver_address
 from qmq.errors import ReadRefused
-from qmq.protocol import reading
+from qmq.protocol import bulk_read
+from qmq.protocol.bulk_read import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
 from qmq.protocol.messages import decode_raw
-from qmq.protocol.reading import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
 from tests.support.in_process import (
     SmallSystem,
     blocking,
@@ -172,8 +172,8 @@ async def test_so_many_damaged_messages_are_remembered_and_no_more(
 @pytest.mark.parametrize(
     ("ask", "code"),
     [
-        (lambda r: list(r.schedule(7, 0, 1)), reading.UNKNOWN_HOUR),
-        (lambda r: list(r.schedule(7, -1, 1)), reading.WRONG_RANGE),
+        (lambda r: list(r.schedule(7, 0, 1)), bulk_read.UNKNOWN_HOUR),
+        (lambda r: list(r.schedule(7, -1, 1)), bulk_read.WRONG_RANGE),
         (lambda r: list(r.index("orders", 0, 1)), "reading.unsupported"),
     ],
 )
@@ -189,7 +189,7 @@ async def test_a_token_is_asked_of_every_read(tmp_path: Path) -> None:
         for ask in (lambda r: r.hours(), lambda r: list(r.schedule(7, 0, 1))):
             with pytest.raises(ReadRefused) as refused:
                 await read(system, ask, token="guess")
-            assert refused.value.code == reading.FORBIDDEN
+            assert refused.value.code == bulk_read.FORBIDDEN
         assert await read(system, lambda r: r.hours(), token="secret") == ([], [])
 
 
@@ -243,7 +243,7 @@ async def test_the_metaserver_asks_for_its_token(tmp_path: Path) -> None:
         assert await blocking(lambda: metaserver_address(url)) == "{}:{}".format(*meta.tcp.address)
         with pytest.raises(ReadRefused) as refused:
             await blocking(lambda: find_nodes(url))
-        assert refused.value.code == reading.FORBIDDEN
+        assert refused.value.code == bulk_read.FORBIDDEN
         assert (await blocking(lambda: find_nodes(url, token="secret"))).nodes == ()
     finally:
         await meta.close()

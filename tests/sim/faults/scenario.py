@@ -16,10 +16,10 @@ from typing import Any
 from metaserver.live_groups import EXPIRY_SECONDS
 from metaserver.metaserver import EXPIRE_SECONDS, Metaserver
 from qmq import Consumer, Producer, Timeouts
-from qmq.client.config import DEFAULT_BACKOFF
 from qmq.client.message_ids import MessageIds
-from qmq.client.session import MetaSession
 from qmq.errors import QmqError
+from qmq.net.session import MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from tests.sim.cluster import Cluster, Host
 from tests.sim.loop import Process, SimulatedClock, SimulatedLoop, running_loop

@@ -6,7 +6,7 @@ import pytest
 
 from metaserver.keeper import BACK_OFF_SECONDS
 from metaserver.metaserver import RELOAD_SECONDS, ROUTE_FILE_ALONE_SECONDS
-from qmq.client.config import DEFAULT_BACKOFF
+from qmq.net.timing import DEFAULT_BACKOFF
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 from tests.sim.rows import AWAY_SECONDS
 

@@ -7,8 +7,8 @@ import pytest
 
 from console.cluster import asking, limits
 from console.cluster.asking import NO_ADDRESS, Nodes, ask
-from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.errors import CallTimeout, ConnectionLost, Unreachable
+from qmq.node_admin import NodeAdmin, NodeRefused
 
 NODE: Any = object()
 

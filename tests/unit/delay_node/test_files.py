@@ -24,8 +24,9 @@ from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_name, hour_numb
 from qmq.errors import LogError
 from qmq.log.disk import SystemDisk
 from qmq.log.index import HandleCache
-from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_entries, encode_entry, redate_entry
+from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, encode_entry, redate_entry
 from qmq.protocol.scan import scan_batch
+from tests.support.wire import decode_entries
 
 times = st.integers(0, (1 << 62) - 1)
 refs = st.integers(0, (1 << 64) - 1)

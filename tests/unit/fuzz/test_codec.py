@@ -9,9 +9,10 @@ from typing import Any
 from qmq.errors import ProtocolError
 from qmq.protocol import commands
 from qmq.protocol.frames import FrameReader
-from qmq.protocol.messages import decode_entries, decode_raws
+from qmq.protocol.messages import decode_raws
 from qmq.protocol.scan import scan_batch, walk_raws
-from qmq.protocol.table import COMMANDS
+from tests.support.command_table import COMMANDS
+from tests.support.wire import decode_entries
 from tests.unit.qmq.protocol.examples import FRAMES
 
 CASES = int(os.environ.get("FUZZ_CASES", "20000"))

@@ -8,7 +8,8 @@ import pytest
 
 from qmq.clock import ManualClock
 from qmq.errors import CriticalTaskFailed
-from qmq.supervisor import LOG_INTERVAL_SECONDS, REPORTED_SECONDS, JobKind, JobStatus, Supervisor
+from qmq.jobs import LOG_INTERVAL_SECONDS, REPORTED_SECONDS, JobKind, JobStatus
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("test.supervisor")
 

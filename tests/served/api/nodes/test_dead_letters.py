@@ -20,7 +20,7 @@ from console.models import DeadLetterDecision
 from metaserver import queries
 from metaserver.models import ClientSeen
 from metaserver.services import subjects
-from qmq.client.config import Timeouts
+from qmq.net.timing import Timeouts
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.people import all_pages
 from tests.support.people import TESTER

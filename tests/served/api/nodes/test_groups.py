@@ -15,8 +15,8 @@ from metaserver.models import ConsumerGroup
 from metaserver.services import audit
 from metaserver.services import groups as service
 from qmq import Consumer
-from qmq.client.nodes import NodeAdmin
 from qmq.errors import ConnectionLost
+from qmq.node_admin import NodeAdmin
 from tests.served.api.nodes.conftest import Crew
 from tests.support.in_process import now_ms
 from tests.support.metadata import ACTOR, audit_rows, everything

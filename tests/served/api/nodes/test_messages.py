@@ -13,8 +13,8 @@ from console.cluster import asking, limits
 from console.cluster.producing import KEY_USER
 from metaserver import queries
 from metaserver.services import broker_groups, subjects
-from qmq.client.config import Timeouts
 from qmq.errors import CallTimeout
+from qmq.net.timing import Timeouts
 from qmq.protocol.messages import Message
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.people import all_pages

@@ -9,9 +9,9 @@ from django.utils import timezone
 from metaserver import queries
 from metaserver.models import ClientSeen, ConsumerGroup, Subject
 from metaserver.services import groups, subjects
-from qmq.client.nodes import NodeAdmin
 from qmq.daemon.policy import NodePolicy, SubjectPolicy, encode_policy
 from qmq.errors import ConnectionLost
+from qmq.node_admin import NodeAdmin
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.test_groups import when_nodes_change
 from tests.support.metadata import ACTOR, audit_rows, everything

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq.client import encoder as encoder_module
+from qmq.client.bodies import Body
 from qmq.client.encoder import Encoder
-from qmq.client.message import Body, build_message
+from qmq.client.message import build_message
 from qmq.client.message_ids import MessageIds
 from qmq.clock import ManualClock
 from qmq.errors import IllegalName, LocalProtocolError
-from qmq.protocol.messages import decode_entries, encode_entry
+from qmq.protocol.messages import encode_entry
+from tests.support.wire import decode_entries
 
 NAMES = st.text("abcüß", min_size=1, max_size=5)
 VALUES = st.one_of(st.text(max_size=40), st.integers(), st.booleans(), st.floats())

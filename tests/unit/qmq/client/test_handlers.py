@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from qmq.client.app import App
+from qmq.client.delivery import Delivery
 from qmq.client.handlers import arguments_of, invoker, is_coroutine_handler
-from qmq.client.message import Delivery
 from qmq.errors import LocalProtocolError
 
 

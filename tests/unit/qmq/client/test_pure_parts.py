@@ -7,10 +7,10 @@ import pytest
 
 import qmq
 from qmq.client.app import App
-from qmq.client.config import Backoff
 from qmq.client.pull_size import MESSAGES_FIRST, SLOW_SECONDS, PullSize
-from qmq.client.routing import Breaker, RoundRobin
 from qmq.errors import LocalProtocolError
+from qmq.net.routing import Breaker, RoundRobin
+from qmq.net.timing import Backoff
 from qmq.protocol.commands import BrokerGroupRoute
 
 

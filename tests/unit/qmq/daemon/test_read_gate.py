@@ -10,7 +10,7 @@ from qmq.clock import ManualClock
 from qmq.daemon.read_gate import PIECE_BYTES_MIN, ReadGate
 from qmq.errors import LogError, ReadRefused
 from qmq.net.server import Connection
-from qmq.protocol import reading
+from qmq.protocol import bulk_read
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader, encode_request
@@ -63,9 +63,9 @@ async def finished(gate: ReadGate) -> None:
         ("", "", ""),
         ("", "anything", ""),
         ("secret", "secret", ""),
-        ("secret", "", reading.FORBIDDEN),
-        ("secret", "secre", reading.FORBIDDEN),
-        ("secret", "sécret", reading.FORBIDDEN),
+        ("secret", "", bulk_read.FORBIDDEN),
+        ("secret", "secre", bulk_read.FORBIDDEN),
+        ("secret", "sécret", bulk_read.FORBIDDEN),
         ("sécret", "sécret", ""),
     ],
 )
@@ -81,9 +81,9 @@ async def test_only_so_many_are_under_way() -> None:
     gate, peer = make(reads_max=2), Peer()
     for _ in range(3):
         serve(gate, peer)
-    assert peer.codes == [reading.BUSY]
+    assert peer.codes == [bulk_read.BUSY]
     await finished(gate)
-    assert peer.codes == [reading.BUSY, "", ""]
+    assert peer.codes == [bulk_read.BUSY, "", ""]
     serve(gate, peer)
     await finished(gate)
     assert peer.codes[-1] == ""
@@ -112,9 +112,9 @@ async def test_readers_get_the_rate_together_and_no_more() -> None:
 
 
 def test_answers_are_pieces_of_what_the_rate_allows() -> None:
-    assert make(bytes_per_second=0).piece_bytes(1 << 30) == reading.READ_BYTES_MAX
+    assert make(bytes_per_second=0).piece_bytes(1 << 30) == bulk_read.READ_BYTES_MAX
     assert make(bytes_per_second=100 << 20).piece_bytes(1 << 30) == 3 << 20
-    assert make(bytes_per_second=1 << 30).piece_bytes(1 << 30) == reading.READ_BYTES_MAX
+    assert make(bytes_per_second=1 << 30).piece_bytes(1 << 30) == bulk_read.READ_BYTES_MAX
     assert make(bytes_per_second=1).piece_bytes(1 << 30) == PIECE_BYTES_MIN
     assert make(bytes_per_second=4 << 20).piece_bytes(100) == 100
     assert make().piece_bytes(-5) == 1
@@ -123,8 +123,8 @@ def test_answers_are_pieces_of_what_the_rate_allows() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ReadRefused("gone", code=reading.UNKNOWN_SUBJECT), reading.UNKNOWN_SUBJECT),
-        (LogError("disk"), reading.UNREADABLE),
+        (ReadRefused("gone", code=bulk_read.UNKNOWN_SUBJECT), bulk_read.UNKNOWN_SUBJECT),
+        (LogError("disk"), bulk_read.UNREADABLE),
     ],
 )
 async def test_what_goes_wrong_is_said(error: Exception, code: str) -> None:
@@ -160,7 +160,7 @@ async def test_a_stop_tells_those_who_wait_to_come_back() -> None:
     await gate.close()
     await finished(gate)
     serve(gate, peer)
-    assert peer.codes == [reading.BUSY] * 3
+    assert peer.codes == [bulk_read.BUSY] * 3
 
 
 async def test_who_hung_up_is_not_read_for() -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import qmq_testing
-from qmq.client.message import Delivery, Receipt
+from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage
+from qmq.client.receipt import Receipt
 from qmq.errors import SendFailed
 
 RECEIPT = Receipt("m1", "orders", "broker1", 1)

@@ -13,7 +13,6 @@ from qmq.protocol.messages import (
     KEY_RETRY_CAUSE,
     RESERVED_KEYS,
     Message,
-    decode_entries,
     decode_raws,
     encode_entry,
     encode_raw,
@@ -21,6 +20,7 @@ from qmq.protocol.messages import (
     set_large_string,
 )
 from qmq.protocol.primitives import encode_strmap
+from tests.support.wire import decode_entries
 from tests.unit.qmq.protocol.examples import FRAMES
 
 CREATED = {"qmq_createTime": "1600000000000"}

@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
-from qmq.protocol.frames import (
-    BUFFER_BYTES,
-    BUFFER_BYTES_FIRST,
-    HEADER_BYTES,
-    Frame,
-    FrameReader,
-    encode_request,
-    encode_response,
-)
+from qmq.protocol.frames import BUFFER_BYTES, BUFFER_BYTES_FIRST, HEADER_BYTES, Frame, FrameReader, encode_request
+from tests.support.wire import encode_response
 from tests.unit.qmq.protocol.examples import FRAMES
 
 STRANGER = encode_request(77, 99, b"behind")
@@ -101,7 +94,6 @@ def test_an_answer_echoes_version_opaque_and_code() -> None:
     (answer,) = FrameReader().feed(encode_response(request, 4, b"x"))
     assert (answer.code, answer.version, answer.opaque, answer.request_code) == (4, 8, 5, 11)
     assert answer.is_response
-    assert not answer.is_one_way
 
 
 def test_the_last_bytes_of_a_large_frame_are_not_paid_for_with_copies_of_it() -> None:

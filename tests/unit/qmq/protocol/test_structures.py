@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qmq.errors import LocalProtocolError, ProtocolError
-from qmq.protocol import commands
+from qmq.protocol import commands, kinds, map_kinds
 from qmq.protocol import structures as s
+from qmq.protocol.bulk_read import SchedulePage
 from qmq.protocol.codes import CURRENT_VERSION, Command
 from qmq.protocol.delayed import DelayedItem, DelayedState
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.messages import Message, encode_raw
 from qmq.protocol.primitives import encode_strmap
-from qmq.protocol.reading import SchedulePage
-from qmq.protocol.table import COMMANDS
+from tests.support.command_table import COMMANDS, reachable
 
-STRUCTURES = s.reachable((Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response))))
+STRUCTURES = reachable((Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response))))
 text = st.text("abcdé,.=:%漢", max_size=8)
 RAW = encode_raw(Message("orders", "m1", {"a": "b"}))
 
@@ -29,16 +29,16 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return values(kind.at(CURRENT_VERSION))
     if isinstance(kind, commands._AnyFilter):
         return st.one_of(instances(commands.TagFilter), instances(commands.SubEnvFilter))
-    if isinstance(kind, s.Choice):
+    if isinstance(kind, kinds.Choice):
         return st.sampled_from([int(item.value) for item in kind.known])
-    if isinstance(kind, s.Number):
+    if isinstance(kind, kinds.Number):
         bits = 8 * kind.layout.size
         if kind.code == "?" or isinstance(kind, commands._Online):
             return st.booleans()
         return (
             st.integers(0, 2**bits - 1) if kind.code.isupper() else st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         )
-    if isinstance(kind, s.Block):
+    if isinstance(kind, kinds.Block):
         return st.integers(0, 2).flatmap(lambda n: st.binary(min_size=(size := n * kind.entry_bytes), max_size=size))
     if isinstance(kind, s.Nested):
         return instances(kind.kind)
@@ -46,20 +46,20 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.tuples(*map(values, kind.kinds))
     if isinstance(kind, s.Counted | s.UntilEnd):
         return st.lists(values(kind.item), max_size=3).map(tuple)
-    if isinstance(kind, s.MapWord):
+    if isinstance(kind, map_kinds.MapWord):
         return st.sampled_from(list(kind.known))
     found: dict[type, st.SearchStrategy[Any]] = {
-        s.String: text,
-        s.Rest: st.binary(max_size=40),
-        s.MapText: text,
-        s.MapInt: st.integers(-1, 1 << 62),
-        s.MapFloat: st.floats(allow_nan=False),
-        s.MapFlag: st.booleans(),
-        s.MapWords: st.lists(st.sampled_from(["pending", "lost"]), max_size=3).map(tuple),
-        s.MapPrefix: st.dictionaries(text, text, max_size=3),
+        kinds.String: text,
+        kinds.Rest: st.binary(max_size=40),
+        map_kinds.MapText: text,
+        map_kinds.MapInt: st.integers(-1, 1 << 62),
+        map_kinds.MapFloat: st.floats(allow_nan=False),
+        map_kinds.MapFlag: st.booleans(),
+        map_kinds.MapWords: st.lists(st.sampled_from(["pending", "lost"]), max_size=3).map(tuple),
+        map_kinds.MapPrefix: st.dictionaries(text, text, max_size=3),
         commands._MapByte: st.integers(-128, 127),
     }
-    if isinstance(kind, s.MapHex):
+    if isinstance(kind, map_kinds.MapHex):
         return st.binary(min_size=kind.size, max_size=kind.size)
     return found[type(kind)]
 
@@ -125,14 +125,14 @@ def test_every_structure_of_the_package_belongs_to_a_command() -> None:
 class Sample(s.Structure):
     """Something of everything."""
 
-    key: s.Text = field(default="", kw_only=True)
-    limit: s.Int = 50
-    count: Annotated[int, s.MapInt("n", missing=-1)] = 7
-    note: Annotated[str, s.MapText(is_optional=True)] = ""
-    first: ClassVar[s.I16Field] = 258
-    number: s.I8Field = 1
-    names: Annotated[tuple[str, ...], s.Counted("B", s.String(), "names", most=2)] = ()
-    late: Annotated[bool, s.ByVersion({9: s.Number("?")})] = False
+    key: map_kinds.Text = field(default="", kw_only=True)
+    limit: map_kinds.Int = 50
+    count: Annotated[int, map_kinds.MapInt("n", missing=-1)] = 7
+    note: Annotated[str, map_kinds.MapText(is_optional=True)] = ""
+    first: ClassVar[kinds.I16Field] = 258
+    number: kinds.I8Field = 1
+    names: Annotated[tuple[str, ...], s.Counted("B", kinds.String(), "names", most=2)] = ()
+    late: Annotated[bool, s.ByVersion({9: kinds.Number("?")})] = False
 
 
 def test_the_order_on_the_wire_is_that_of_the_declaration_with_the_map_first() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from qmq.protocol.bulk_read import NodeLine, RangesPage
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FLAG_RESPONSE, encode_request
-from qmq.protocol.reading import NodeLine, RangesPage
 from spark_analytics.jobs.sampling import probe
 
 Answer = Callable[[int], bytes]

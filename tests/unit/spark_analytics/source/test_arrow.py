@@ -16,8 +16,8 @@ from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, consumer
 from delay_node.records import HOUR_MS, State
 from delay_node.schedule_log import INDEX as NODE_SCHEDULE
 from delay_node.schedule_log import checks_of, lost_index, make_index
+from qmq.protocol.bulk_read import SCHEDULE_STATES
 from qmq.protocol.messages import Message, encode_raw
-from qmq.protocol.reading import SCHEDULE_STATES
 from spark_analytics.source import arrow
 from spark_analytics.source.arrow import (
     INDEX,

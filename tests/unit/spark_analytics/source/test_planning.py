@@ -2,9 +2,9 @@
 
 import pytest
 
-from qmq.client.reading import NodeReader
+from qmq.bulk_read import NodeReader
 from qmq.errors import ConnectionLost
-from qmq.protocol.reading import GroupRange, HourCounts, NodeLine, NodesPage, RangesPage, SubjectRange
+from qmq.protocol.bulk_read import GroupRange, HourCounts, NodeLine, NodesPage, RangesPage, SubjectRange
 from spark_analytics.source import planning
 from spark_analytics.source.offsets import Held
 from spark_analytics.source.options import parse_options

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from broker_node.actions import RecordKind
 from qmq.errors import ConnectionLost, ReadRefused, SettingError
-from qmq.protocol.reading import UNKNOWN_SUBJECT, EntriesPage
+from qmq.protocol.bulk_read import UNKNOWN_SUBJECT, EntriesPage
 from spark_analytics.schemas import HOLES, INDEX, PROGRESS
 from spark_analytics.source import reading
 from spark_analytics.source.holes import GapFound, Hole, record, recorded, recorded_batch

@@ -17,10 +17,7 @@ from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
 from qmq.net.discovery import meta_url
 from qmq.net.failures import failure_reason
-from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame, FrameReader, encode_request
-from qmq.protocol.reading import (
+from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     INDEX_ENTRY_BYTES,
     PROGRESS_ENTRY_BYTES,
@@ -45,6 +42,10 @@ from qmq.protocol.reading import (
     SchedulePage,
     SubjectRange,
 )
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import Refusal
+from qmq.protocol.frames import Frame, FrameReader, encode_request
+from qmq.protocol.structures import Structure
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
@@ -52,16 +53,22 @@ ANSWER_SECONDS = 60.0
 ATTEMPTS_MAX = 6
 """Maximum number of attempts of a request before its last error is raised."""
 BUSY_ATTEMPTS_MAX = 60
-"""How often in a row a node may say that it is busy: for some two minutes, then that is raised."""
+"""Attempts of a request that the node answers with "busy", about two minutes, before that error is raised."""
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 3.0
 STRAY_ANSWERS_MAX = 100
 """Number of consecutive unexpected answers after which the connection is closed."""
 ADDRESS_BYTES_MAX = 1_000
 ANSWER_BYTES_MAX = 64 << 20
-"""Largest answer taken: a node may be set to take larger messages than our default."""
+"""Largest accepted answer: a node may be configured for larger messages than by default."""
 
-Page = TypeVar("Page", EntriesPage, MessagesPage, SchedulePage)
+Page = TypeVar("Page", IndexPage, ProgressPage, MessagesPage, SchedulePage)
+_ENTRY_BYTES: dict[type[Structure], int] = {
+    IndexPage: INDEX_ENTRY_BYTES,
+    ProgressPage: PROGRESS_ENTRY_BYTES,
+    MessagesPage: INDEX_ENTRY_BYTES,
+    SchedulePage: SCHEDULE_ENTRY_BYTES,
+}
 
 
 class _Connection:
@@ -129,14 +136,14 @@ class _Connection:
 
 
 class NodeReader:
-    """Reads one node. Not for several threads at a time; connects when it is first asked something.
+    """Reads one node. Not for several threads at a time; connects with the first request.
 
     Args:
         address: the node's `host:port`.
         token: its `read_token`.
         answer_seconds: how long one answer may take.
         bytes_max: most bytes of entries and messages of one answer.
-        attempts_max: how often in a row one request is asked.
+        attempts_max: attempts of one request before its last error is raised.
         wait: lets time pass between attempts.
     """
 
@@ -168,18 +175,18 @@ class NodeReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection; a later question opens another."""
+        """Close the connection; a later request opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    # --- questions -------------------------------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------------------------------
 
     def range_pages(self, from_ms: int = UNBOUNDED_MS, to_ms: int = UNBOUNDED_MS) -> Iterator[RangesPage]:
         """What a broker node holds, page by page; `read_at_ms` of the first holds for all.
 
         Raises:
-            ReadRefused: the node refuses, for a reason that asking again does not change.
+            ReadRefused: the node refuses, and would refuse the same request again.
             QmqError: the node can't be reached, or does not answer, in `attempts_max` attempts.
         """
         yield from self._range_pages(ListRangesRequest(self._token, from_ms=from_ms, to_ms=to_ms))
@@ -226,38 +233,18 @@ class NodeReader:
 
         Raises: as `range_pages`.
         """
-        return self._pages(
-            Command.READ_INDEX,
-            lambda at: ReadRequest(subject, at, end, token=self._token, bytes_max=self._bytes_max).encode(),
-            lambda frame: IndexPage.decode(frame.body),
-            lambda page: len(page.data) // INDEX_ENTRY_BYTES,
-            begin,
-            end,
-        )
+        request = ReadRequest(subject, begin, end, token=self._token, bytes_max=self._bytes_max)
+        return self._pages(Command.READ_INDEX, request, IndexPage)
 
     def progress(self, subject: str, group: str, begin: int, end: int) -> Iterator[EntriesPage]:
         """Entries [begin, end) of a group's history, 48 bytes each; otherwise as `index`."""
-        return self._pages(
-            Command.READ_PROGRESS,
-            lambda at: ReadRequest(
-                subject, at, end, group=group, token=self._token, bytes_max=self._bytes_max
-            ).encode(),
-            lambda frame: ProgressPage.decode(frame.body),
-            lambda page: len(page.data) // PROGRESS_ENTRY_BYTES,
-            begin,
-            end,
-        )
+        request = ReadRequest(subject, begin, end, group=group, token=self._token, bytes_max=self._bytes_max)
+        return self._pages(Command.READ_PROGRESS, request, ProgressPage)
 
     def messages(self, subject: str, begin: int, end: int) -> Iterator[MessagesPage]:
         """Index entries of [begin, end) with their raw messages; otherwise as `index`."""
-        return self._pages(
-            Command.READ_MESSAGES,
-            lambda at: ReadRequest(subject, at, end, token=self._token, bytes_max=self._bytes_max).encode(),
-            lambda frame: MessagesPage.decode(frame.body),
-            lambda page: len(page.entries) // INDEX_ENTRY_BYTES,
-            begin,
-            end,
-        )
+        request = ReadRequest(subject, begin, end, token=self._token, bytes_max=self._bytes_max)
+        return self._pages(Command.READ_MESSAGES, request, MessagesPage)
 
     def hours(self) -> tuple[list[HourCounts], list[str]]:
         """A delay node's hours of due time, and the names of its subjects by their numbers. Raises: as `range_pages`."""
@@ -277,16 +264,8 @@ class NodeReader:
 
     def schedule(self, hour: int, begin: int, end: int, *, with_data: bool = False) -> Iterator[SchedulePage]:
         """Messages [begin, end) of one hour by number; raw messages only `with_data`. Raises: as `range_pages`."""
-        return self._pages(
-            Command.READ_SCHEDULE,
-            lambda at: ReadScheduleRequest(
-                hour, at, end, with_data, token=self._token, bytes_max=self._bytes_max
-            ).encode(),
-            lambda frame: SchedulePage.decode(frame.body),
-            lambda page: len(page.entries) // SCHEDULE_ENTRY_BYTES,
-            begin,
-            end,
-        )
+        request = ReadScheduleRequest(hour, begin, end, with_data, token=self._token, bytes_max=self._bytes_max)
+        return self._pages(Command.READ_SCHEDULE, request, SchedulePage)
 
     def nodes(self) -> NodesPage:
         """Every node that a metaserver knows of. Raises: as `range_pages`."""
@@ -298,20 +277,14 @@ class NodeReader:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _pages(
-        self,
-        command: Command,
-        body_from: Callable[[int], bytes],
-        decode: Callable[[Frame], Page],
-        count_of: Callable[[Page], int],
-        begin: int,
-        end: int,
-    ) -> Iterator[Page]:
-        at = begin
+    def _pages(self, command: Command, request: ReadRequest | ReadScheduleRequest, kind: type[Page]) -> Iterator[Page]:
+        at, end = request.begin, request.end
         ahead: tuple[_Connection, int] | None = None
         while at < end:
-            page = decode(self._answer(command, body_from(at), ahead))
-            count, expected = count_of(page), at
+            body = replace(request, begin=at).encode()
+            page = kind.decode(self._answer(command, body, ahead).body)
+            entries = page.data if isinstance(page, EntriesPage) else page.entries
+            count, expected = len(entries) // _ENTRY_BYTES[kind], at
             if page.first < expected or page.first + count > end:
                 self.close()
                 raise ProtocolError(
@@ -324,11 +297,11 @@ class NodeReader:
                     yield page
                 return
             # The node makes the next answer while the caller decodes this one.
-            ahead = self._ask_ahead(command, body_from(at)) if at < end else None
+            ahead = self._send_ahead(command, replace(request, begin=at).encode()) if at < end else None
             yield page
 
-    def _ask_ahead(self, command: Command, body: bytes) -> tuple[_Connection, int] | None:
-        """Where, and under which number, a request was sent now; None when it could not be: `_answer` tries again."""
+    def _send_ahead(self, command: Command, body: bytes) -> tuple[_Connection, int] | None:
+        """Send a request; return its connection and number, or None when that failed: `_answer` tries again."""
         connection = self._connection
         assert connection is not None
         try:
@@ -340,8 +313,8 @@ class NodeReader:
     def _answer(self, command: Command, body: bytes, ahead: tuple[_Connection, int] | None) -> Frame:
         """The answer to a request, which was sent `ahead`, or is sent now.
 
-        What was sent ahead counts only while its answer can still come: the connection may be another one since, and an
-        answer that came while something else was waited for is gone.
+        A request that was sent ahead counts only while its answer can still arrive: the connection may be another one, and an
+        answer that arrived during another request is dropped.
         """
         failures = busy = 0
         while True:
@@ -362,7 +335,7 @@ class NodeReader:
                     failures += 1
                 if not error.retriable or failures >= self._attempts_max or busy >= BUSY_ATTEMPTS_MAX:
                     raise
-            # Spread, so that the executors a node sent away do not come back together.
+            # Random, so that executors that a node rejected do not return at the same time.
             longest = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_FIRST * 2 ** min(failures + busy, 10))
             self._wait(longest * SYSTEM_RANDOM.uniform(0.5, 1.0))
 

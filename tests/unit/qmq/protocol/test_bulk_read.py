@@ -4,7 +4,7 @@ import pytest
 
 from delay_node.pending import WORDS
 from qmq.errors import ProtocolError
-from qmq.protocol import reading as r
+from qmq.protocol import bulk_read as r
 from qmq.protocol.codes import Command
 from qmq.protocol.primitives import encode_strmap
 

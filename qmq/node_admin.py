@@ -1,4 +1,4 @@
-"""Ask broker and delay nodes on their admin ports (docs/reference/admin.md). Standard library only.
+"""Client of the admin pages of broker and delay nodes (docs/reference/admin.md). Standard library only.
 
 Every answer is a JSON object, bounded in size; an unavailable one raises a `QmqError` whose `code` is the node's own.
 """
@@ -49,7 +49,7 @@ class NodeAdmin:
 
     Every method raises:
         ConnectionLost: no response in time, one that is not JSON, or a too large one (`net.answer_too_large`).
-        NodeRefused: the node says no.
+        NodeRefused: the node rejects the request.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class NodeAdmin:
     async def trace(
         self, subject: str, sequence: int, *, group: str | None = None, after: str | None = None
     ) -> dict[str, Any]:
-        """What became of a message in each group, or in one."""
+        """The delivery state of a message in each group, or in one."""
         return await self._get(f"{_subject(subject)}/messages/{sequence}/trace", {"group": group, "after": after})
 
     # --- groups of a broker node -----------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class NodeAdmin:
     ) -> dict[str, Any]:
         """Set a group's position: "earliest", "latest", "time" or "sequence"; on disk when it returns.
 
-        A group that is not there yet is made, for `broadcast` or not.
+        A group that does not exist is created, as a broadcast group if `broadcast`.
         """
         body = {"to": to, "broadcast": broadcast, **({"value": value} if value is not None else {})}
         return await self._post(f"{_group(subject, group)}/reset", body)
@@ -168,7 +168,7 @@ class NodeAdmin:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     async def _get(self, path: str, query: Mapping[str, object]) -> dict[str, Any]:
-        status, answer = await self._ask(path, query)
+        status, answer = await self._request(path, query)
         return self._accepted(path, status, answer)
 
     async def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
@@ -180,13 +180,13 @@ class NodeAdmin:
         return self._accepted(path, status, self._parsed(url, status, raw))
 
     async def _state(self, path: str) -> dict[str, Any]:
-        status, answer = await self._ask(path, {})
+        status, answer = await self._request(path, {})
         return answer if "status" in answer else self._accepted(path, status, answer)
 
-    async def _ask(self, path: str, query: Mapping[str, object]) -> tuple[int, dict[str, Any]]:
-        given = {key: value for key, value in query.items() if value is not None}
+    async def _request(self, path: str, query: Mapping[str, object]) -> tuple[int, dict[str, Any]]:
+        parameters = {key: value for key, value in query.items() if value is not None}
         # The parts of a path are quoted; a query may repeat a name.
-        words = urlencode(given, doseq=True)
+        words = urlencode(parameters, doseq=True)
         url = f"http://{self.admin_address}{path}{'?' if words else ''}{words}"
         status, raw = await http_get(
             url, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max, signer=self._signer

@@ -1,15 +1,15 @@
-"""The client's talk with the metaserver: registrations, routes that come with the answers or unasked."""
+"""A client's session with the metaserver: registrations, and the routes in responses and pushes."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from qmq.client.config import Backoff, Timeouts
 from qmq.clock import SystemClock
 from qmq.errors import ProtocolError, QmqError, RouteUnknown
 from qmq.net.caller import Caller
 from qmq.net.discovery import find_metaserver, split_address
+from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
@@ -17,8 +17,8 @@ from qmq.supervisor import Supervisor
 
 REFRESH_SECONDS = 60.0
 """How often every subject is registered again, as the official client does."""
-ASK_AGAIN_SECONDS = 1.0
-"""Refreshes that failures ask for are at least this far apart, per subject."""
+REFRESH_INTERVAL_SECONDS = 1.0
+"""Refreshes because of failures are at least this far apart, per subject."""
 
 TASK_NAME = "meta_session"
 
@@ -67,7 +67,7 @@ class MetaSession:
         """Begin, on the running loop.
 
         Args:
-            supervisor: learns of an unexpected failure. None: one of the session's own, which logs it; `wait_routes` raises.
+            supervisor: receives unexpected failures. None: one of the session's own, which logs it; `wait_routes` raises.
         """
         self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
         self._task = self._supervisor.critical(TASK_NAME, self._run())
@@ -77,7 +77,7 @@ class MetaSession:
         """The failure of a session with a supervisor of its own, which has logged it."""
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """Let those that wait for routes fail: none will come any more."""
+        """Fail calls that wait for routes: none will arrive any more."""
         error = None if task.cancelled() else task.exception()
         self.last_error = f"task {TASK_NAME!r} {'ended' if error is None else f'failed: {error}'}"
         self._has_ended = True
@@ -93,7 +93,7 @@ class MetaSession:
             await self._caller.close()
 
     def routes(self, subject: str, client_type: ClientType) -> tuple[BrokerGroupRoute, ...]:
-        """What is known now; nothing before the first answer."""
+        """The known routes; none before the first response."""
         for interest in self._interests.get((subject, int(client_type)), {}).values():
             if interest.routes:
                 return interest.routes
@@ -105,7 +105,7 @@ class MetaSession:
         return interest is None or interest.is_online
 
     def register(self, subject: str, client_type: ClientType, group: str = "") -> None:
-        """Be interested in a subject from now on."""
+        """Register a subject, and keep it registered."""
         by_group = self._interests.setdefault((subject, int(client_type)), {})
         if group not in by_group:
             request = ClientRegisterRequest(
@@ -138,7 +138,7 @@ class MetaSession:
         """Something failed that a new route may mend."""
         now = asyncio.get_running_loop().time()
         for interest in self._interests.get((subject, int(client_type)), {}).values():
-            if now - interest.requested_at >= ASK_AGAIN_SECONDS:
+            if now - interest.requested_at >= REFRESH_INTERVAL_SECONDS:
                 interest.is_requested = False
                 self._wake.set()
 
@@ -148,7 +148,7 @@ class MetaSession:
             self._wake.clear()
             try:
                 await self._connect()
-                self._ask()
+                self._send_requests()
                 failures = 0
                 self.last_error = ""
             except (QmqError, OSError) as error:
@@ -180,7 +180,7 @@ class MetaSession:
         for by_group in self._interests.values():
             yield from by_group.values()
 
-    def _ask(self) -> None:
+    def _send_requests(self) -> None:
         now = asyncio.get_running_loop().time()
         for interest in self._all():
             if interest.is_requested and now - interest.requested_at < REFRESH_SECONDS:

@@ -1,12 +1,12 @@
-"""Commands that read what nodes keep, in bulk (209 to 215): ranges of index and progress entries as they lie on disk.
+"""Commands for bulk reads of nodes (209 to 215): ranges of index and progress entries as they are stored.
 
-As all of ours, maps of strings with raw blocks behind them (an i32 length, then bytes). Every request carries `token`; a node
+As all own commands, maps of strings, followed by raw blocks (an i32 length, then bytes). Every request carries `token`; a node
 with a `read_token` refuses another one. A refusal has header code PARAM_ERROR and a map of `code` and `message`; the codes are
 constants here. Times are milliseconds since the epoch, ranges half-open.
 
-Entries are copied as they lie on disk: 32 bytes each of the index (`broker_node.consume_log`), 48 of a group's progress
-(`broker_node.progress_log`), 32 of a delay node's schedule (`delay_node.schedule_log`). Each answer says what is stored *now*
-(`begin`, `end`) and which entry is its `first`: when `first` is above what was asked for, retention took what lies between.
+Entries are copied as they are stored: 32 bytes each of the index (`broker_node.consume_log`), 48 of a group's progress
+(`broker_node.progress_log`), 32 of a delay node's schedule (`delay_node.schedule_log`). Each answer names what is stored *now*
+(`begin`, `end`) and its `first` entry: if `first` is above the requested begin, retention has removed the entries in between.
 """
 
 from dataclasses import dataclass, field
@@ -14,18 +14,9 @@ from typing import Annotated
 
 from qmq.errors import ProtocolError
 from qmq.protocol.delayed import DelayedState
-from qmq.protocol.structures import (
-    Block,
-    Counted,
-    Flag,
-    Int,
-    MapInt,
-    Number,
-    Row,
-    String,
-    Structure,
-    Text,
-)
+from qmq.protocol.kinds import Block, Number, String
+from qmq.protocol.map_kinds import Flag, Int, MapInt, Text
+from qmq.protocol.structures import Counted, Row, Structure
 
 READ_BYTES_MAX = 4 << 20
 """Most bytes of entries and messages of one answer, but for a single message that is larger."""
@@ -48,14 +39,14 @@ SIZE_BYTES = 4
 FORBIDDEN = "reading.forbidden"
 """The token is not the node's."""
 BUSY = "reading.busy"
-"""Too many reads are under way; asking again later may succeed."""
+"""Too many reads are under way; the same request may succeed later."""
 UNKNOWN_SUBJECT = "reading.subject_unknown"
 UNKNOWN_GROUP = "reading.group_unknown"
 UNKNOWN_HOUR = "reading.hour_unknown"
 WRONG_RANGE = "reading.range_wrong"
 """A range that begins below 0, or ends before it begins."""
 UNREADABLE = "reading.unreadable"
-"""The node's disk could not give the bytes."""
+"""The node can't read the bytes from its disk."""
 RETRIABLE = frozenset({BUSY})
 
 SCHEDULE_STATES: dict[int, DelayedState] = {
@@ -89,7 +80,7 @@ class ListRangesRequest(Structure):
 
 @dataclass(frozen=True, slots=True)
 class GroupRange(Structure):
-    """A group's history on a subject: entries [begin, end) are kept, [range_begin, range_end) lie in the requested time.
+    """A group's history on a subject: entries [begin, end) are stored, [range_begin, range_end) lie in the requested time.
 
     `next_sequence` is the group's position; `consumers` are (key, consumer id) of those known now: entries carry the key.
     `began_at_ms` is the time of entry `begin` (-1: there is none, or it can't be read). Another time than before for the same

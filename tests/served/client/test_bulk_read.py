@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from qmq.client.reading import ATTEMPTS_MAX, BUSY_ATTEMPTS_MAX, NodeReader, metaserver_address
+from qmq.bulk_read import ATTEMPTS_MAX, BUSY_ATTEMPTS_MAX, NodeReader, metaserver_address
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, ReadRefused
-from qmq.protocol import reading
+from qmq.protocol import bulk_read
+from qmq.protocol.bulk_read import EntriesPage, ReadRequest
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame, FrameReader, encode_response
-from qmq.protocol.reading import EntriesPage, ReadRequest
+from qmq.protocol.frames import Frame, FrameReader
 from tests.support.in_process import running_broker
+from tests.support.wire import encode_response
 
 STORED = 1_000
 PAGE = 100
@@ -78,10 +79,10 @@ class Script:
                     case "close":
                         return
                     case "busy":
-                        body = Refusal(reading.BUSY, "too many").encode()
+                        body = Refusal(bulk_read.BUSY, "too many").encode()
                         connection.sendall(encode_response(frame, ResponseCode.PARAM_ERROR, body))
                     case "forbidden":
-                        body = Refusal(reading.FORBIDDEN, "wrong token").encode()
+                        body = Refusal(bulk_read.FORBIDDEN, "wrong token").encode()
                         connection.sendall(encode_response(frame, ResponseCode.PARAM_ERROR, body))
                     case "unknown":
                         connection.sendall(encode_response(frame, ResponseCode.UNKNOWN_CODE))
@@ -165,7 +166,7 @@ def test_a_busy_node_is_asked_for_longer_than_a_lost_one_and_not_for_ever() -> N
         script.on_request = lambda _number: "busy"
         with pytest.raises(ReadRefused) as refused:
             list(reader.index("orders", 0, STORED))
-        assert refused.value.code == reading.BUSY
+        assert refused.value.code == bulk_read.BUSY
         assert (len(script.asked), script.connections) == (BUSY_ATTEMPTS_MAX, 1)
         assert 60 < sum(waits) < 180
 

@@ -1,9 +1,9 @@
-"""Which broker group a batch goes to. Pure: routes and outcomes in, a choice out; time is handed in."""
+"""Which broker group a batch goes to. Pure: routes, outcomes and times are arguments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from qmq.client.config import Backoff
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState
 from qmq.protocol.commands import BrokerGroupRoute
 
@@ -51,7 +51,7 @@ class RoundRobin:
     _next_index: int = 0
 
     def choose(self, routes: Sequence[BrokerGroupRoute], now: float, avoid: str = "") -> BrokerGroupRoute | None:
-        """The next group; `avoid` (where the batch failed last) only when there is no other; None when all rest."""
+        """The next group; `avoid` (where the batch failed last) only when there is no other; None when all are avoided."""
         fine = [route for route in routes if not self.breaker.is_open(route.name, now)]
         others = [route for route in fine if route.name != avoid]
         candidates = others or fine

@@ -3,9 +3,24 @@
 docs/reference/wire.md is generated from this table and the structures that it names.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from qmq.protocol.authentication import AuthenticateRequest, AuthenticateResponse
+from qmq.protocol.bulk_read import (
+    HoursPage,
+    IndexPage,
+    ListHoursRequest,
+    ListNodesRequest,
+    ListRangesRequest,
+    MessagesPage,
+    NodesPage,
+    ProgressPage,
+    RangesPage,
+    ReadRequest,
+    ReadScheduleRequest,
+    SchedulePage,
+)
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import (
     AckRequest,
@@ -39,21 +54,8 @@ from qmq.protocol.extensions import (
     NodeRegisterRequest,
     NodeRegisterResponse,
 )
-from qmq.protocol.reading import (
-    HoursPage,
-    IndexPage,
-    ListHoursRequest,
-    ListNodesRequest,
-    ListRangesRequest,
-    MessagesPage,
-    NodesPage,
-    ProgressPage,
-    RangesPage,
-    ReadRequest,
-    ReadScheduleRequest,
-    SchedulePage,
-)
-from qmq.protocol.structures import Structure
+from qmq.protocol.kinds import Kind
+from qmq.protocol.structures import Nested, Structure, fields_of
 
 QMQ = "QMQ"
 """In place of a version: the command is one of QMQ's own."""
@@ -163,3 +165,25 @@ COMMANDS: dict[Command, CommandInfo] = {
     ),
 }  # fmt: skip
 """Every command, in the order of their codes."""
+
+
+def reachable(kinds: Iterable[type[Structure] | None]) -> list[type[Structure]]:
+    """These structures and their parts, each once and before its parts."""
+    found: dict[type[Structure], None] = {}
+    for kind in kinds:
+        if kind is not None and kind not in found:
+            found[kind] = None
+            for field in fields_of(kind):
+                found.update(dict.fromkeys(reachable(_structures_in(field.kind))))
+    return list(found)
+
+
+def _structures_in(kind: object) -> Iterator[type[Structure]]:
+    """The structures that a value of a kind consists of."""
+    if isinstance(kind, Nested):
+        yield kind.kind
+        return
+    for value in (*vars(type(kind)).values(), *vars(kind).values()):
+        for inner in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(inner, Kind):
+                yield from _structures_in(inner)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qmq.client.nodes import NodeAdmin, NodeRefused
 from qmq.errors import ConnectionLost, SettingError
+from qmq.node_admin import NodeAdmin, NodeRefused
 from tests.support.in_process import connected, message, running_broker, small_system
 from tests.support.processes import PROJECT
 

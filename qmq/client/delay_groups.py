@@ -1,0 +1,106 @@
+"""The delay groups of a system: where they are, and requests to one or all of them."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from qmq.client.own_commands import OwnCommands
+from qmq.errors import ProtocolError, QmqError
+from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missing
+from qmq.net.pool import Pool
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import Refusal
+from qmq.protocol.frames import Frame
+
+T = TypeVar("T")
+GROUPS_SECONDS = 5.0
+"""How long the addresses that the metaserver returned are used."""
+REQUEST_SECONDS = 30.0
+"""Time limit of one request."""
+
+
+class DelayGroups:
+    """Sends requests to delay groups.
+
+    Args:
+        url: address of the metaserver.
+    """
+
+    def __init__(self, url: str, pool: Pool) -> None:
+        self._meta_url = meta_url(url)
+        self._pool = pool
+        self._groups: dict[str, str] = {}
+        self._groups_until = 0.0
+
+    async def groups(self) -> dict[str, str]:
+        """Delay groups and their masters' addresses, as the metaserver knows them.
+
+        Raises:
+            ConnectionLost: the metaserver can't be reached, and nothing was known before.
+        """
+        now = asyncio.get_running_loop().time()
+        if now < self._groups_until:
+            return self._groups
+        page = self._meta_url.rsplit("/meta/", 1)[0] + "/meta/delay-groups"
+        try:
+            status, body = await http_get(page, timeout_s=5.0)
+            if status == STATUS_NOT_FOUND:
+                raise pages_missing(page)
+            known = json.loads(body)["delay_groups"] if status == 200 else []
+        except QmqError:
+            if not self._groups:
+                raise
+            return self._groups
+        self._groups = {group["name"]: group["address"] for group in known}
+        self._groups_until = now + GROUPS_SECONDS
+        return self._groups
+
+    async def call(self, group: str, command: Command, body: bytes) -> Frame:
+        """Send an own command to a delay group and return the answer.
+
+        Raises:
+            QmqError: the group is unknown, can't be reached, or refuses the command.
+        """
+        address = (await self.groups()).get(group)
+        if address is None:
+            raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
+        caller = await self._pool.get(address)
+        frame = await OwnCommands.shared().call(caller, command, body, timeout_s=REQUEST_SECONDS)
+        if frame is None:
+            raise QmqError(
+                f"delay group {group} cannot find or change delayed messages (a delay node of the official QMQ server)",
+                code="delay.unsupported",
+            )
+        if frame.code == ResponseCode.PARAM_ERROR:
+            refusal = Refusal.decode(frame.body)
+            raise QmqError(refusal.message, code=refusal.code or "delay.error")
+        if frame.code != ResponseCode.SUCCESS:
+            raise ProtocolError(f"delay group {group} returned code {frame.code}")
+        return frame
+
+    async def request_all(self, request: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
+        """Send a request to every delay group; return the answers, and why other groups could not be reached.
+
+        Raises:
+            QmqError: none could be reached.
+        """
+        names = list(await self.groups())
+        if not names:
+            raise QmqError(
+                "the system has no delay group; start one with `python -m delay_node`", code="delay.no_group"
+            )
+        results = await asyncio.gather(*(request(name) for name in names), return_exceptions=True)
+        answers: dict[str, T] = {}
+        problems: dict[str, str] = {}
+        for name, result in zip(names, results, strict=True):
+            if isinstance(result, QmqError):
+                problems[name] = str(result)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                answers[name] = result
+        if not answers:
+            name, first = next((n, r) for n, r in zip(names, results, strict=True) if isinstance(r, QmqError))
+            raise QmqError(f"delay group {name}: {first}", code=first.code, retriable=first.retriable) from first
+        return answers, problems

@@ -1,0 +1,337 @@
+"""Class Delivery: a message as an application receives it, and what its consumer keeps of it until it is settled."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from qmq.client.ack_window import BUSY, OPEN, SETTLED, Span
+from qmq.client.bodies import KEY_DATA, body_bytes, body_text, decode_body, visible_properties
+from qmq.client.message import cause_label
+from qmq.client.prefetch import Prefetch
+from qmq.errors import DeliveryAlreadySettled
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
+from qmq.protocol.property_finder import PropertyFinder
+from qmq.protocol.raw import RawView, decode_properties
+
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
+
+_ATTEMPT = KEY_ATTEMPT.encode()
+_CREATED = KEY_CREATED.encode()
+_DATA = KEY_DATA.encode()
+_RETRY_CAUSE = KEY_RETRY_CAUSE.encode()
+
+
+class Hooks(Protocol):
+    """The hooks of middleware that a delivery calls (`MiddlewareChain`)."""
+
+    def before_process(self, delivery: "Delivery") -> None: ...
+    def after_process(self, delivery: "Delivery", error: BaseException | None) -> None: ...
+    def before_ack(self, delivery: "Delivery") -> None: ...
+    def after_ack(self, delivery: "Delivery") -> None: ...
+
+
+class Owner(Protocol):
+    """What a delivery needs of its consumer."""
+
+    group: str
+    delivered_subject: str | None
+    """The subject of all deliveries; None: each message's own."""
+
+    @property
+    def middleware(self) -> Hooks | None:
+        """The hooks; None when there is no middleware."""
+
+    async def send_back(self, delivery: "Delivery", cause: str) -> None:
+        """Store the next attempt or the dead letter."""
+        ...
+
+
+class Pulled(Span):
+    """The messages of one answer.
+
+    A raw message is released when it is settled, so that one that is processed for long does not hold the memory of the others.
+
+    Args:
+        raws: the raw messages.
+        is_plain: no message has a body with a content type or encoding.
+        on_settled: called after messages were settled.
+    """
+
+    __slots__ = (
+        "broker_group",
+        "data_finder",
+        "is_plain",
+        "middleware",
+        "on_settled",
+        "owner",
+        "prefetch",
+        "raws",
+        "received_at_ms",
+    )
+
+    def __init__(
+        self,
+        first: int,
+        raws: "list[bytes | None]",
+        *,
+        owner: Owner,
+        prefetch: Prefetch,
+        broker_group: str,
+        received_at_ms: int,
+        is_plain: bool,
+        on_settled: Callable[[], None],
+    ) -> None:
+        super().__init__(first, len(raws))
+        self.raws = raws
+        self.owner = owner
+        self.middleware = owner.middleware
+        self.prefetch = prefetch
+        self.broker_group = broker_group
+        self.received_at_ms = received_at_ms
+        self.is_plain = is_plain
+        self.on_settled = on_settled
+        self.data_finder = PropertyFinder(_DATA)
+
+    def skip(self, index: int) -> None:
+        """Settle a message that is not delivered."""
+        super().settle(index)
+        self.raws[index] = None
+
+    def settle(self, index: int) -> None:
+        """Settle a delivered message, which may allow the next pull and an ack."""
+        # The body of Span.settle: this runs for each message.
+        self.marks[index] = SETTLED
+        self.open -= 1
+        raw = self.raws[index]
+        self.raws[index] = None
+        self.prefetch.remove(1, 0 if raw is None else len(raw))
+        self.on_settled()
+
+    def settle_range(self, begin: int, end: int) -> int:
+        """As `Span.settle_range`, for delivered messages."""
+        is_whole = self.marks.count(OPEN, begin, end) == end - begin
+        if is_whole:
+            size = sum(map(len, self.raws[begin:end]))  # type: ignore[arg-type]  # none of them is settled
+            self.raws[begin:end] = [None] * (end - begin)
+        else:
+            size = 0
+            for index in range(begin, end):
+                raw = self.raws[index]
+                if raw is not None and not self.marks[index]:
+                    size += len(raw)
+                    self.raws[index] = None
+        count = super().settle_range(begin, end)
+        if count:
+            self.prefetch.remove(count, size)
+            self.on_settled()
+        return count
+
+
+class Delivery:
+    """One delivery of a message. Call `ack` or `retry`, or use it as `async with`.
+
+    The message is decoded as its attributes are read.
+    """
+
+    __slots__ = ("_all", "_head_bytes", "_index", "_pulled", "_raw")
+
+    def __init__(self, pulled: Pulled, index: int, raw: bytes, head_bytes: int) -> None:
+        self._pulled = pulled
+        self._index = index
+        self._raw = raw
+        self._head_bytes = head_bytes
+        """Bytes before the first property."""
+        self._all: dict[str, str] | None = None
+        """All properties, once they were decoded."""
+
+    def __repr__(self) -> str:
+        return f"Delivery(message_id={self.message_id!r}, subject={self.subject!r}, attempt={self.attempt})"
+
+    @property
+    def message(self) -> Message:
+        """The message as the wire knows it, with the properties of the protocol."""
+        message = RawView(self._raw).message()
+        return message if message.subject == self.subject else replace(message, subject=self.subject)
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._pulled.owner.group
+
+    @property
+    def broker_group(self) -> str:
+        """The broker group that stores the message."""
+        return self._pulled.broker_group
+
+    @property
+    def pull_sequence(self) -> int:
+        """The number by which the broker knows this delivery; it is unique for the consumer and broker group."""
+        return self._pulled.first + self._index
+
+    @property
+    def received_at_ms(self) -> int:
+        """When the consumer received the message, in milliseconds since the epoch."""
+        return self._pulled.received_at_ms
+
+    @property
+    def message_id(self) -> str:
+        return RawView(self._raw).message_id
+
+    @property
+    def subject(self) -> str:
+        """The subject of the message, the same for every attempt."""
+        subject = self._pulled.owner.delivered_subject
+        return RawView(self._raw).subject if subject is None else subject
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties that the producer sent, without those of the protocol. All values are texts."""
+        return visible_properties(self._properties())
+
+    @property
+    def body(self) -> str | None:
+        """The body as text, decompressed; None if the message has none, or if it is bytes.
+
+        Raises:
+            BodyUndecodable: it is damaged, or needs a library that is not installed.
+        """
+        pulled = self._pulled
+        if pulled.is_plain:
+            raw = self._raw
+            place = pulled.data_finder.place(raw, self._head_bytes, len(raw))
+            if place is not None:
+                return raw[place[0] : place[1]].decode("utf-8", "replace")
+        return body_text(self._properties())
+
+    @property
+    def content(self) -> bytes | None:
+        """The body as bytes, decoded and decompressed; a text in UTF-8. None if the message has no body.
+
+        Raises:
+            BodyUndecodable: as for `body`.
+        """
+        return body_bytes(self._properties())
+
+    def decode(self, type_: type[T]) -> T:
+        """Return the body as an instance of a type: `str`, `bytes`, `dict`, a dataclass, a model; see `qmq.client.bodies`.
+
+        Raises:
+            BodyUndecodable: the body does not fit the type; the message names the field.
+        """
+        return decode_body(self._properties(), type_)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return RawView(self._raw).tags
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first delivery, increased by each retry."""
+        try:
+            return int(self._protocol_text(_ATTEMPT, "1"))
+        except ValueError:
+            return 1
+
+    @property
+    def retry_cause(self) -> str:
+        """The cause of the previous attempt's failure, if its consumer set one; "" for the first attempt."""
+        return self._protocol_text(_RETRY_CAUSE, "")
+
+    @property
+    def created_at(self) -> datetime:
+        """When the message, or this attempt of it, was created, in UTC."""
+        try:
+            stamp = int(self._protocol_text(_CREATED, ""))
+        except ValueError:
+            stamp = RawView(self._raw).created_at_ms
+        return datetime.fromtimestamp(stamp / 1000, UTC)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was acknowledged or retried, or is being retried."""
+        return self._pulled.marks[self._index] != OPEN
+
+    def _properties(self) -> dict[str, str]:
+        found = self._all
+        if found is None:
+            raw = self._raw
+            found = self._all = decode_properties(raw, self._head_bytes, len(raw))
+        return found
+
+    def _protocol_text(self, key: bytes, default: str) -> str:
+        # A search of the bytes is enough for most messages: they were not retried.
+        if self._raw.find(key, self._head_bytes) < 0:
+            return default
+        text = RawView(self._raw).property_text(key)
+        return default if text is None else text
+
+    async def ack(self) -> None:
+        """Acknowledge the message: it is not delivered to this group again.
+
+        Returns once the acknowledgement is queued; `Consumer.close` waits until the broker has it.
+
+        Raises:
+            DeliveryAlreadySettled: it was already acknowledged or retried.
+        """
+        pulled, index = self._pulled, self._index
+        if pulled.marks[index]:
+            raise self._already_settled()
+        middleware = pulled.middleware
+        if middleware is None:
+            pulled.settle(index)
+            return
+        middleware.before_ack(self)
+        pulled.settle(index)
+        middleware.after_ack(self)
+
+    async def retry(self, *, cause: str = "") -> None:
+        """Retry the message after the brokers' retry delay. After its last attempt it becomes a dead letter.
+
+        Returns once the next attempt is stored.
+
+        Args:
+            cause: a short label such as "PaymentDeclined". The next attempt has it as `retry_cause`, and so does the
+                dead letter. Statistics are grouped by it, so it must not contain IDs or texts of the message. Truncated to
+                CAUSE_CHARS_MAX characters.
+
+        Raises:
+            DeliveryAlreadySettled: it was already acknowledged or retried.
+            SendFailed: the brokers reject the message, or the consumer is closing. The delivery is unchanged.
+        """
+        pulled, index = self._pulled, self._index
+        if pulled.marks[index]:
+            raise self._already_settled()
+        pulled.marks[index] = BUSY
+        try:
+            await pulled.owner.send_back(self, cause_label(cause))
+        except BaseException:
+            # Its next attempt is not stored: it can be settled again, and comes again by itself if it is not.
+            pulled.marks[index] = OPEN
+            raise
+        pulled.settle(index)
+
+    def _already_settled(self) -> DeliveryAlreadySettled:
+        return DeliveryAlreadySettled(f"delivery of {self.message_id} was already acknowledged or retried")
+
+    async def __aenter__(self) -> "Self":
+        if self._pulled.middleware is not None:
+            self._pulled.middleware.before_process(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Acknowledge if the block succeeded; retry if it raised, with the class of the exception as cause, and propagate it."""
+        if self._pulled.middleware is not None:
+            self._pulled.middleware.after_process(self, error)
+        if self.is_settled:
+            return
+        if kind is None:
+            await self.ack()
+        else:
+            await self.retry(cause=kind.__name__)

@@ -1,0 +1,308 @@
+"""Messages of a producer that are not sent yet, and those without an outcome: class SendQueue."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from qmq.client.accumulator import Accumulator
+from qmq.client.bodies import Body
+from qmq.client.config import Limits
+from qmq.client.observed_sends import ObservedSends
+from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
+from qmq.client.receipt import Receipt
+from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
+from qmq.supervisor import Supervisor
+
+CALLBACK_NAME = "send_callback"
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """A message that does not fit the queue yet; its caller waits."""
+
+    key: Key
+    message_id: str
+    entry: bytes
+    future: "asyncio.Future[Receipt]"
+    give_up_at: float
+
+    @property
+    def size(self) -> int:
+        return len(self.entry)
+
+    def __len__(self) -> int:
+        return 1
+
+    def as_batch(self) -> Batch:
+        batch = Batch(self.key, self.give_up_at, self.give_up_at)
+        batch.add(self.message_id, self.entry)
+        batch.tokens.append(self.future)
+        return batch
+
+
+class Unsettled:
+    """Counts the messages that have no outcome yet."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_zero = asyncio.Event()
+        self._is_zero.set()
+
+    def add(self, count: int) -> None:
+        """Count new messages."""
+        if not self.count:
+            self._is_zero.clear()
+        self.count += count
+
+    def remove(self, count: int) -> None:
+        """Count messages that have an outcome."""
+        self.count -= count
+        if not self.count:
+            self._is_zero.set()
+
+    async def wait(self) -> None:
+        """Wait until every message has an outcome."""
+        await self._is_zero.wait()
+
+
+class SendQueue:
+    """Admits messages in the order of their callers, and reports the outcome of each.
+
+    Args:
+        delivery_seconds: until a message fails, from the moment it is in the queue.
+        on_opened: called when a batch was opened, to which more messages may be added.
+        on_ready: called when a batch may be sent.
+    """
+
+    def __init__(
+        self, limits: Limits, delivery_seconds: float, on_opened: Callable[[], None], on_ready: Callable[[], None]
+    ) -> None:
+        self.accumulator = Accumulator(limits)
+        self._limits = limits
+        self._delivery_seconds = delivery_seconds
+        self._on_opened = on_opened
+        self._on_ready = on_ready
+        self.loop: asyncio.AbstractEventLoop
+        self._supervisor: Supervisor
+        self.unsettled = Unsettled()
+        self._waiting: OrderedDict[_Waiting | Batch, None] = OrderedDict()
+        """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
+        self.failed: BaseException | None = None
+        self._closed: SendFailed | None = None
+        """The error of every message after `close`."""
+
+    def start(self, supervisor: Supervisor) -> None:
+        """Begin, on the running loop."""
+        self.loop = asyncio.get_running_loop()
+        self._supervisor = supervisor
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether messages wait for room."""
+        return bool(self._waiting)
+
+    def fail(self, error: BaseException) -> None:
+        """Fail what is queued or waits for room, and every later message."""
+        self.failed = error
+        for batch in self.drain():
+            self.settle(batch, same_error(self._failure(), batch))
+
+    def close(self, error: SendFailed) -> None:
+        """Fail every later message."""
+        self._closed = error
+
+    # --- admitting -------------------------------------------------------------------------------------------------
+
+    def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
+        """Queue a message that does not wait for room.
+
+        Raises:
+            QueueFull: the queue is full, or others wait for room in it.
+            SendFailed: the sender failed.
+        """
+        if (error := self.stopped()) is not None:
+            raise error
+        if self._waiting or not self.accumulator.has_room(1, len(entry)):
+            raise self.accumulator.full()
+        now = self.loop.time()
+        self._queue(key, message_id, entry, token, now, now + self._delivery_seconds)
+
+    async def send(self, key: Key, message_id: str, entry: bytes) -> Receipt:
+        """Queue a message as soon as there is room for it, behind those that wait already, and wait for its receipt.
+
+        Messages outside the queue's limits are those of callers that wait for them. One whose caller is cancelled meanwhile is
+        never queued.
+
+        Raises:
+            SendFailed: it was not stored in time, or the sender failed.
+        """
+        if (error := self.stopped()) is not None:
+            raise error
+        future: asyncio.Future[Receipt] = self.loop.create_future()
+        now = self.loop.time()
+        if not self._waiting and self.accumulator.has_room(1, len(entry)):
+            self._queue(key, message_id, entry, future, now, now + self._delivery_seconds)
+            return await future
+        item = _Waiting(key, message_id, entry, future, now + self._delivery_seconds)
+        self.unsettled.add(1)
+        self._waiting[item] = None
+        try:
+            return await future
+        finally:
+            if item in self._waiting:
+                del self._waiting[item]
+                self.unsettled.remove(1)
+
+    async def send_many(
+        self,
+        subject: str,
+        bodies: Iterable[Body],
+        tags: Sequence[str],
+        observed: ObservedSends,
+        is_open: Callable[[], bool],
+    ) -> list[Receipt]:
+        """Encode messages and queue them batch by batch as there is room, and wait for their outcomes; see `Producer.send_many`.
+
+        Args:
+            is_open: whether the producer is; when it is closed, no more bodies are taken.
+        """
+        many = ManyOutcomes(self.loop, observed.settled)
+        batch: Batch | None = None
+        limits = self._limits
+        for body in bodies:
+            try:
+                message_id, entry, message = observed.encode(subject, body, tags, None)
+            except (LocalProtocolError, IllegalName) as error:
+                many.add_failure(error)
+                continue
+            if batch is not None and (
+                len(batch.entries) >= limits.batch_messages or batch.size + len(entry) > limits.batch_bytes
+            ):
+                await self._send_batch(batch)
+                batch = None
+                if not is_open():
+                    many.add_failure(ClientClosed("the producer was closed before this message was sent"))
+                    break
+            if batch is None:
+                now = self.loop.time()
+                batch = Batch((subject, False), now, now + self._delivery_seconds, many=many)
+            batch.add(message_id, entry)
+            batch.places.append(many.reserve(message))
+        if batch is not None:
+            await self._send_batch(batch)
+        many.complete()
+        return await many.future
+
+    async def _send_batch(self, batch: Batch) -> None:
+        """Queue a batch of one `send_many` as soon as there is room for it, behind those that wait already.
+
+        A batch whose caller is cancelled meanwhile is never queued.
+        """
+        self.unsettled.add(len(batch))
+        if (error := self.stopped()) is not None:
+            self.settle(batch, same_error(error, batch))
+        elif self._waiting or not self.accumulator.has_room(len(batch), batch.size):
+            queued = batch.queued = self.loop.create_future()
+            self._waiting[batch] = None
+            try:
+                await queued
+            finally:
+                if batch in self._waiting:
+                    del self._waiting[batch]
+                    self.unsettled.remove(len(batch))
+        else:
+            self.accumulator.add_batch(batch)
+            self._on_ready()
+            await asyncio.sleep(0)  # responses and other tasks have their turn between two batches
+
+    def _queue(self, key: Key, message_id: str, entry: bytes, token: Token, now: float, give_up_at: float) -> None:
+        self.unsettled.add(1)
+        batch = self.accumulator.add(key, message_id, entry, token, now, give_up_at)
+        if batch is None:
+            return
+        if batch.is_open:
+            self._on_opened()
+        else:
+            self._on_ready()
+
+    def admit(self) -> None:
+        """Queue what waits for room, oldest first, as much as fits."""
+        waiting, queue = self._waiting, self.accumulator
+        while waiting:
+            item = next(iter(waiting))
+            if not queue.has_room(len(item), item.size):
+                return
+            del waiting[item]
+            if isinstance(item, Batch):
+                queue.add_batch(item)
+                item.end_wait()
+            elif item.future.done():  # cancelled; its caller has not run yet
+                self.unsettled.remove(1)
+            else:
+                now = self.loop.time()
+                queue.add(item.key, item.message_id, item.entry, item.future, now, item.give_up_at)
+
+    def stopped(self) -> SendFailed | None:
+        """Why no message can be sent any more."""
+        return self._failure() if self.failed is not None else self._closed
+
+    def _failure(self) -> SendFailed:
+        assert self.failed is not None
+        error = SendFailed(f"the producer failed: {self.failed}", code=ClientFailed.code)
+        error.__cause__ = self.failed.__cause__ or self.failed
+        return error
+
+    # --- outcomes --------------------------------------------------------------------------------------------------
+
+    def drain(self) -> list[Batch]:
+        """Remove and return everything that is queued or waits for room."""
+        batches = self.accumulator.drain()
+        while self._waiting:
+            batches.append(self._take_waiting())
+        return batches
+
+    def _take_waiting(self) -> Batch:
+        """The oldest message, or batch, that waits for room."""
+        item, _ = self._waiting.popitem(last=False)
+        if not isinstance(item, Batch):
+            return item.as_batch()
+        item.end_wait()
+        return item
+
+    def take_expired(self) -> list[Batch]:
+        """Remove and return batches whose messages could not be sent in time."""
+        now = self.loop.time()
+        batches = self.accumulator.take_expired(now)
+        while self._waiting and next(iter(self._waiting)).give_up_at <= now:
+            batch = self._take_waiting()
+            batch.last_problem = batch.last_problem or "the producer's queue was full"
+            batches.append(batch)
+        return batches
+
+    def without_cancelled(self, batch: Batch) -> Batch:
+        """Return the batch without messages whose callers were cancelled."""
+        remaining = [
+            n for n, token in enumerate(batch.tokens) if not (isinstance(token, asyncio.Future) and token.done())
+        ]
+        if batch.many is not None or len(remaining) == len(batch):
+            return batch
+        self.unsettled.remove(len(batch) - len(remaining))
+        return batch.part(remaining)
+
+    def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+        """Hand out the outcome of each message."""
+        self.unsettled.remove(len(batch))
+        if batch.many is not None:
+            batch.many.set(batch.places, outcomes)
+            return
+        for token, outcome in zip(batch.tokens, outcomes, strict=True):
+            try:
+                hand_out(token, outcome)
+            except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
+                self._supervisor.report(CALLBACK_NAME, error)
+
+
+def same_error(error: SendFailed, batch: Batch) -> list[Outcome]:
+    """One error as the outcome of all messages of a batch."""
+    return [error] * len(batch)

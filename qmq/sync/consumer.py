@@ -1,0 +1,162 @@
+"""Consumer, Delivery and Batch without `await`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from qmq.client import batch, consumer, delivery
+from qmq.client.handlers import arguments_of, is_coroutine_handler
+from qmq.errors import LocalProtocolError
+from qmq.protocol.messages import Message
+from qmq.sync.loop import Client, blocking, iterate, run, run_until_stopped, shared_loop
+
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
+Handler = Callable[..., object]
+"""A function with the delivery, or the decoded body and optionally the delivery, as arguments."""
+
+
+class Delivery:
+    """`qmq.Delivery` without `await`: `with delivery:` acknowledges, or retries if the block raises."""
+
+    message: Message
+    message_id: str
+    subject: str
+    group: str
+    broker_group: str
+    pull_sequence: int
+    received_at_ms: int
+    properties: dict[str, str]
+    body: str | None
+    content: bytes | None
+    tags: tuple[str, ...]
+    attempt: int
+    retry_cause: str
+    created_at: datetime
+    is_settled: bool
+
+    def __init__(self, inner: delivery.Delivery) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    def decode(self, type_: type[T]) -> T:
+        """Return the body as an instance of a type."""
+        return self._inner.decode(type_)
+
+    ack = blocking(delivery.Delivery.ack)
+    retry = blocking(delivery.Delivery.retry)
+
+    def __enter__(self) -> "Self":
+        # In this thread, as the handler: a span that it starts is the current one there.
+        if (middleware := self._inner._pulled.middleware) is not None:
+            middleware.before_process(self._inner)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if (middleware := self._inner._pulled.middleware) is not None:
+            middleware.after_process(self._inner, error)
+        if self.is_settled:
+            return
+        if kind is None:
+            self.ack()
+        else:
+            self.retry(cause=kind.__name__)
+
+
+class Batch(batch.Deliveries[Delivery]):
+    """Deliveries of `Consumer.batches`, in the order in which they arrived."""
+
+    def __init__(self, inner: batch.Batch) -> None:
+        super().__init__([Delivery(each) for each in inner])
+        self._inner = inner
+
+    ack = blocking(batch.Batch.ack)
+
+    def retry(self, deliveries: Iterable[Delivery] | None = None, *, cause: str = "") -> None:
+        """Retry deliveries of this batch; those that are settled are skipped, the others stay open.
+
+        Args:
+            deliveries: which to retry; None: all that are not settled.
+            cause: as for `Delivery.retry`.
+
+        Raises:
+            SendFailed: the next attempt of at least one is not stored; these stay unsettled.
+        """
+        chosen = None if deliveries is None else [each._inner for each in deliveries]
+        run(self._inner.retry(chosen, cause=cause))
+
+
+class Consumer(Client[consumer.Consumer]):
+    """`qmq.Consumer` without `await`, with the same arguments."""
+
+    def __init__(self, url: str, subject: str, group: str = "", **options: Any) -> None:
+        super().__init__(partial(consumer.Consumer, url, subject, group, **options))
+
+    start = blocking(consumer.Consumer.start)
+    close = blocking(consumer.Consumer.close)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        """Receive deliveries until the consumer is closed."""
+        return map(Delivery, iterate(aiter(self._inner)))
+
+    def batches(self, max_messages: int = 500, max_seconds: float = 0.1) -> Iterator[Batch]:
+        """Receive deliveries in batches, until the consumer is closed: much faster than one by one. As `qmq.Consumer.batches`."""
+        return map(Batch, iterate(self._inner.batches(max_messages, max_seconds)))
+
+    def run(self, handler: Handler, *, concurrency: int = 1) -> None:
+        """Process messages with a handler, which runs in threads, until the consumer is closed.
+
+        Ctrl-C closes the consumer, waits for running handlers as `close` does, and is raised again.
+
+        Args:
+            handler: as for `qmq.Consumer.run`; it gets a `qmq.sync.Delivery`.
+            concurrency: threads that run the handler at the same time.
+
+        Raises:
+            LocalProtocolError: the handler or the concurrency is invalid.
+            ClientClosed: the consumer is not started or already closed.
+            ClientFailed: a background task failed; the message names it.
+        """
+        run_until_stopped(self._inner.run(Handled(handler), concurrency=concurrency), self.close)
+
+    def pull(self, messages_max: int = 1, timeout: float = 1.0) -> list[Delivery]:
+        """Return up to `messages_max` deliveries. Waits up to `timeout` seconds for the first one."""
+        return [Delivery(inner) for inner in run(self._inner.pull(messages_max, timeout))]
+
+    def pause(self) -> None:
+        """Stop pulling until `resume`."""
+        shared_loop().call_soon_threadsafe(self._inner.pause)
+
+    def resume(self) -> None:
+        """Continue pulling."""
+        shared_loop().call_soon_threadsafe(self._inner.resume)
+
+
+class Handled:
+    """A handler as the asynchronous client calls it, in a thread.
+
+    Raises:
+        LocalProtocolError: the handler is a coroutine function, or can't be called with a delivery or a body.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        if is_coroutine_handler(handler):
+            raise LocalProtocolError(
+                f"{handler!r} is a coroutine function; handlers of qmq.sync are plain functions: use `def`"
+            )
+        self.handler = handler
+        self._arguments = arguments_of(handler, Delivery)
+
+    def __call__(self, delivery: delivery.Delivery) -> None:
+        self.handler(*self._arguments(delivery))
