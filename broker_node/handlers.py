@@ -19,12 +19,12 @@ from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import Refusal, SendGate
 from qmq.errors import IllegalName, LogError, NoSpace, ProtocolError, QmqError
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
+from qmq.policy import NodePolicy
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import (
     PULL_RESPONSE_HEAD,

@@ -10,16 +10,17 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.directory import Directory
-from metaserver.keeper import Keeper
+from metaserver.domain import ClientSeen, Route
 from metaserver.live_groups import Observed, Reloaded
 from metaserver.registration_rules import NAME_CHARS_MAX
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
-from metaserver.snapshot import ClientSeen, Route
+from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
+from qmq.daemon.counters import counted, counted_by
 from qmq.errors import IllegalName
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
@@ -40,20 +41,16 @@ UNROUTED_SUBJECTS_MAX = 1_000
 class MetaCounters:
     """Counts since start."""
 
-    client_registers: int = 0
-    node_registers: int = 0
-    policies_sent: int = 0
-    pushes: int = 0
-    route_checks: int = 0
-    """Registrations compared with their current route because something changed."""
-    held: int = 0
-    """Registrations held back until there is a usable broker group."""
-    over_limit: int = 0
-    """Registrations answered but not indexed, or answered without a broker group, because of a limit."""
-    illegal: int = 0
-    refused_nodes: Counter[str] = field(default_factory=Counter)
-    """Refused registrations of nodes, by code."""
-    bad_requests: Counter[str] = field(default_factory=Counter)
+    client_registers: int = counted("client_registers", "Registrations of clients (clientRegisterCount)")
+    node_registers: int = counted("node_registers", "Registrations of nodes (brokerRegisterCount)")
+    policies_sent: int = counted("policies_sent", "Policies sent to nodes")
+    pushes: int = counted("pushes", "Routes pushed to clients")
+    route_checks: int = counted("route_checks", "Registrations compared with a changed route")
+    held: int = counted("delayed_registrations", "Registrations answered only when a broker group became usable")
+    over_limit: int = counted("registrations_over_limit", "Registrations that receive no pushed routes")
+    illegal: int = counted("illegal_names", "Registrations with invalid names")
+    refused_nodes: Counter[str] = counted_by("code", "refused_registrations", "Rejected registrations of nodes")
+    bad_requests: Counter[str] = counted_by("reason", "bad_requests", "Rejected requests")
 
 
 class ClientHandlers:
@@ -62,14 +59,14 @@ class ClientHandlers:
     def __init__(
         self,
         directory: Directory,
-        keeper: Keeper,
+        write_behind: WriteBehind,
         clock: Clock,
         *,
         limits: RegistrationLimits | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._directory = directory
-        self._keeper = keeper
+        self._write_behind = write_behind
         self._clock = clock
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
         self.registrations = Registrations(clock, limits)
@@ -115,7 +112,7 @@ class ClientHandlers:
                 self.counters.illegal += 1
                 self._warning(connection, "illegal_client", f"a client of {subject} is not stored: a name {problem}")
             else:
-                self._keeper.client(ClientSeen(subject, int(client_type), group, client_id, app))
+                self._write_behind.client(ClientSeen(subject, int(client_type), group, client_id, app))
         self._answer(connection, frame, request, subject)
 
     def _ensure_route(self, subject: str) -> None:
@@ -129,7 +126,7 @@ class ClientHandlers:
         self._unrouted.pop(subject, None)
         if not is_new:
             return
-        self._keeper.route(route)
+        self._write_behind.route(route)
         logger.info("subject %s: served by %s (version %d)", subject, ", ".join(route.broker_groups), route.version)
         if route.version > 1:
             self.routes_changed({subject})
@@ -232,7 +229,7 @@ class ClientHandlers:
     def peers_observed(self, observed: Observed) -> None:
         """Push the states that other metaservers stored, and store again what they contradict."""
         for row in observed.contradicted:
-            self._keeper.group(row, "its master sends heartbeats")
+            self._write_behind.group(row, "its master sends heartbeats")
         for name in observed.broker_groups:
             logger.info(
                 "broker group %s is %s, reported by another metaserver", name, self._directory.groups[name].state
@@ -259,7 +256,7 @@ class ClientHandlers:
         for row in self._directory.expire():
             reason = self._directory.groups[row.name].reason
             logger.warning("broker group %s is offline: %s", row.name, reason)
-            self._keeper.group(row, reason)
+            self._write_behind.group(row, reason)
             self._group_changed(row.name)
 
 

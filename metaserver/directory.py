@@ -12,6 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.domain import (
+    BrokerGroup,
+    Leases,
+    Metadata,
+    MetadataChanges,
+    Node,
+    StoredLease,
+    SubjectRule,
+)
 from metaserver.live_groups import (
     EXPIRY_SECONDS,
     HEARTBEAT_SECONDS,
@@ -26,18 +35,9 @@ from metaserver.policies import Policies, policies_of
 from metaserver.registration_rules import lease_refusal, log_end_refusal
 from metaserver.route_table import RouteTable
 from metaserver.routing import SUBJECT_GROUPS_MIN
-from metaserver.snapshot import (
-    BrokerGroup,
-    Leases,
-    Metadata,
-    MetadataChanges,
-    Node,
-    StoredLease,
-    SubjectRule,
-)
 from qmq.clock import Clock
-from qmq.daemon.policy import NodePolicy
 from qmq.errors import ProtocolError
+from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from metaserver.choices import GroupState, OperatorState, effective_state
-from metaserver.snapshot import BrokerGroup, Node
+from metaserver.domain import BrokerGroup, Node
 from qmq.protocol.extensions import NodeRegisterResponse
 
 HEARTBEAT_SECONDS = 1.0

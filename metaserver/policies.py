@@ -7,8 +7,8 @@ unavailable, must not lift what nodes enforce.
 from collections.abc import Collection, Mapping
 
 from metaserver.choices import GroupKind, OperatorState, Phase
-from metaserver.snapshot import Metadata, Route, SubjectRule
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
+from metaserver.domain import Metadata, Route, SubjectRule
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 
 NO_RULE = SubjectRule()
 

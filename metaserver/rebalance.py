@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from metaserver.choices import Phase
-from metaserver.snapshot import Route
+from metaserver.domain import Route
 
 TOLERANCE = 0.2
 """A group may serve this much more than its part before subjects move away from it."""

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from metaserver.snapshot import (
+from metaserver.domain import (
     NO_CHANGES,
     BrokerGroup,
     ClientSeen,

@@ -8,11 +8,12 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
+from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
+from qmq.daemon.counters import counted
 from qmq.log.atomic_file import replace_file
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ UNREADABLE = ".unreadable"
 """Appended to the name of a file that could not be decoded; the next such file replaces it."""
 
 
+@dataclass(slots=True)
+class RouteFileCounters:
+    """Counts since start."""
+
+    failures: int = counted("route_file_failures", "Failed loads and saves of the route file")
+    saves: int = counted("route_file_saves", "Saves of the route file")
+
+
 class RouteFile:
     """One file, used by one metaserver."""
 
@@ -39,9 +48,7 @@ class RouteFile:
         """Why the file could not be read at the start; "" when it could, or there was none, or it was not needed."""
         self.save_problem = ""
         """Why the last save failed; "" when it did not."""
-        self.failures = 0
-        """Loads and saves that failed."""
-        self.saves = 0
+        self.counters = RouteFileCounters()
 
     async def load(self) -> Metadata | None:
         """The stored metadata. None when there is no file, or it is unreadable: this is logged as an error, and the file
@@ -59,13 +66,13 @@ class RouteFile:
         except OSError as error:
             if not self.save_problem:
                 logger.error("the route file %s can't be written: %s", self._path, error)
-            self.failures += 1
+            self.counters.failures += 1
             self.save_problem = str(error)
             return
         if self.save_problem:
             logger.info("the route file %s is written again", self._path)
         self.save_problem = ""
-        self.saves += 1
+        self.counters.saves += 1
         self._saved = state
 
     def close(self) -> None:
@@ -95,7 +102,7 @@ class RouteFile:
             return None
 
     def _load_failed(self, problem: str) -> None:
-        self.failures += 1
+        self.counters.failures += 1
         self.load_problem = problem
         logger.error("the route file %s is unreadable: %s", self._path, problem)
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.domain import Route
 from metaserver.live_groups import LiveGroup
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
-from metaserver.snapshot import Route
 from qmq.clock import Clock
 from qmq.protocol.codes import ClientType
 from qmq.protocol.commands import BrokerGroupRoute

@@ -136,7 +136,7 @@ class AdminHttp:
         limits: HttpLimits | None = None,
         access: AdminAccess,
     ) -> None:
-        self._host, self._port = host, port
+        self.host, self._port = host, port
         self._health, self._ready = health, ready
         self._restrictions = restrictions
         self._supervisor = supervisor
@@ -174,7 +174,7 @@ class AdminHttp:
         handlers = self._runner.server
         assert handlers is not None
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: self.guard.connection(handlers()), self._host, self._port, reuse_address=True
+            lambda: self.guard.connection(handlers()), self.host, self._port, reuse_address=True
         )
         self._checker = self._supervisor.every(CHECK_SECONDS, "admin_deadlines", self.guard.check, until_close=True)
 

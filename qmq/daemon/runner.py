@@ -66,7 +66,7 @@ class _LoopErrors:
         logging.getLogger("qmq").error("%s", context.get("message"), exc_info=error)
 
 
-def run_daemon(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+def run_until_signal(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     """Run `main(stop)` until it returns; SIGTERM and SIGINT set `stop`, a second one ends at once. The exit code."""
     sys.setswitchinterval(GIL_SWITCH_SECONDS)
 

@@ -6,7 +6,7 @@ A node without rules pays one look at an empty dict for each run of a send.
 from dataclasses import dataclass
 
 from qmq.clock import Clock
-from qmq.daemon.policy import NodePolicy, SubjectPolicy
+from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.codes import SendResult
 from qmq.protocol.names import SUBJECT_CLOSED, SUBJECT_OVER_QUOTA
 from qmq.protocol.scan import Run

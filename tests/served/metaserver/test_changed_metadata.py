@@ -12,7 +12,7 @@ from django.db.models.signals import post_init
 
 from console.accounts import tokens
 from console.accounts.roles import Role, Scope
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.directory import Directory
 from metaserver.models import Ledger, MetadataChange, Subject, SubjectRoute
@@ -50,7 +50,7 @@ class Follower:
         self.version = queries.metadata_version()
         self.directory.load(queries.metadata())
 
-    def changed(self) -> snapshot.MetadataChanges:
+    def changed(self) -> domain.MetadataChanges:
         since, self.version = self.version, queries.metadata_version()
         found = queries.changed_metadata(since, self.version)
         assert found is not None
@@ -108,9 +108,7 @@ def test_what_is_applied_change_by_change_is_what_a_full_load_gives() -> None:
     subjects.update_subject("orders", {"bytes_per_second": 9}, actor=ACTOR)
     subjects.create_subject("unserved", {"retention_hours": 2.0}, actor=ACTOR)
     follower.follow()
-    assert routes.save_route(
-        snapshot.Route("orders", ("g1", "g2"), 2, first.created_at_ms), actor=METASERVER, reason=""
-    )
+    assert routes.save_route(domain.Route("orders", ("g1", "g2"), 2, first.created_at_ms), actor=METASERVER, reason="")
     assert follower.follow().subjects == {"orders"}
     groups.create_group("orders", "billing", {}, actor=ACTOR)
     groups.set_paused("orders", "billing", True, consumer_id="c1", actor=ACTOR)
@@ -133,7 +131,7 @@ def test_a_deleted_subject_is_dropped_and_one_whose_route_is_not_stored_yet_is_k
     broker_group("g1")
     route("orders", "g1")
     follower = Follower()
-    follower.directory.put_route(snapshot.Route("pending", ("g1",), 1, 0))
+    follower.directory.put_route(domain.Route("pending", ("g1",), 1, 0))
     subjects.create_subject("pending", {}, actor=ACTOR)
     Subject.objects.filter(name="orders").delete()
     audit.record(actor=ACTOR, action="subject.delete", target="orders", subject="orders")
@@ -146,7 +144,7 @@ def test_a_full_load_drops_what_was_deleted_and_keeps_what_is_not_stored_yet() -
     broker_group("g1")
     route("orders", "g1")
     follower = Follower()
-    follower.directory.put_route(snapshot.Route("pending", ("g1",), 1, 0))
+    follower.directory.put_route(domain.Route("pending", ("g1",), 1, 0))
     Subject.objects.all().delete()
     follower.directory.load(queries.metadata())
     assert set(follower.directory.routes) == {"pending"}

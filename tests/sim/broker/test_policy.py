@@ -14,8 +14,8 @@ from broker_node.handlers import ERROR_HOLD_SECONDS
 from qmq import Producer
 from qmq.client.message import Receipt
 from qmq.clock import ManualClock
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.log.index import DenseIndex
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure
 from tests.support.in_process import (
@@ -37,7 +37,7 @@ from tests.support.waiting import eventually_async
 
 async def enforce(broker: Broker, policy: NodePolicy) -> None:
     """As if the metaserver had sent it."""
-    await broker.take_policy(encode_policy(policy))
+    await broker.policies.replace(encode_policy(policy))
 
 
 def rules(**subjects: SubjectPolicy) -> NodePolicy:

@@ -7,14 +7,15 @@ import pytest
 
 from broker_node.broker import Broker
 from delay_node.delivery import SUBJECT_REFUSED_SECONDS
-from metaserver.metaserver import Metaserver
+from metaserver.domain import MetadataVersion
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
-from metaserver.snapshot import MetadataVersion
+from metaserver.server import Metaserver
 from qmq.daemon import membership
 from qmq.daemon.node import Node
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, PolicyFile, SubjectPolicy, encode_policy
+from qmq.daemon.policy_in_force import PolicyFile
 from qmq.net.caller import Caller
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import (
     NodePolicyRequest,
@@ -104,7 +105,7 @@ async def test_a_metaserver_that_starts_anew_and_knows_no_policies_lifts_none(tm
         broker = system.brokers["g1"]
         system.meta.directory.set_policies({"g1": SHUT})
         await in_force(broker, SHUT.version)
-        http, tcp = system.meta.http.address[1], system.meta.tcp.address[1]
+        http, tcp = system.meta.admin.address[1], system.meta.server.address[1]
         await system.meta.close()
         again = Metaserver(
             MetaOptions(data_dir=str(tmp_path / "meta"), http_port=http, tcp_port=tcp), AwayRepository(), machine()
@@ -182,7 +183,7 @@ async def stats(node: Node) -> Any:
 async def test_a_node_of_before_is_answered_and_left_alone(tmp_path: Path) -> None:
     async with small_system(tmp_path, groups=0, with_delay=False) as system:
         system.meta.directory.set_policies({"old": SHUT})
-        caller = Caller(*system.meta.tcp.address)
+        caller = Caller(*system.meta.server.address)
         await caller.connect()
         try:
             body = encode_strmap({
@@ -222,7 +223,7 @@ async def test_a_question_for_a_policy_is_answered_to_registered_nodes_only(tmp_
     async with small_system(tmp_path, with_delay=False) as system:
         system.meta.directory.set_policies({"g1": SHUT})
         await in_force(system.brokers["g1"], SHUT.version)
-        caller = Caller(*system.meta.tcp.address)
+        caller = Caller(*system.meta.server.address)
         await caller.connect()
         try:
 

@@ -7,8 +7,8 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.directory import Directory
+from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
 from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
-from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, StoredLease
 from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest

@@ -7,9 +7,9 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.directory import UNAPPROVED_GROUPS_MAX, Directory
+from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
 from metaserver.live_groups import EXPIRY_SECONDS, Registered
 from metaserver.registration_rules import LOG_END_MAX, LOG_GROWTH_BYTES, LOG_GROWTH_BYTES_PER_SECOND
-from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, StoredLease
 from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.extensions import NodeRegisterRequest

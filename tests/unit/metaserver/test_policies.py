@@ -5,10 +5,10 @@ import random
 import pytest
 
 from metaserver.directory import Directory
+from qmq import policy as p
 from qmq.clock import ManualClock
-from qmq.daemon import policy as p
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy
 from qmq.errors import ProtocolError
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy
 from qmq.protocol.extensions import NodeRegisterRequest
 
 

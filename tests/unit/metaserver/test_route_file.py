@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
 from metaserver.route_file import ROUTES_PER_PART, RouteFile
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
 from tests.support.memory_disk import MemoryDisk
 
 PATH = "meta/routes.json"
@@ -39,7 +39,7 @@ async def test_what_is_saved_is_loaded_again_after_a_power_cut(routes: int) -> N
     for state in disk.crash_states(20, seed=1):
         file = RouteFile(state, PATH)
         assert await file.load() == metadata(routes)
-        assert (file.load_problem, file.failures) == ("", 0)
+        assert (file.load_problem, file.counters.failures) == ("", 0)
 
 
 async def test_a_file_of_an_older_version_is_read() -> None:
@@ -57,15 +57,15 @@ async def test_the_file_is_written_when_something_changed() -> None:
     steps = disk.steps
     await file.save(metadata())
     await file.save(metadata(log_end=8))
-    assert (disk.steps, file.saves) == (steps, 1)
+    assert (disk.steps, file.counters.saves) == (steps, 1)
     await file.save(metadata(routes=2))
-    assert file.saves == 2
+    assert file.counters.saves == 2
 
 
 async def test_no_file_is_no_problem() -> None:
     file = RouteFile(empty_disk(), PATH)
     assert await file.load() is None
-    assert (file.load_problem, file.failures) == ("", 0)
+    assert (file.load_problem, file.counters.failures) == ("", 0)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_an_unreadable_file_is_an_error_and_is_kept(content: bytes, caplog
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert PATH in caplog.text
     assert file.load_problem
-    assert file.failures == 1
+    assert file.counters.failures == 1
     await file.save(metadata())
     assert bytes(disk.names[f"{PATH}.unreadable"].content) == content
     assert await RouteFile(disk, PATH).load() == metadata()
@@ -98,11 +98,11 @@ async def test_a_failed_save_is_an_error_counted_and_tried_again(caplog: pytest.
         await file.save(metadata())
         await file.save(metadata())
     assert len(caplog.records) == 1, "once for each time it begins"
-    assert (file.failures, file.saves) == (2, 0)
+    assert (file.counters.failures, file.counters.saves) == (2, 0)
     assert "disk full" in file.save_problem
     disk.fail = None
     await file.save(metadata())
-    assert (file.save_problem, file.saves) == ("", 1)
+    assert (file.save_problem, file.counters.saves) == ("", 1)
 
 
 async def test_the_event_loop_does_not_wait_for_the_disk() -> None:

@@ -10,8 +10,8 @@ from metaserver import queries
 from metaserver.models import ClientSeen, ConsumerGroup, Subject
 from metaserver.services import groups, subjects
 from qmq.client.nodes import NodeAdmin
-from qmq.daemon.policy import NodePolicy, SubjectPolicy, encode_policy
 from qmq.errors import ConnectionLost
+from qmq.policy import NodePolicy, SubjectPolicy, encode_policy
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.test_groups import when_nodes_change
 from tests.support.metadata import ACTOR, audit_rows, everything
@@ -40,7 +40,7 @@ def close(cluster: ThreadedSystem, *, is_empty: bool) -> None:
     async def work() -> None:
         cluster.small.meta.directory.set_policies(dict.fromkeys(cluster.small.brokers, policy))
         for broker in cluster.small.brokers.values():
-            await broker.take_policy(encode_policy(policy))
+            await broker.policies.replace(encode_policy(policy))
             subject = broker.store.subjects["orders"]
             if is_empty:
                 subject.consume_log.index.hide_before(subject.visible_end)

@@ -1,21 +1,17 @@
-"""What a node enforces: the metaserver decides, nodes fetch the document when its version changes, keep it and apply it.
+"""Policies: what a node enforces for its subjects, and the JSON document in which nodes receive it from the metaserver.
 
-Values and their JSON; the one thing that touches a disk is `PolicyFile`. Subjects are real ones: the retry and dead-letter
-subjects of a group are never closed or throttled, else what failed would have nowhere to go.
+Subjects are real ones: the retry and dead-letter subjects of a group are never closed or throttled, because failed messages
+would have nowhere to go.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmq.errors import IllegalName, ProtocolError
-from qmq.log.atomic_file import replace_file
 from qmq.protocol.names import check_subject, split_subject
-
-if TYPE_CHECKING:
-    from qmq.log.disk import Disk
 
 POLICY_BYTES_MAX = 4 << 20
 """Longest document."""
@@ -247,45 +243,3 @@ EMPTY_POLICY = NodePolicy.of()
 """Nothing is restricted, by decision."""
 NO_POLICY = NodePolicy("")
 """What a node starts with that never got one, or lost it: nothing is restricted, and any policy is another one."""
-
-
-class PolicyFile:
-    """The policy in a node's folder: replaced whole, durable when `save` returns. A check before the document proves it."""
-
-    NAME = "policy"
-
-    def __init__(self, disk: "Disk", folder: str) -> None:
-        self._disk = disk
-        self._folder = folder
-
-    def save(self, document: bytes) -> None:
-        """Write a document as it came (a newer version of this program may read more in it), from any one thread.
-
-        Raises OSError; the older file is untouched then.
-        """
-        replace_file(self._disk, f"{self._folder}/{self.NAME}", [_check(document) + b"\n", document])
-
-    def load(self) -> NodePolicy | None:
-        """What was saved last; None when nothing was.
-
-        Raises:
-            ProtocolError: the file is damaged.
-            OSError: it can't be read.
-        """
-        if self.NAME not in self._disk.list_dir(self._folder):
-            return None
-        file = self._disk.open(f"{self._folder}/{self.NAME}", writable=False)
-        try:
-            size = file.size()
-            if size > POLICY_BYTES_MAX + 100:
-                raise ProtocolError(f"the file has {size} bytes")
-            check, _, data = file.pread(size, 0).partition(b"\n")
-        finally:
-            file.close()
-        if check != _check(data):
-            raise ProtocolError("its check does not match")
-        return decode_policy(data)
-
-
-def _check(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest().encode()
