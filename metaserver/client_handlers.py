@@ -33,6 +33,8 @@ logger = logging.getLogger("qmq.meta")
 
 CHECKS_PER_BATCH = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
+SUBJECTS_PER_BATCH = 2_000
+"""Changed subjects whose registrations are looked up in one turn of the event loop."""
 UNROUTED_SUBJECTS_MAX = 1_000
 """Subjects that wait for a broker group; a further one replaces the oldest."""
 
@@ -70,6 +72,8 @@ class ClientHandlers:
         self._clock = clock
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
         self.registrations = Registrations(clock, limits)
+        self._changed_subjects: dict[str, None] = {}
+        """Subjects whose registrations are to be added to `_unchecked`, in the order of the changes."""
         self._unchecked: dict[Registration, None] = {}
         """Registrations whose route may have changed, in the order of the changes."""
         self._is_check_scheduled = False
@@ -173,17 +177,23 @@ class ClientHandlers:
 
     def routes_changed(self, subjects: Iterable[str]) -> None:
         """Push to the clients of these real subjects, where the route differs from the last one sent."""
-        for subject in subjects:
-            self._check_soon(self.registrations.of_subject(subject))
+        self._changed_subjects.update(dict.fromkeys(subjects))
+        self._check_soon(())
 
     def _check_soon(self, registrations: Iterable[Registration]) -> None:
         self._unchecked.update(dict.fromkeys(registrations))
-        if self._unchecked and not self._is_check_scheduled:
+        if (self._unchecked or self._changed_subjects) and not self._is_check_scheduled:
             self._is_check_scheduled = True
             self._call_soon(self._check_some)
 
     def _check_some(self) -> None:
         self._is_check_scheduled = False
+        if len(self._unchecked) < CHECKS_PER_BATCH:
+            for subject in list(itertools.islice(self._changed_subjects, SUBJECTS_PER_BATCH)):
+                del self._changed_subjects[subject]
+                self._unchecked.update(dict.fromkeys(self.registrations.of_subject(subject)))
+                if len(self._unchecked) >= CHECKS_PER_BATCH:
+                    break
         some = list(itertools.islice(self._unchecked, CHECKS_PER_BATCH))
         for registration in some:
             del self._unchecked[registration]
@@ -249,7 +259,7 @@ class ClientHandlers:
             for subject in list(self._unrouted):
                 self._ensure_route(subject)
         self._check_soon(self.registrations.unserved())
-        self.routes_changed(sorted(self._directory.subjects_of(name)))
+        self.routes_changed(self._directory.subjects_of(name))
 
     def expire(self) -> None:
         """Take silent groups offline and push the routes of their subjects."""

@@ -13,6 +13,7 @@ from metaserver.options import MetaOptions
 from metaserver.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
 from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
+from metaserver.stored_metadata import StoredMetadata
 from metaserver.write_behind import WriteBehind
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.daemon import Daemon
@@ -52,6 +53,7 @@ class Metaserver(Daemon):
             subject_groups_min=options.subject_groups_min,
             approves_new_groups=lambda name: options.new_groups == "allow" or name in official_groups,
         )
+        self.stored = StoredMetadata(self.directory, self.clock)
         self._repository = repository
         self.tcp_address = ""
         """The address given to clients."""
@@ -89,7 +91,7 @@ class Metaserver(Daemon):
             metadata = await self.route_file.load()
             self.logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
         if metadata is not None:
-            self.directory.load(metadata, from_file=from_file)
+            await self.stored.load(metadata, from_file=from_file)
         self._has_file_only = from_file and metadata is not None
 
     def build(self) -> AdminHttp:
@@ -144,7 +146,7 @@ class Metaserver(Daemon):
         self._stop.set()
         if self._writing is not None:
             await asyncio.wait([self._writing])
-        await self.route_file.save(self.directory.metadata())
+        await self.route_file.save(self.directory)
 
     async def release(self) -> None:
         self.route_file.close()
@@ -155,9 +157,9 @@ class Metaserver(Daemon):
         """Apply what others changed in the database, and record there that this metaserver runs."""
         loaded = await self.write_behind.load()
         if isinstance(loaded, MetadataChanges):
-            self.handlers.reloaded(self.directory.apply(loaded))
+            self.handlers.reloaded(await self.stored.apply(loaded))
         elif loaded is not None:
-            self.handlers.reloaded(self.directory.load(loaded))
+            self.handlers.reloaded(await self.stored.load(loaded))
             if self._has_file_only:
                 self._has_file_only = False
                 self._store_what_only_the_file_had(loaded)
@@ -189,4 +191,4 @@ class Metaserver(Daemon):
         now = self.clock.monotonic()
         if now >= self._save_route_file_at or self.write_behind.pending:
             self._save_route_file_at = now + ROUTE_FILE_SECONDS
-            await self.route_file.save(self.directory.metadata())
+            await self.route_file.save(self.directory)

@@ -5,7 +5,7 @@ would have nowhere to go.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -26,6 +26,8 @@ READ_ONLY_CHARS_MAX = 500
 RATE_MAX = 1 << 40
 """Highest rate of a quota, messages or bytes a second."""
 RETENTION_HOURS_MAX = 24 * 36_525.0
+ITEMS_PER_PART = 500
+"""Subjects or pauses encoded at once: json holds the interpreter's lock for that long."""
 _DIGEST_BYTES = 16
 
 Pause = tuple[str, str, str]
@@ -94,7 +96,7 @@ class NodePolicy:
 def _content(subjects: Mapping[str, SubjectPolicy], paused: Iterable[Pause], read_only: str) -> dict[str, Any]:
     """The content in its one canonical shape: everything sorted, rules that say nothing left out."""
     return {
-        "subjects": {name: _rules(policy) for name, policy in sorted(subjects.items())},
+        "subjects": {name: _rules(subjects[name]) for name in sorted(subjects)},
         "paused": sorted([list(pause) for pause in set(paused)]),
         "read_only": read_only,
     }
@@ -115,20 +117,40 @@ def _rules(policy: SubjectPolicy) -> dict[str, Any]:
     return rules
 
 
+def _parts(content: dict[str, Any]) -> Iterator[str]:
+    """The content as one JSON object with sorted keys, in parts."""
+    subjects, pauses = content["subjects"], content["paused"]
+    names = list(subjects)
+    yield '{"paused":['
+    for begin in range(0, len(pauses), ITEMS_PER_PART):
+        yield ("," if begin else "") + _dumps(pauses[begin : begin + ITEMS_PER_PART])[1:-1]
+    yield f'],"read_only":{_dumps(content["read_only"])},"subjects":{{'
+    for begin in range(0, len(names), ITEMS_PER_PART):
+        part = {name: subjects[name] for name in names[begin : begin + ITEMS_PER_PART]}
+        yield ("," if begin else "") + _dumps(part)[1:-1]
+    yield "}}"
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def _digest(content: dict[str, Any]) -> str:
-    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for part in _parts(content):
+        digest.update(part.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def encode_policy(policy: NodePolicy) -> bytes:
     """The document.
 
     Raises:
-        ProtocolError: it is longer than nodes take, or a name can't be written as UTF-8.
+        ProtocolError: it is longer than nodes accept, or a name can't be written as UTF-8.
     """
-    document = {"version": policy.version, **_content(policy.subjects, policy.paused, policy.read_only)}
+    content = "".join(_parts(_content(policy.subjects, policy.paused, policy.read_only)))
     try:
-        data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        data = f'{{"version":{_dumps(policy.version)},{content[1:]}'.encode()
     except UnicodeEncodeError as error:
         raise ProtocolError(f"the policy can't be written as UTF-8: {error.reason}") from error
     if len(data) > POLICY_BYTES_MAX:

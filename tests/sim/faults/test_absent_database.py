@@ -45,7 +45,7 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away() -> None:
         assert "new" not in database.rows.routes
         assert scenario.meta.write_behind.pending > 0
         await asyncio.sleep(ROUTE_FILE_ALONE_SECONDS + NETWORK_SECONDS)
-        assert b'"new"' in bytes(scenario.host("meta").disk.names["/meta/routes.json"].content)
+        assert b'"new"' in bytes(scenario.host("meta").disk.names["/meta/routes.log"].content)
         await asyncio.sleep(OUTAGE_SECONDS / 2)
         database.is_away = False
         took = await scenario.until(lambda: "new" in database.rows.routes, 30, "the new subject is stored")
