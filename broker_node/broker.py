@@ -103,7 +103,7 @@ class Broker(Node):
                 self.committer,
                 self.clock,
                 self.bulk_reads,
-                options.group,
+                options.broker_group,
                 self.node_id,
                 self.incarnation,
             ),

@@ -102,7 +102,7 @@ class DelayNode(Node):
             self.send_gate,
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
-            DelayReading(self.store, self.committer, self.bulk_reads, options.group, self.node_id),
+            DelayReading(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
             self.message_bytes_max,
         )

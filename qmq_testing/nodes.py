@@ -164,7 +164,7 @@ class Nodes:
 
     async def _start_broker(self) -> None:
         options = BrokerOptions(
-            group=BROKER_GROUP,
+            broker_group=BROKER_GROUP,
             data_dir=f"{self._folder}/broker",
             port=self._broker_port,
             admin_port=0,
@@ -186,7 +186,7 @@ class Nodes:
 
     async def _start_delay_node(self) -> DelayNode:
         options = DelayOptions(
-            group=DELAY_GROUP,
+            broker_group=DELAY_GROUP,
             data_dir=f"{self._folder}/delay",
             port=0,
             admin_port=0,

@@ -162,7 +162,7 @@ def announce_group(name: str, kind: GroupKind, description: str = "", **request:
     row = BrokerGroup(name=name, kind=kind, state=GroupState.OFFLINE)
     with BROKER_GROUP.creating(row, name, action="announce", **request) as edit:
         edit.set({"description": description})
-        edit.notes = (f"Start a node with --group {name} --meta ...; the group is offline until it registers.",)
+        edit.notes = (f"Start a node with --broker-group {name} --meta ...; the group is offline until it registers.",)
     return edit.change
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from qmq.daemon.allocator import keep_freed_memory
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.daemon_options import DaemonOptions
+from qmq.daemon.garbage import limit_collections
 from qmq.daemon.runner import FAILED, run_until_signal, set_up_logging
 from qmq.errors import SettingError
 from qmq.options import exit_wrong, parse_options
@@ -51,6 +52,7 @@ def run_daemon(
 
 async def _run(daemon: Daemon, stop: asyncio.Event) -> None:
     daemon.supervisor.watch_loop()
+    limit_collections(daemon.supervisor, daemon.clock)
     try:
         await daemon.start()
         await daemon.serve(stop)

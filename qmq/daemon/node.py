@@ -42,7 +42,7 @@ class Node(Daemon):
 
     def __init__(self, options: NodeOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine, bulk_bytes_per_second=options.read_bytes_per_second)
-        self.node_id = options.node_id or f"{options.group}-a"
+        self.node_id = options.node_id or f"{options.broker_group}-a"
         self.operator_read_only = f"the {self.kind} was started read only" if options.read_only else ""
         self.metaserver_read_only = ""
         self.send_gate = SendGate(self.clock)
@@ -77,7 +77,7 @@ class Node(Daemon):
 
     @property
     def title(self) -> str:
-        return f"{self.kind} node {self.node_id} of group {self.options.group}"
+        return f"{self.kind} node {self.node_id} of group {self.options.broker_group}"
 
     @property
     def port(self) -> int:
@@ -113,7 +113,7 @@ class Node(Daemon):
 
     def _open_files(self, budget: FileBudget) -> None:
         options = self.options
-        owner = DataDirOwner(self.kind, options.group, self.node_id)
+        owner = DataDirOwner(self.kind, options.broker_group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk, self.machine.rng)
         self.incarnation = self._data_dir.incarnation
         self.policies.load()
@@ -238,7 +238,7 @@ class Node(Daemon):
         log, space = self.log, self.space
         refused = self.refuse_sends()
         return {
-            "broker_group": self.options.group,
+            "broker_group": self.options.broker_group,
             "node_id": self.node_id,
             "role": "master",
             "state": "read_only" if refused else "read_write",
@@ -271,7 +271,7 @@ class Node(Daemon):
         state = BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state
         return NodeRegisterRequest(
             request_type=request_type,
-            broker_group=self.options.group,
+            broker_group=self.options.broker_group,
             node_id=self.node_id,
             kind=self.kind,
             role=self.role,

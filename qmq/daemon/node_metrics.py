@@ -35,7 +35,7 @@ class NodeMetrics(DaemonMetrics):
     """The metrics of one node. Names begin with `prefix`."""
 
     def __init__(self, node: MeasuredNode, prefix: str) -> None:
-        super().__init__(node, prefix, {"broker_group": node.options.group})
+        super().__init__(node, prefix, {"broker_group": node.options.broker_group})
         self._node = node
         self.commit_seconds = Histogram(
             f"{prefix}_commit_seconds",

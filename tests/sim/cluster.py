@@ -222,7 +222,12 @@ class Cluster:
         def make(host: Host, machine: Machine) -> Node:
             node: Node = kind(
                 options(
-                    group=name, data_dir=f"/{name}", port=port, admin_port=admin_port, meta=self.meta_url, **settings
+                    broker_group=name,
+                    data_dir=f"/{name}",
+                    port=port,
+                    admin_port=admin_port,
+                    meta=self.meta_url,
+                    **settings,
                 ),
                 machine,
             )

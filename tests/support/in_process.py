@@ -322,7 +322,7 @@ class SmallSystem:
     async def start_broker(self, group: str, port: int = 0) -> Broker:
         """A broker group, new or again."""
         options = BrokerOptions(
-            group=group, data_dir=str(self.folder / group), port=port, admin_port=0, meta=self.meta_url,
+            broker_group=group, data_dir=str(self.folder / group), port=port, admin_port=0, meta=self.meta_url,
             segment_bytes=16 << 20, retry_delay_seconds=0.0,
         )  # fmt: skip
         broker = self.brokers[group] = Broker(options, machine())

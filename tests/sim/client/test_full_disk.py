@@ -25,7 +25,7 @@ async def filled(monkeypatch: pytest.MonkeyPatch, system: SmallSystem, *nodes: N
     """Fill the disks of nodes; the metaserver knows it when this returns."""
     for node in nodes:
         monkeypatch.setattr(node.space, "lacks_space", lambda: FULL)
-    groups = [system.meta.directory.groups[node.options.group] for node in nodes]
+    groups = [system.meta.directory.groups[node.options.broker_group] for node in nodes]
     await eventually_async(lambda: {group.state for group in groups} == {GroupState.READ_ONLY}, 20)
 
 
