@@ -13,7 +13,8 @@ DATABASES ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-clients bench-delay bench-pages faults \
+.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-clients bench-delay bench-pages \
+  bench-population faults \
   fuzz lock test-all attack
 
 help: ## this list
@@ -101,6 +102,9 @@ bench-clients: setup ## our client beside other brokers' Python clients: make be
 
 bench-delay: setup ## measure the delay node: lateness, ten million pending
 	$(BIN)/python -m benchmarks.delay $(ARGS)
+
+bench-population: setup ## measure nodes with many subjects: make bench-population ARGS="--subjects 1000 40000"
+	$(BIN)/python -m benchmarks.population $(ARGS)
 
 bench-pages: frontend ## what each page costs a browser, with the demo's data: make bench-pages ARGS="--rest 15 groups"
 	$(BIN)/python -m benchmarks.pages $(ARGS)

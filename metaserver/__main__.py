@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from metaserver.options import MetaOptions
 from qmq.daemon.daemon import Daemon
+from qmq.daemon.machine import Machine
 from qmq.daemon.main import run_daemon
 from qmq.private_files import make_private_dir
 
@@ -35,11 +36,11 @@ def set_up_django(options: MetaOptions) -> None:
 def run(argv: list[str] | None, prepare: Callable[[MetaOptions], None] = lambda options: None) -> int:
     """Run with Django set up by `prepare`, or before; the exit code. Ends the process when a setting is wrong."""
 
-    def make(options: MetaOptions) -> Daemon:
+    def make(options: MetaOptions, machine: Machine) -> Daemon:
         from metaserver.orm_repository import OrmRepository
         from metaserver.server import Metaserver
 
-        return Metaserver(options, OrmRepository())
+        return Metaserver(options, OrmRepository(), machine)
 
     return run_daemon(
         make,

@@ -96,7 +96,6 @@ class Checkpointing(Generic[D]):
         self._last_at = clock.monotonic()
         self.saved = 0
         self.failures = 0
-        self.last_seconds = 0.0
 
     @property
     def floor(self) -> int:
@@ -143,8 +142,10 @@ class Checkpointing(Generic[D]):
         self.saved += 1
         self._has_failed = False
         self._last_at = self._clock.monotonic()
-        self.last_seconds = self._last_at - began
-        logger.info("checkpoint at log offset %d, %d bytes", draft.position.offset, len(draft.state))
+        logger.info(
+            "checkpoint at log offset %d, %d bytes, %.3f s",
+            draft.position.offset, len(draft.state), self._last_at - began,
+        )  # fmt: skip
 
     async def finish(self) -> None:
         """At a graceful stop: wait for one under way, make a last one."""

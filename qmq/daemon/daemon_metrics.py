@@ -10,6 +10,7 @@ from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.counters import MetricFamilies
 from qmq.daemon.job_metrics import job_metrics
+from qmq.daemon.machine import Machine
 from qmq.net.server import FrameServer
 from qmq.supervisor import Supervisor
 
@@ -21,6 +22,7 @@ class MeasuredDaemon(Protocol):
     admin: AdminHttp
     bulk_reads: BulkReadLimiter
     supervisor: Supervisor
+    machine: Machine
 
 
 class DaemonMetrics(MetricFamilies, Collector):
@@ -56,3 +58,4 @@ class DaemonMetrics(MetricFamilies, Collector):
         yield from self.counters(self._daemon.bulk_reads.counters)
         yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
         yield from job_metrics(self._daemon.supervisor)
+        yield from self._daemon.machine.loop_pauses.metrics()

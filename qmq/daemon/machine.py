@@ -5,6 +5,7 @@ from random import Random
 
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.job_thread import OsThread, StartThread
+from qmq.daemon.loop_pauses import LoopPauses
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.listener import MakeListener, SocketListener
 
@@ -19,3 +20,5 @@ class Machine:
     start_thread: StartThread = OsThread
     rng: Random = field(default_factory=Random)
     """For choices that only have to be spread; secrets come from `secrets`."""
+    loop_pauses: LoopPauses = field(default_factory=LoopPauses)
+    """Of the event loop that the process runs on; empty unless `run_until_signal` made the loop."""

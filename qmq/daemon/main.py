@@ -10,6 +10,7 @@ from qmq.daemon.allocator import keep_freed_memory
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.daemon_options import DaemonOptions
 from qmq.daemon.garbage import limit_collections
+from qmq.daemon.machine import Machine
 from qmq.daemon.runner import FAILED, run_until_signal, set_up_logging
 from qmq.errors import SettingError
 from qmq.options import exit_wrong, parse_options
@@ -19,7 +20,7 @@ O = TypeVar("O", bound=DaemonOptions)  # noqa: E741
 
 
 def run_daemon(
-    make: Callable[[O], Daemon],
+    make: Callable[[O, Machine], Daemon],
     options_class: type[O],
     argv: list[str] | None,
     *,
@@ -42,7 +43,7 @@ def run_daemon(
         set_up_logging(options.log_level, options.log_format)
         keep_freed_memory()
         prepare(options)
-        return run_until_signal(lambda stop: _run(make(options), stop))
+        return run_until_signal(lambda stop, loop_pauses: _run(make(options, Machine(loop_pauses=loop_pauses)), stop))
     except SettingError as error:
         exit_wrong(prog, error)
     except OSError as error:
@@ -55,6 +56,7 @@ async def _run(daemon: Daemon, stop: asyncio.Event) -> None:
     limit_collections(daemon.supervisor, daemon.clock)
     try:
         await daemon.start()
+        daemon.machine.loop_pauses.start()
         await daemon.serve(stop)
     finally:
         await daemon.close()

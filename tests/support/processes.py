@@ -53,15 +53,25 @@ class Process:
         self._log_path = folder / f"{name}.log"
         self._ready_url = ready_url
         self._process: fork_server.ForkedProcess | subprocess.Popen[bytes] | None = None
+        self._tree: Path | None = None
 
     def set_environment(self, **values: str) -> None:
         """Set variables from the next start on."""
         self._environment |= values
 
+    def run_from(self, tree: Path) -> None:
+        """Run the program of this source tree from the next start on; as a process that is executed, not as a fork."""
+        self._tree = tree
+
     def start(self, *, wait: bool = True) -> None:
         """Start the process; by default return when its page answers 200."""
         with open(self._log_path, "ab") as log:
-            self._process = fork_server.start(self._command, self._environment, log)
+            if self._tree is None:
+                self._process = fork_server.start(self._command, self._environment, log)
+            else:
+                self._process = subprocess.Popen(
+                    self._command, stdout=log, stderr=log, cwd=self._tree, env=self._environment
+                )
         if wait:
             self.wait_ready()
 

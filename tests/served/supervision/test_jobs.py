@@ -244,7 +244,7 @@ def _raise(*_: object) -> None:
 def test_a_process_that_can_not_continue_ends_with_a_message_and_a_code(
     error: Exception, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main(_: asyncio.Event) -> None:
+    async def main(*_: object) -> None:
         raise error
 
     assert run_until_signal(main) == 1

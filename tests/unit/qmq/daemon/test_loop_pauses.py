@@ -1,0 +1,119 @@
+"""Pauses of an event loop, with a clock that only the test moves."""
+
+import asyncio
+import selectors
+from collections.abc import Callable
+
+import pytest
+
+from qmq.clock import ManualClock
+from qmq.daemon.loop_pauses import PAUSE_SECONDS_MIN, SLOT_SECONDS, WAIT_SECONDS_MAX, WARNING_SECONDS, LoopPauses
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def pauses(clock: ManualClock) -> LoopPauses:
+    made = LoopPauses(clock.monotonic)
+    made.start()
+    return made
+
+
+def run(pauses: LoopPauses, *callbacks: Callable[[], None]) -> None:
+    """Run each callback in a turn of its own."""
+
+    async def main() -> None:
+        for callback in callbacks:
+            callback()
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=pauses.new_event_loop) as runner:
+        runner.run(main())
+
+
+def samples(pauses: LoopPauses) -> dict[str, float]:
+    """The value of each sample; a label's value stands behind the name."""
+    return {
+        " ".join((sample.name, *sample.labels.values())): sample.value
+        for family in pauses.metrics()
+        for sample in family.samples
+    }
+
+
+def test_the_length_of_a_long_turn_is_measured_exactly(pauses: LoopPauses, clock: ManualClock) -> None:
+    run(pauses, lambda: clock.advance(0.03), lambda: clock.advance(0.0625))
+    assert pauses.longest(10) == pytest.approx(0.0625)
+    assert samples(pauses)["qmq_event_loop_pause_seconds_count"] == 2
+
+
+def test_short_turns_are_not_pauses(pauses: LoopPauses, clock: ManualClock) -> None:
+    run(pauses, *[lambda: clock.advance(PAUSE_SECONDS_MIN * 0.9)] * 50)
+    assert pauses.longest(10) == 0
+
+
+@pytest.mark.parametrize(("waited", "longest"), [(0.06, 0.06), (WAIT_SECONDS_MAX + PAUSE_SECONDS_MIN * 0.9, 0)])
+def test_a_wait_for_sockets_that_ends_too_late_is_a_pause(
+    pauses: LoopPauses, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, waited: float, longest: float
+) -> None:
+    timeouts: list[float | None] = []
+
+    def select(self: selectors.BaseSelector, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        timeouts.append(timeout)
+        clock.advance(waited)
+        return []
+
+    selector = pauses.new_event_loop()
+    try:
+        monkeypatch.setattr(selectors.DefaultSelector, "select", select)
+        for timeout in (None, 3600.0, WAIT_SECONDS_MAX):
+            selector._selector.select(timeout)  # type: ignore[attr-defined]
+    finally:
+        selector.close()
+    assert timeouts == [WAIT_SECONDS_MAX] * 3
+    assert pauses.longest(10) == pytest.approx(longest)
+
+
+def test_the_longest_pause_is_that_of_the_window(pauses: LoopPauses, clock: ManualClock) -> None:
+    pauses.observe(3.0)
+    clock.advance(60 + SLOT_SECONDS)
+    pauses.observe(0.2)
+    clock.advance(10 + SLOT_SECONDS)
+    pauses.observe(0.02)
+    pauses.observe(0.015)
+    name = "qmq_event_loop_longest_pause_seconds"
+    found = samples(pauses)
+    assert [found[f"{name} {window}"] for window in ("10s", "1m", "10m")] == [0.02, 0.2, 3.0]
+
+
+def test_windows_remember_a_limited_number_of_pauses(pauses: LoopPauses, clock: ManualClock) -> None:
+    for _ in range(10_000):
+        pauses.observe(1.0)
+        clock.advance(SLOT_SECONDS)
+    clock.advance(300)
+    pauses.observe(0.02)
+    assert len(pauses._slots) == 121
+    assert (pauses.longest(200), pauses.longest(600)) == (0.02, 1.0)
+
+
+def test_pauses_before_the_start_do_not_count(clock: ManualClock) -> None:
+    pauses = LoopPauses(clock.monotonic)
+    run(pauses, lambda: clock.advance(7), pauses.start, lambda: clock.advance(0.02))
+    assert pauses.longest(10) == pytest.approx(0.02)
+
+
+def test_long_pauses_are_logged_but_not_each(
+    pauses: LoopPauses, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses.observe(WARNING_SECONDS * 0.99)
+    for _ in range(3):
+        pauses.observe(0.75)
+        clock.advance(1)
+    clock.advance(30)
+    pauses.observe(1.5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the event loop paused for 0.75 s",
+        "the event loop paused for 1.50 s (2 more since the last line)",
+    ]
