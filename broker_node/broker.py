@@ -79,6 +79,9 @@ class Broker(Node):
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files, self.clock),
         )
+        self._keep_ms = round(options.retention_hours * 3_600_000)
+        self._gap_file = GapFile(self.disk, options.data_dir)
+        self.retention_clock = self._retention_clock()
         self._say_recovery(self.recovery)
         return self.store.log
 
@@ -112,9 +115,6 @@ class Broker(Node):
             auth=self.auth,
         )
         self.handlers.apply(self.policy)
-        self._keep_ms = round(options.retention_hours * 3_600_000)
-        self._gap_file = GapFile(self.disk, options.data_dir)
-        self.retention_clock = self._retention_clock()
         self.subject_retention = SubjectRetention(
             self.store, options.retention_hours, self._repair, self.retention_clock
         )

@@ -35,7 +35,6 @@ from metaserver.registration_rules import lease_refusal, log_end_refusal
 from metaserver.route_table import RouteTable
 from metaserver.routing import SUBJECT_GROUPS_MIN
 from qmq.clock import Clock
-from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 
@@ -126,14 +125,6 @@ class Directory(RouteTable):
     def metadata(self) -> Metadata:
         """Everything, as it is to be stored."""
         return replace(self.head(), routes=tuple(self.routes.values()))
-
-    def set_policies(self, policies: Mapping[str, NodePolicy]) -> None:
-        """Set the policies that the nodes of each broker group must enforce; groups that are left out: none.
-
-        Raises:
-            ProtocolError: a policy is too long for nodes; nothing is changed.
-        """
-        self.policies.set(*self.policies.encoded(policies))
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """class Node: a daemon with a message log: what broker and delay nodes own, and how they register and recover."""
 
 import asyncio
+import logging
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -98,7 +99,7 @@ class Node(Daemon):
         options = self.options
         began = self.clock.monotonic()
         await asyncio.to_thread(self._open_files, budget)
-        self._log_recovery(self.clock.monotonic() - began)
+        _log_recovery(self.log, self.clock.monotonic() - began, self.logger)
         self.committer = Committer(
             self.log,
             clock=self.clock,
@@ -120,19 +121,6 @@ class Node(Daemon):
         self.log = self.open_store(budget)
         self.space = LogSpace(self.log, self.disk, options.data_dir, options.disk_reserve_bytes)
         self.space.measure()
-
-    def _log_recovery(self, seconds: float) -> None:
-        log = self.log
-        self.logger.info(
-            "recovered in %.2f s: the log begins at %d and ends at %d", seconds, log.begin, log.written_end
-        )
-        if log.torn_bytes:
-            self.logger.warning("%d bytes of an unanswered commit at the log's end were cleared", log.torn_bytes)
-        for damage in log.damaged:
-            self.logger.error(
-                "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
-                damage.begin, damage.end, damage.why,
-            )  # fmt: skip
 
     async def start_writing(self) -> None:
         self.checkpoints.start()
@@ -293,3 +281,14 @@ class Node(Daemon):
             self.metaserver_read_only = f"read only: {answer.reason}"
         else:
             self.metaserver_read_only = ""
+
+
+def _log_recovery(log: SegmentedLog, seconds: float, logger: logging.Logger) -> None:
+    logger.info("recovered in %.2f s: the log begins at %d and ends at %d", seconds, log.begin, log.written_end)
+    if log.torn_bytes:
+        logger.warning("%d bytes of an unanswered commit at the log's end were cleared", log.torn_bytes)
+    for damage in log.damaged:
+        logger.error(
+            "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
+            damage.begin, damage.end, damage.why,
+        )  # fmt: skip

@@ -32,6 +32,7 @@ from tests.support.in_process import (
     small_system,
     write_file,
 )
+from tests.support.policies import set_policies
 from tests.support.waiting import eventually_async
 
 
@@ -136,7 +137,7 @@ async def test_our_producer_backs_off_from_a_quota_and_its_other_subjects_do_not
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
         policy = rules(limited=SubjectPolicy(messages_per_second=4), shut=SubjectPolicy(closed=True))
-        system.meta.directory.set_policies({"g1": policy})
+        set_policies(system.meta.directory, {"g1": policy})
         await eventually_async(lambda: broker.policy == policy)
         async with Producer(system.meta_url, app="test") as producer:
             loop = asyncio.get_running_loop()
@@ -162,7 +163,7 @@ async def test_our_producer_backs_off_from_a_quota_and_its_other_subjects_do_not
             assert broker.handlers.counters.policy_refused_messages["quota"] < 100
             assert broker.handlers.counters.policy_refused_messages["closed"] < 30
             assert not never.done()
-            system.meta.directory.set_policies({})
+            set_policies(system.meta.directory, {})
             assert isinstance(await asyncio.wait_for(never, 20), Receipt)
 
 

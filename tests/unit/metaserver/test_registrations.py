@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import OperatorState
-from metaserver.client_handlers import CHECKS_PER_BATCH
+from metaserver.client_handlers import CHECKS_PER_BATCH, SUBJECTS_PER_BATCH
 from metaserver.directory import Directory
+from metaserver.domain import Route
 from metaserver.handlers import MetaHandlers
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import RegistrationLimits
@@ -161,6 +162,30 @@ def test_checks_are_spread_over_turns_of_the_event_loop() -> None:
     server.node("g1", state=3)
     assert server.turns - turns == 2
     assert len(connection.pushed) == CHECKS_PER_BATCH + 1
+
+
+def test_a_group_change_looks_up_the_registrations_of_its_subjects_in_later_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", port=1)
+    subjects = 3 * SUBJECTS_PER_BATCH
+    for number in range(subjects):
+        server.directory.put_route(Route(f"s{number}", ("g1",), 1, 0))
+    server.ask(connection, f"s{subjects - 1}")
+    server.settle()
+    looked_up: list[str] = []
+    of_subject = server.handlers.registrations.of_subject
+    monkeypatch.setattr(
+        server.handlers.registrations, "of_subject", lambda subject: looked_up.append(subject) or of_subject(subject)
+    )
+    server.node("g1", port=1, state=3, settle=False)
+    assert looked_up == []
+    server.turns = 0
+    server.settle()
+    assert len(looked_up) == subjects
+    assert server.turns >= 3
+    assert len(connection.pushed) == 1
 
 
 def test_a_registration_over_the_limit_of_its_connection_is_answered() -> None:

@@ -15,6 +15,7 @@ from qmq.policy import NodePolicy, SubjectPolicy, encode_policy
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.test_groups import when_nodes_change
 from tests.support.metadata import ACTOR, audit_rows, everything
+from tests.support.policies import set_policies
 from tests.support.threaded_system import ThreadedSystem
 
 ORDERS = "/api/v1/subjects/orders/"
@@ -38,7 +39,7 @@ def close(cluster: ThreadedSystem, *, is_empty: bool) -> None:
     policy = NodePolicy.of({"orders": SubjectPolicy(closed=True)})
 
     async def work() -> None:
-        cluster.small.meta.directory.set_policies(dict.fromkeys(cluster.small.brokers, policy))
+        set_policies(cluster.small.meta.directory, dict.fromkeys(cluster.small.brokers, policy))
         for broker in cluster.small.brokers.values():
             await broker.policies.replace(encode_policy(policy))
             subject = broker.store.subjects["orders"]
