@@ -247,7 +247,7 @@ class ClientHandlers:
             self._group_changed(name)
 
     def route_stored(self, route: Route) -> None:
-        """The database holds another route than ours: use it, and push it."""
+        """Use the route that the database holds instead of the own one, and push it."""
         self._directory.put_route(route)
         self.routes_changed({route.subject})
 

@@ -129,7 +129,7 @@ class Directory(RouteTable):
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def register(self, request: NodeRegisterRequest) -> Registered:
-        """Apply a registration, a heartbeat or a goodbye of a node, or refuse it; a refused one changes nothing."""
+        """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing."""
         now = self._clock.monotonic()
         live = self.groups.get(request.broker_group)
         known = self.nodes.get(request.node_id)
@@ -249,7 +249,7 @@ class Directory(RouteTable):
         )
 
     def expire(self) -> list[BrokerGroup]:
-        """Take silent groups offline; their rows. To be called every heartbeat interval or so."""
+        """Take silent groups offline; returns their rows. To be called about every heartbeat interval."""
         now = self._clock.monotonic()
         if now - self._ticked_at > LEASE_SECONDS:
             self._grace_until = now + EXPIRY_SECONDS

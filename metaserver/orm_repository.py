@@ -1,4 +1,4 @@
-"""The repository on Django's models. Called from the write-behind queue's one thread; a connection that broke is dropped."""
+"""class OrmRepository: the metadata store in a database. Called from one thread; broken connections are closed."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

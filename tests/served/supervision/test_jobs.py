@@ -310,7 +310,7 @@ async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: p
     await eventually_async(lambda: process.policy.version)
     await eventually_async(lambda: process.membership is not None and process.membership._fetching is None)
     supervisor.break_job("policy_fetch")
-    process.membership._look_at_policy(process._registration(BrokerRequestType.HEARTBEAT), "another")
+    process.membership._check_policy(process._registration(BrokerRequestType.HEARTBEAT), "another")
 
 
 async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
