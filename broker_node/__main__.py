@@ -4,12 +4,12 @@ import sys
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
-from qmq.daemon.main import run_node
+from qmq.daemon.main import run_daemon
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a broker node until it is told to stop; the exit code."""
-    return run_node(
+    return run_daemon(
         Broker,
         BrokerOptions,
         argv,

@@ -29,9 +29,9 @@ from broker_node.subject import Subject
 from broker_node.subject_pages import SubjectPages
 from broker_node.trace import trace
 from qmq.daemon.admin_http import AdminHttp, BadRequest, Params, number
-from qmq.daemon.policy import NO_RULES
 from qmq.daemon.shared_page import SharedPages
 from qmq.errors import LocalProtocolError, LogError
+from qmq.policy import NO_RULES
 
 if TYPE_CHECKING:
     from broker_node.broker import Broker

@@ -79,12 +79,15 @@ class Broker(Node):
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files, self.clock),
         )
-        self.store.lacks_space_for_copy = self.lacks_space_for_copy
+        self._keep_ms = round(options.retention_hours * 3_600_000)
+        self._gap_file = GapFile(self.disk, options.data_dir)
+        self.retention_clock = self._retention_clock()
         self._say_recovery(self.recovery)
         return self.store.log
 
     def build(self) -> AdminHttp:
         options = self.options
+        self.store.lacks_space_for_copy = self.space.lacks_space_for_copy
         self.delivery = Delivery(
             self.store,
             retry_delay_ms=round(options.retry_delay_seconds * 1000),
@@ -102,8 +105,8 @@ class Broker(Node):
                 self.store,
                 self.committer,
                 self.clock,
-                self.read_gate,
-                options.group,
+                self.bulk_reads,
+                options.broker_group,
                 self.node_id,
                 self.incarnation,
             ),
@@ -112,9 +115,6 @@ class Broker(Node):
             auth=self.auth,
         )
         self.handlers.apply(self.policy)
-        self._keep_ms = round(options.retention_hours * 3_600_000)
-        self._gap_file = GapFile(self.disk, options.data_dir)
-        self.retention_clock = self._retention_clock()
         self.subject_retention = SubjectRetention(
             self.store, options.retention_hours, self._repair, self.retention_clock
         )
@@ -193,6 +193,7 @@ class Broker(Node):
         self.supervisor.background("index_repair", damaged.complete_in_thread(self.store.message_log))
 
     async def stopping(self) -> None:
+        await super().stopping()
         self.handlers.stop()
         await self.segment_removal.close()
         try:
@@ -209,6 +210,7 @@ class Broker(Node):
         self.handlers.synced(self.store.completed(synced_end))
 
     def start_jobs(self) -> None:
+        super().start_jobs()
         every = self.supervisor.every
         every(JOB_SECONDS, "rates", self._sample_rates)
         every(JOB_SECONDS, "retention", self._retain)

@@ -14,11 +14,11 @@ from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.daemon.policy import NodePolicy
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import ProtocolError, QmqError
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.server import Connection
+from qmq.policy import NodePolicy
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import AckRequest, ConsumeManageRequest
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest

@@ -10,7 +10,7 @@ from qmq.options import option
 class BrokerOptions(NodeOptions):
     """Every setting of a broker node."""
 
-    group: str = option("g1", help="broker group of this node")
+    broker_group: str = option("g1", help="broker group of this node", variable="QMQ_BROKER_GROUP", former="group")
     data_dir: str = option("var/broker", help="data folder of this node")
     port: int = option(20881, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_port: int = option(20981, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)

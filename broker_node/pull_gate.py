@@ -6,7 +6,7 @@ does not read it by way of somebody's retries. Dead letters are left to operator
 
 from collections.abc import Iterable
 
-from qmq.daemon.policy import NodePolicy, Pause
+from qmq.policy import NodePolicy, Pause
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.names import split_subject
 

@@ -18,8 +18,8 @@ from broker_node.reader import damaged_entries, unreadable_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.clock import Clock
+from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.committer import Committer
-from qmq.daemon.read_gate import ReadGate
 from qmq.errors import LogError, ReadRefused
 from qmq.log.index import DenseIndex, IndexView
 from qmq.net.server import Connection
@@ -92,7 +92,7 @@ class BrokerReading:
         store: MessageStore,
         committer: Committer,
         clock: Clock,
-        gate: ReadGate,
+        gate: BulkReadLimiter,
         broker_group: str,
         node_id: str,
         incarnation: str,

@@ -6,8 +6,8 @@ from typing import Any
 from broker_node.rates import RateTable
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
-from qmq.daemon.policy import SubjectPolicy, sends_policy
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
+from qmq.policy import SubjectPolicy, sends_policy
 
 STATS_SUBJECTS_MAX = 1_000
 """Most subjects of one answer; the rest comes with `?after=`."""

@@ -7,7 +7,7 @@ from aiohttp import web
 from broker_node.group_pages import wait_until_durable
 from broker_node.subject import Subject
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
-from qmq.daemon.policy import NO_RULES
+from qmq.policy import NO_RULES
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 
 if TYPE_CHECKING:

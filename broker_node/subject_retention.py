@@ -15,8 +15,8 @@ from broker_node.reader import WITHHELD
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
-from qmq.daemon.policy import NodePolicy
 from qmq.errors import LogError
+from qmq.policy import NodePolicy
 
 logger = logging.getLogger("qmq.broker.retention")
 

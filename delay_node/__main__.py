@@ -4,12 +4,12 @@ import sys
 
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
-from qmq.daemon.main import run_node
+from qmq.daemon.main import run_daemon
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a delay node until it is told to stop; the exit code."""
-    return run_node(
+    return run_daemon(
         DelayNode,
         DelayOptions,
         argv,

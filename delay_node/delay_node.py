@@ -20,7 +20,6 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.daemon.policy import sends_policy
 from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
@@ -28,6 +27,7 @@ from qmq.net.pool import Pool
 from qmq.net.server import Connection
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
+from qmq.policy import sends_policy
 from qmq.protocol.codes import Role
 from qmq.protocol.frames import Frame
 
@@ -102,7 +102,7 @@ class DelayNode(Node):
             self.send_gate,
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
-            DelayReading(self.store, self.committer, self.read_gate, options.group, self.node_id),
+            DelayReading(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
             self.message_bytes_max,
         )
@@ -152,6 +152,7 @@ class DelayNode(Node):
         self._delivering = self.supervisor.critical("delivery", self.delivery.run())
 
     async def stopping(self) -> None:
+        await super().stopping()
         await self.delivery.stop(min(self.options.stop_seconds, self.options.send_seconds))
         if self._delivering is not None:
             await self.supervisor.cancel(self._delivering)
@@ -173,6 +174,7 @@ class DelayNode(Node):
         self.store.completed(synced_end)
 
     def start_jobs(self) -> None:
+        super().start_jobs()
         every = self.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
         every(JOB_SECONDS, "clock_file", self._keep_step)

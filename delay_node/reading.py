@@ -12,8 +12,8 @@ import numpy as np
 from delay_node.records import State, ref_of
 from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, checks_of, is_whole
 from delay_node.store import DelayStore
+from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.committer import Committer
-from qmq.daemon.read_gate import ReadGate
 from qmq.errors import ReadRefused
 from qmq.net.server import Connection
 from qmq.protocol.bulk_read import (
@@ -43,7 +43,7 @@ class DelayReading:
     """Answers reads in bulk over a delay node's store."""
 
     def __init__(
-        self, store: DelayStore, committer: Committer, gate: ReadGate, broker_group: str, node_id: str
+        self, store: DelayStore, committer: Committer, gate: BulkReadLimiter, broker_group: str, node_id: str
     ) -> None:
         self._store = store
         self._committer = committer

@@ -1,42 +1,23 @@
 """`python -m metaserver`: a metaserver of its own, with Django for its database only."""
 
-import asyncio
 import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 
 from metaserver.options import MetaOptions
-from qmq.daemon.loop_pauses import LoopPauses
+from qmq.daemon.daemon import Daemon
 from qmq.daemon.machine import Machine
-from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
-from qmq.errors import SettingError
-from qmq.options import exit_wrong, parse_options
-from qmq.private_files import make_private_dir, restrict_umask
-
-PROG = "metaserver"
-
-
-def read_options(argv: list[str]) -> MetaOptions:
-    """Settings from flags, environment and file; ends the process when one is wrong."""
-    try:
-        return parse_options(
-            MetaOptions,
-            argv,
-            os.environ,
-            prog=PROG,
-            process="meta",
-            description="The metaserver: routes subjects to broker groups and receives registrations and heartbeats.",
-        )
-    except SettingError as error:
-        exit_wrong(PROG, error)
+from qmq.daemon.main import run_daemon
+from qmq.private_files import make_private_dir
 
 
 def set_up_django(options: MetaOptions) -> None:
-    """Just enough of Django for the models.
+    """Configure just enough of Django for the models.
 
     Raises:
-        SettingError: the database URL can't be understood.
+        SettingError: the database URL is not valid.
     """
     import django
     from django.conf import settings
@@ -52,53 +33,42 @@ def set_up_django(options: MetaOptions) -> None:
     django.setup()
 
 
-def run(options: MetaOptions) -> int:
-    """Run with Django set up; the exit code. Ends the process when a setting is wrong."""
-    from metaserver.metaserver import Metaserver
-    from metaserver.orm_repository import OrmRepository
+def run(argv: list[str] | None, prepare: Callable[[MetaOptions], None] = lambda options: None) -> int:
+    """Run with Django set up by `prepare`, or before; the exit code. Ends the process when a setting is wrong."""
 
-    async def serve(stop: asyncio.Event, loop_pauses: LoopPauses) -> None:
-        metaserver = Metaserver(options, OrmRepository(), Machine(loop_pauses=loop_pauses))
-        metaserver.supervisor.watch_loop()
-        try:
-            await metaserver.start()
-            loop_pauses.start()
-            await metaserver.serve(stop)
-        finally:
-            await metaserver.close()
-        metaserver.failure.check()
+    def make(options: MetaOptions, machine: Machine) -> Daemon:
+        from metaserver.orm_repository import OrmRepository
+        from metaserver.server import Metaserver
 
-    try:
-        return run_daemon(serve)
-    except SettingError as error:
-        exit_wrong(PROG, error)
+        return Metaserver(options, OrmRepository(), machine)
+
+    return run_daemon(
+        make,
+        MetaOptions,
+        argv,
+        prog="metaserver",
+        process="meta",
+        description="The metaserver: routes subjects to broker groups and receives registrations and heartbeats.",
+        prepare=prepare,
+    )
+
+
+def _prepare(options: MetaOptions) -> None:
+    """Set up the database; migrate its tables if it is available."""
+    make_private_dir(options.data_dir)
+    set_up_django(options)
+    from metaserver.database import migrate
+
+    migrate()
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Migrate when the database answers, then serve."""
-    options = read_options(sys.argv[1:] if argv is None else argv)
-    set_up_logging(options.log_level, options.log_format)
-    restrict_umask()
-    try:
-        make_private_dir(options.data_dir)
-        set_up_django(options)
-    except SettingError as error:
-        exit_wrong(PROG, error)
-    from metaserver.database import migrate
-
-    try:
-        migrate()
-    except SettingError as error:
-        exit_wrong(PROG, error)
-    try:
-        return run(options)
-    except OSError as error:
-        sys.stderr.write(f"{PROG}: {error}\n")
-        return FAILED
+    """Migrate when the database is available, then serve; the exit code."""
+    return run(argv, _prepare)
 
 
 def end(code: int) -> None:
-    """End the process, also while a call to a hanging database holds a thread, which Python would wait for."""
+    """End the process, also while a call to a hanging database blocks a thread, for which Python would wait."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -14,7 +14,7 @@ class MetaserverConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let migrations take their time."""
+        """Remove the time limits of statements for migrations."""
         pre_migrate.connect(_wait_for_ever, sender=self, dispatch_uid="metaserver.wait_for_ever")
 
 

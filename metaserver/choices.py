@@ -1,4 +1,4 @@
-"""The words of database, API and UI for states and kinds, and the wire's numbers for them."""
+"""States and kinds as the database, the API and the console name them, and their numbers on the wire."""
 
 from enum import StrEnum
 
@@ -29,11 +29,11 @@ class OperatorState(StrEnum):
     NORMAL = "normal"
     READ_ONLY = "read_only"
     DRAINING = "draining"
-    """Takes nothing new, its subjects move away, and it may be removed when it is empty."""
+    """Accepts no new messages; its subjects move to other groups, and it can be removed when it is empty."""
 
 
 def effective_state(reported: str, operator_state: str) -> GroupState:
-    """What a broker group does for clients: what its master reports, less what an operator took away."""
+    """What a broker group does for clients: what its master reports, restricted by the operator state."""
     if operator_state != OperatorState.NORMAL and reported == GroupState.READ_WRITE:
         return GroupState.READ_ONLY
     return GroupState(reported)
@@ -43,11 +43,11 @@ class Phase(StrEnum):
     """Phase of a broker group that is added to or removed from a subject. Without a phase it is readable and writable."""
 
     JOINING = "joining"
-    """Read already, not written yet: its consumer groups are made ready first, so that none misses a message."""
+    """Readable and not yet writable: its consumer groups are created first, so that none misses a message."""
     LEAVING = "leaving"
-    """Still written, until every joining group is; then it drains."""
+    """Writable until every joining group is; then it drains."""
     DRAINING = "draining"
-    """Takes nothing new of the subject, is read until it is empty, and then goes."""
+    """Accepts no new messages of the subject, is readable until it is empty, and is then removed from the route."""
 
 
 STATE_ON_WIRE = {

@@ -10,16 +10,17 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.directory import Directory
-from metaserver.keeper import Keeper
+from metaserver.domain import ClientSeen, Route
 from metaserver.live_groups import Observed, Reloaded
 from metaserver.registration_rules import NAME_CHARS_MAX
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
-from metaserver.snapshot import ClientSeen, Route
+from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
+from qmq.daemon.counters import counted, counted_by
 from qmq.errors import IllegalName
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
@@ -32,6 +33,8 @@ logger = logging.getLogger("qmq.meta")
 
 CHECKS_PER_BATCH = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
+SUBJECTS_PER_BATCH = 2_000
+"""Changed subjects whose registrations are looked up in one turn of the event loop."""
 UNROUTED_SUBJECTS_MAX = 1_000
 """Subjects that wait for a broker group; a further one replaces the oldest."""
 
@@ -40,20 +43,16 @@ UNROUTED_SUBJECTS_MAX = 1_000
 class MetaCounters:
     """Counts since start."""
 
-    client_registers: int = 0
-    node_registers: int = 0
-    policies_sent: int = 0
-    pushes: int = 0
-    route_checks: int = 0
-    """Registrations compared with their current route because something changed."""
-    held: int = 0
-    """Registrations held back until there is a usable broker group."""
-    over_limit: int = 0
-    """Registrations answered but not indexed, or answered without a broker group, because of a limit."""
-    illegal: int = 0
-    refused_nodes: Counter[str] = field(default_factory=Counter)
-    """Refused registrations of nodes, by code."""
-    bad_requests: Counter[str] = field(default_factory=Counter)
+    client_registers: int = counted("client_registers", "Registrations of clients (clientRegisterCount)")
+    node_registers: int = counted("node_registers", "Registrations of nodes (brokerRegisterCount)")
+    policies_sent: int = counted("policies_sent", "Policies sent to nodes")
+    pushes: int = counted("pushes", "Routes pushed to clients")
+    route_checks: int = counted("route_checks", "Registrations compared with a changed route")
+    held: int = counted("delayed_registrations", "Registrations answered only when a broker group became usable")
+    over_limit: int = counted("registrations_over_limit", "Registrations that receive no pushed routes")
+    illegal: int = counted("illegal_names", "Registrations with invalid names")
+    refused_nodes: Counter[str] = counted_by("code", "refused_registrations", "Rejected registrations of nodes")
+    bad_requests: Counter[str] = counted_by("reason", "bad_requests", "Rejected requests")
 
 
 class ClientHandlers:
@@ -62,17 +61,19 @@ class ClientHandlers:
     def __init__(
         self,
         directory: Directory,
-        keeper: Keeper,
+        write_behind: WriteBehind,
         clock: Clock,
         *,
         limits: RegistrationLimits | None = None,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._directory = directory
-        self._keeper = keeper
+        self._write_behind = write_behind
         self._clock = clock
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
         self.registrations = Registrations(clock, limits)
+        self._changed_subjects: dict[str, None] = {}
+        """Subjects whose registrations are to be added to `_unchecked`, in the order of the changes."""
         self._unchecked: dict[Registration, None] = {}
         """Registrations whose route may have changed, in the order of the changes."""
         self._is_check_scheduled = False
@@ -115,7 +116,7 @@ class ClientHandlers:
                 self.counters.illegal += 1
                 self._warning(connection, "illegal_client", f"a client of {subject} is not stored: a name {problem}")
             else:
-                self._keeper.client(ClientSeen(subject, int(client_type), group, client_id, app))
+                self._write_behind.client(ClientSeen(subject, int(client_type), group, client_id, app))
         self._answer(connection, frame, request, subject)
 
     def _ensure_route(self, subject: str) -> None:
@@ -129,7 +130,7 @@ class ClientHandlers:
         self._unrouted.pop(subject, None)
         if not is_new:
             return
-        self._keeper.route(route)
+        self._write_behind.route(route)
         logger.info("subject %s: served by %s (version %d)", subject, ", ".join(route.broker_groups), route.version)
         if route.version > 1:
             self.routes_changed({subject})
@@ -176,17 +177,23 @@ class ClientHandlers:
 
     def routes_changed(self, subjects: Iterable[str]) -> None:
         """Push to the clients of these real subjects, where the route differs from the last one sent."""
-        for subject in subjects:
-            self._check_soon(self.registrations.of_subject(subject))
+        self._changed_subjects.update(dict.fromkeys(subjects))
+        self._check_soon(())
 
     def _check_soon(self, registrations: Iterable[Registration]) -> None:
         self._unchecked.update(dict.fromkeys(registrations))
-        if self._unchecked and not self._is_check_scheduled:
+        if (self._unchecked or self._changed_subjects) and not self._is_check_scheduled:
             self._is_check_scheduled = True
             self._call_soon(self._check_some)
 
     def _check_some(self) -> None:
         self._is_check_scheduled = False
+        if len(self._unchecked) < CHECKS_PER_BATCH:
+            for subject in list(itertools.islice(self._changed_subjects, SUBJECTS_PER_BATCH)):
+                del self._changed_subjects[subject]
+                self._unchecked.update(dict.fromkeys(self.registrations.of_subject(subject)))
+                if len(self._unchecked) >= CHECKS_PER_BATCH:
+                    break
         some = list(itertools.islice(self._unchecked, CHECKS_PER_BATCH))
         for registration in some:
             del self._unchecked[registration]
@@ -232,7 +239,7 @@ class ClientHandlers:
     def peers_observed(self, observed: Observed) -> None:
         """Push the states that other metaservers stored, and store again what they contradict."""
         for row in observed.contradicted:
-            self._keeper.group(row, "its master sends heartbeats")
+            self._write_behind.group(row, "its master sends heartbeats")
         for name in observed.broker_groups:
             logger.info(
                 "broker group %s is %s, reported by another metaserver", name, self._directory.groups[name].state
@@ -240,7 +247,7 @@ class ClientHandlers:
             self._group_changed(name)
 
     def route_stored(self, route: Route) -> None:
-        """The database holds another route than ours: use it, and push it."""
+        """Use the route that the database holds instead of the own one, and push it."""
         self._directory.put_route(route)
         self.routes_changed({route.subject})
 
@@ -252,14 +259,14 @@ class ClientHandlers:
             for subject in list(self._unrouted):
                 self._ensure_route(subject)
         self._check_soon(self.registrations.unserved())
-        self.routes_changed(sorted(self._directory.subjects_of(name)))
+        self.routes_changed(self._directory.subjects_of(name))
 
     def expire(self) -> None:
         """Take silent groups offline and push the routes of their subjects."""
         for row in self._directory.expire():
             reason = self._directory.groups[row.name].reason
             logger.warning("broker group %s is offline: %s", row.name, reason)
-            self._keeper.group(row, reason)
+            self._write_behind.group(row, reason)
             self._group_changed(row.name)
 
 

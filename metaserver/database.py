@@ -1,4 +1,4 @@
-"""Which database, and bringing its tables up to date."""
+"""The settings of the metadata database, and its migration."""
 
 import logging
 import os
@@ -62,7 +62,7 @@ def database_settings(url: str, data_dir: str) -> dict[str, Any]:
 
 
 def wait_for_ever(connection: Any) -> None:
-    """Let this connection of Django wait for an answer as long as it takes: the change of a large table is no hanging."""
+    """Remove the time limits of a Django connection, because changes of large tables take long."""
     connection.ensure_connection()
     if connection.vendor == "postgresql":
         connection.connection.answer_seconds = None
@@ -72,7 +72,7 @@ def wait_for_ever(connection: Any) -> None:
 
 
 def check_collation() -> None:
-    """Refuse a database that takes two names for one: `orders` and `Orders` are two subjects.
+    """Refuse a database whose collation ignores case, because `orders` and `Orders` are two subjects.
 
     Raises:
         SettingError: a MySQL or MariaDB whose collation ignores case.

@@ -1,4 +1,4 @@
-"""What a metaserver knows right now: groups with their leases, and routes. In memory, no I/O, time handed in.
+"""class Directory: the metaserver's memory: broker groups with their leases, nodes and routes. No I/O, time handed in.
 
 Leases are judged by this metaserver's own monotonic clock: from when it received a heartbeat, or observed in the database that
 another metaserver had stored one. Clocks of different machines are never compared. After a start, or a pause of its own loop
@@ -7,11 +7,19 @@ peer may receive the heartbeats.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.domain import (
+    BrokerGroup,
+    Leases,
+    Metadata,
+    Node,
+    StoredLease,
+    SubjectRule,
+)
 from metaserver.live_groups import (
     EXPIRY_SECONDS,
     HEARTBEAT_SECONDS,
@@ -20,24 +28,13 @@ from metaserver.live_groups import (
     LiveGroup,
     Observed,
     Registered,
-    Reloaded,
 )
-from metaserver.policies import Policies, policies_of
+from metaserver.peers import Peers
+from metaserver.policies import Policies
 from metaserver.registration_rules import lease_refusal, log_end_refusal
 from metaserver.route_table import RouteTable
 from metaserver.routing import SUBJECT_GROUPS_MIN
-from metaserver.snapshot import (
-    BrokerGroup,
-    Leases,
-    Metadata,
-    MetadataChanges,
-    Node,
-    StoredLease,
-    SubjectRule,
-)
 from qmq.clock import Clock
-from qmq.daemon.policy import NodePolicy
-from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 
@@ -52,7 +49,7 @@ UNAPPROVED_CODE = "broker_group.unapproved"
 
 
 class Directory(RouteTable):
-    """The metaserver's memory.
+    """What this metaserver knows now. `StoredMetadata` keeps it up to date with the database.
 
     Args:
         approves_new_groups: whether a broker group of this name may serve when it registers for the first time, without an
@@ -71,122 +68,17 @@ class Directory(RouteTable):
         self._approves_new_groups = approves_new_groups
         self.nodes: dict[str, Node] = {}
         self.rules: Mapping[str, SubjectRule] = {}
-        """Replaced, never changed: the route file compares it with what it saved."""
+        """Replaced, never changed: other code keeps references to it."""
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
-        self._stored_groups: set[str] = set()
-        self._stored_routes: set[str] = set()
-        """Subjects whose route the database had; others may not be stored yet."""
         self.policies = Policies()
         self._grace_until = clock.monotonic() + EXPIRY_SECONDS
         self._ticked_at = clock.monotonic()
-        self._peers: dict[str, tuple[int, float | None]] = {}
-        """Other metaservers: (when it last stored that it runs, when that was last observed to change)."""
-        self._peers_observed_at = clock.monotonic()
-        self._has_peers = False
-
-    def load(self, metadata: Metadata, *, from_file: bool = False) -> Reloaded:
-        """Apply everything that the database, or the last snapshot, holds; live state is kept.
-
-        The snapshot may be older than what nodes already enforce, such as a drain: it changes no policy.
-        """
-        groups = {row.name for row in metadata.broker_groups}
-        routes = {route.subject for route in metadata.routes}
-        changed_groups, _ = self._load_groups(metadata, self._stored_groups - groups)
-        changed_subjects = self._load_routes(metadata, self._stored_routes - routes)
-        self._stored_groups = groups
-        self.rules, self.paused = metadata.rules, metadata.paused
-        if not from_file:
-            self._stored_routes = routes
-            self._update_policies(metadata)
-        return Reloaded(changed_subjects, changed_groups)
-
-    def apply(self, changes: MetadataChanges) -> Reloaded:
-        """Apply what changed in the database since the last `load` or `apply`; costs what changed, not what is stored."""
-        stored, subjects = changes.stored, changes.subjects
-        groups = {row.name for row in stored.broker_groups}
-        deleted_groups = changes.broker_groups - groups
-        changed_groups, new_groups = self._load_groups(stored, deleted_groups)
-        self._stored_groups = (self._stored_groups - deleted_groups) | groups
-        moved_before = self._moving & subjects
-        changed_subjects = self._load_routes(stored, changes.deleted_subjects)
-        self._stored_routes -= changes.deleted_subjects
-        self._stored_routes.update(route.subject for route in stored.routes)
-        has_new_policy = bool(changed_groups or new_groups or moved_before or self._moving & subjects)
-        rules_before = {name: self.rules[name] for name in subjects if name in self.rules}
-        if rules_before != stored.rules:
-            self.rules = {name: rule for name, rule in self.rules.items() if name not in subjects} | dict(stored.rules)
-            has_new_policy = True
-        # A ruled subject that moved to other broker groups has its rule there.
-        has_new_policy = has_new_policy or any(name in self.rules for name in changed_subjects)
-        paused_before = frozenset(pause for pause in self.paused if pause[0] in subjects)
-        if paused_before != stored.paused:
-            self.paused = (self.paused - paused_before) | stored.paused
-            has_new_policy = True
-        if has_new_policy:
-            rows = tuple(live.row for live in self.groups.values())
-            self._update_policies(Metadata(rows, rules=self.rules, paused=self.paused))
-        return Reloaded(changed_subjects, changed_groups)
-
-    def _load_groups(self, metadata: Metadata, deleted: Collection[str]) -> tuple[set[str], bool]:
-        """(the groups whose operator state changed, whether one is new)."""
-        now = self._clock.monotonic()
-        changed, has_new = set(), False
-        for node in metadata.nodes:
-            self._load_node(node)
-        for row in metadata.broker_groups:
-            live = self.groups.get(row.name)
-            if live is None:
-                master = self.nodes.get(row.master)
-                self.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
-                has_new = True
-            elif live.row.operator_state != row.operator_state:
-                if live.row.operator_state is OperatorState.UNAPPROVED:
-                    live.reason = ""
-                live.row = replace(live.row, operator_state=row.operator_state)
-                changed.add(row.name)
-        for name in deleted:
-            # An operator removed it. A node that still runs registers it again with its next heartbeat.
-            if name in self.groups and self.groups[name].state is GroupState.OFFLINE:
-                del self.groups[name]
-                self.nodes = {key: node for key, node in self.nodes.items() if node.broker_group != name}
-        return changed, has_new
-
-    def _load_routes(self, metadata: Metadata, deleted: Iterable[str]) -> set[str]:
-        """The subjects whose route changed."""
-        changed = set()
-        for route in metadata.routes:
-            known = self.routes.get(route.subject)
-            if known is None or known.version < route.version:
-                self.put_route(route)
-                changed.add(route.subject)
-        for subject in deleted:
-            self._remove_route(subject)
-        return changed
-
-    def _update_policies(self, metadata: Metadata) -> None:
-        try:
-            self.set_policies(policies_of(metadata, self.routes, self._moving))
-        except ProtocolError as error:
-            logger.error("nodes keep the policies they have: %s", error)
-
-    def _load_node(self, stored: Node) -> None:
-        """Add a stored node; of one that is known only the log end is taken, if an operator accepted a log loss."""
-        known = self.nodes.get(stored.node_id)
-        if known is None:
-            now_ms = self._clock.wall_ms()
-            # A time that is unknown, or was stored by a clock that ran ahead, would forbid or allow any growth of the log.
-            reported_at_ms = min(stored.reported_at_ms or now_ms, now_ms)
-            self.nodes[stored.node_id] = replace(stored, reported_at_ms=reported_at_ms)
-            return
-        node = self.nodes[stored.node_id] = known.with_newest_log_end(stored)
-        live = self.groups.get(node.broker_group)
-        if live is not None and live.node is not None and live.node.node_id == node.node_id:
-            live.node = live.node.with_newest_log_end(node)
+        self._peers = Peers(clock.monotonic())
 
     def observe_peers(self, leases: Leases) -> Observed:
         """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
         now = self._clock.monotonic()
-        self._observe_metaservers(leases.peers, now)
+        self._peers.observe(leases.peers, now)
         changed, contradicted = [], []
         for lease in leases.groups:
             live = self.groups.get(lease.group.name)
@@ -201,18 +93,6 @@ class Directory(RouteTable):
             elif live.is_received_here(now) and lease.group.state != live.row.state:
                 contradicted.append(live.row)
         return Observed(changed, contradicted)
-
-    def _observe_metaservers(self, peers: Mapping[str, int], now: float) -> None:
-        for name in self._peers.keys() - peers.keys():
-            del self._peers[name]
-        for name, stored_at_us in peers.items():
-            last = self._peers.get(name)
-            if last is None:
-                self._peers[name] = (stored_at_us, None)
-            elif last[0] != stored_at_us:
-                self._peers[name] = (stored_at_us, now)
-        self._has_peers = any(at is not None and now - at <= PEER_EXPIRY_SECONDS for _, at in self._peers.values())
-        self._peers_observed_at = now
 
     def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
         """Whether the stored state of a group replaces the own one."""
@@ -237,23 +117,19 @@ class Directory(RouteTable):
         live.reason = "reported offline by another metaserver" if live.is_expired else ""
         return True
 
-    def metadata(self) -> Metadata:
-        """Everything, to be kept."""
+    def head(self) -> Metadata:
+        """Everything except routes, as it is to be stored."""
         rows = tuple(replace(live.row, state=live.state) for live in self.groups.values())
-        return Metadata(rows, tuple(self.nodes.values()), tuple(self.routes.values()), self.rules, self.paused)
+        return Metadata(rows, tuple(self.nodes.values()), (), self.rules, self.paused)
 
-    def set_policies(self, policies: Mapping[str, NodePolicy]) -> None:
-        """Set the policies that the nodes of each broker group must enforce; groups that are left out: none.
-
-        Raises:
-            ProtocolError: a policy is too long for nodes; nothing is changed.
-        """
-        self.policies.set(policies)
+    def metadata(self) -> Metadata:
+        """Everything, as it is to be stored."""
+        return replace(self.head(), routes=tuple(self.routes.values()))
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def register(self, request: NodeRegisterRequest) -> Registered:
-        """Apply a registration, a heartbeat or a goodbye of a node, or refuse it; a refused one changes nothing."""
+        """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing."""
         now = self._clock.monotonic()
         live = self.groups.get(request.broker_group)
         known = self.nodes.get(request.node_id)
@@ -373,12 +249,12 @@ class Directory(RouteTable):
         )
 
     def expire(self) -> list[BrokerGroup]:
-        """Take silent groups offline; their rows. To be called every heartbeat interval or so."""
+        """Take silent groups offline; returns their rows. To be called about every heartbeat interval."""
         now = self._clock.monotonic()
         if now - self._ticked_at > LEASE_SECONDS:
             self._grace_until = now + EXPIRY_SECONDS
         self._ticked_at = now
-        if self._has_peers and now - self._peers_observed_at > LEASE_SECONDS:
+        if self._peers.are_out_of_sight(now):
             self._grace_until = now + PEER_EXPIRY_SECONDS
         if now < self._grace_until:
             return []

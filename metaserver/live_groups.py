@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from metaserver.choices import GroupState, OperatorState, effective_state
-from metaserver.snapshot import BrokerGroup, Node
+from metaserver.domain import BrokerGroup, Node
 from qmq.protocol.extensions import NodeRegisterResponse
 
 HEARTBEAT_SECONDS = 1.0
@@ -33,7 +33,7 @@ class LiveGroup:
     received_here: bool = False
     """Whether this metaserver received one."""
     has_left: bool = False
-    """Whether the last one was a goodbye, which ends the lease."""
+    """Whether the last one was a deregistration, which ends the lease."""
     started_at_ms: int | None = None
     """Which process of the node sent the last one, by its start; None: it was received by another metaserver, or not yet."""
     stored_lease_us: int | None = None
@@ -42,7 +42,7 @@ class LiveGroup:
     """When this metaserver last observed a heartbeat stored by another metaserver."""
     reason: str = ""
     policy_version: str = ""
-    """The policy that the master applies; "" when it did not say."""
+    """The policy that the master applies; "" when it reported none."""
 
     @property
     def state(self) -> GroupState:
@@ -74,7 +74,7 @@ class LiveGroup:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What a registration led to: the answer, what has to be stored, and whether routes changed."""
+    """The effects of a registration: the answer, what has to be stored, and whether routes changed."""
 
     answer: NodeRegisterResponse
     group: BrokerGroup | None = None
@@ -85,17 +85,17 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What others had changed in the database."""
+    """What operators and other metaservers changed in the database."""
 
     subjects: set[str]
-    """Whose routes are other ones now."""
+    """Subjects whose route changed."""
     broker_groups: set[str]
-    """Whose state operators changed."""
+    """Broker groups whose state operators changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What other metaservers had stored."""
+    """What other metaservers stored."""
 
     broker_groups: list[str]
     """Groups with another state or address than before."""

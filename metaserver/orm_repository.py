@@ -1,4 +1,4 @@
-"""The repository on Django's models. Called from the keeper's one thread; a connection that broke is dropped."""
+"""class OrmRepository: the metadata store in a database. Called from one thread; broken connections are closed."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, close_old_connections, connection
 
 from metaserver import queries
-from metaserver.repository import Unstorable
-from metaserver.services import broker_groups, routes
-from metaserver.services.changes import METASERVER
-from metaserver.snapshot import (
+from metaserver.domain import (
     BrokerGroup,
     ClientSeen,
     Leases,
@@ -22,6 +19,9 @@ from metaserver.snapshot import (
     Route,
     StoredLease,
 )
+from metaserver.repository import Unstorable
+from metaserver.services import broker_groups, routes
+from metaserver.services.changes import METASERVER
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

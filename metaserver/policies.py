@@ -7,8 +7,8 @@ unavailable, must not lift what nodes enforce.
 from collections.abc import Collection, Mapping
 
 from metaserver.choices import GroupKind, OperatorState, Phase
-from metaserver.snapshot import Metadata, Route, SubjectRule
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
+from metaserver.domain import Metadata, Route, SubjectRule
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 
 NO_RULE = SubjectRule()
 
@@ -78,18 +78,19 @@ class Policies:
         self._documents: dict[str, bytes] = {}
         """By version: those of the policies in force."""
 
-    def set(self, policies: Mapping[str, NodePolicy]) -> None:
-        """Replace them all.
+    def encoded(self, policies: Mapping[str, NodePolicy]) -> tuple[Mapping[str, NodePolicy], dict[str, bytes]]:
+        """Arguments for `set`: the policies and their documents. May run in a thread, because documents can be large.
 
         Raises:
-            ProtocolError: a document would be too long for nodes; nothing is changed.
+            ProtocolError: a document would be too long for nodes.
         """
-        documents = {policy.version: self._document(policy) for policy in policies.values()}
-        self._documents = {**documents, EMPTY_POLICY.version: encode_policy(EMPTY_POLICY)}
-        self._policies = dict(policies)
+        known = self._documents
+        wanted = [EMPTY_POLICY, *policies.values()]
+        return policies, {policy.version: known.get(policy.version) or encode_policy(policy) for policy in wanted}
 
-    def _document(self, policy: NodePolicy) -> bytes:
-        return self._documents.get(policy.version) or encode_policy(policy)
+    def set(self, policies: Mapping[str, NodePolicy], documents: dict[str, bytes]) -> None:
+        """Replace them all by what `encoded` returned."""
+        self._policies, self._documents = dict(policies), documents
 
     def of(self, broker_group: str) -> NodePolicy | None:
         """The group's policy; None when policies are not known yet."""

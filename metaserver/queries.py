@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from metaserver import snapshot
+from metaserver import domain
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import (
     AuditEntry,
@@ -29,9 +29,9 @@ CHANGES_MAX = 5_000
 NAMES_PER_QUERY = 500
 
 
-def metadata() -> snapshot.Metadata:
+def metadata() -> domain.Metadata:
     """Everything a metaserver starts from."""
-    return snapshot.Metadata(
+    return domain.Metadata(
         tuple(_broker_group(row) for row in BrokerGroup.objects.all()),
         tuple(_node(row) for row in Node.objects.select_related("broker_group")),
         tuple(_route(row) for row in SubjectRoute.objects.select_related("subject").iterator()),
@@ -40,26 +40,24 @@ def metadata() -> snapshot.Metadata:
     )
 
 
-def metadata_version() -> snapshot.MetadataVersion:
+def metadata_version() -> domain.MetadataVersion:
     """What changes with every change of metadata."""
     newest = MetadataChange.objects.order_by("-number").values_list("number", "at").first()
-    return snapshot.NO_CHANGES if newest is None else snapshot.MetadataVersion(*newest)
+    return domain.NO_CHANGES if newest is None else domain.MetadataVersion(*newest)
 
 
-def changes(since: snapshot.MetadataVersion, until: snapshot.MetadataVersion) -> list[tuple[str, str]] | None:
+def changes(since: domain.MetadataVersion, until: domain.MetadataVersion) -> list[tuple[str, str]] | None:
     """(subject, broker group) of each change after `since` up to `until`; None when these are not known one by one."""
     if not 0 <= until.number - since.number <= CHANGES_MAX:
         return None
     rows = MetadataChange.objects.filter(number__gte=since.number, number__lte=until.number).order_by("number")
     found = list(rows.values_list("number", "at", "subject", "broker_group"))
-    if since != snapshot.NO_CHANGES and (not found or found.pop(0)[:2] != since):
+    if since != domain.NO_CHANGES and (not found or found.pop(0)[:2] != since):
         return None
     return [(subject, group) for _, _, subject, group in found] if len(found) == until.number - since.number else None
 
 
-def changed_metadata(
-    since: snapshot.MetadataVersion, until: snapshot.MetadataVersion
-) -> snapshot.MetadataChanges | None:
+def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersion) -> domain.MetadataChanges | None:
     """The rows that the changes after `since` up to `until` are about; None when these changes are not known one by one."""
     changed = changes(since, until)
     if changed is None:
@@ -68,8 +66,8 @@ def changed_metadata(
     names = frozenset(name for _, name in changed if name)
     groups = [_broker_group(row) for row in BrokerGroup.objects.filter(name__in=names)] if names else []
     nodes = Node.objects.select_related("broker_group").filter(broker_group__name__in=names) if names else ()
-    routes: list[snapshot.Route] = []
-    rules: dict[str, snapshot.SubjectRule] = {}
+    routes: list[domain.Route] = []
+    rules: dict[str, domain.SubjectRule] = {}
     existing: set[str] = set()
     paused: frozenset[tuple[str, str, str]] = frozenset()
     ordered = sorted(subjects)
@@ -79,19 +77,19 @@ def changed_metadata(
         rules |= _rules(Subject.objects.filter(name__in=some))
         existing.update(Subject.objects.filter(name__in=some).values_list("name", flat=True))
         paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
-    stored = snapshot.Metadata(tuple(groups), tuple(_node(row) for row in nodes), tuple(routes), rules, paused)
-    return snapshot.MetadataChanges(subjects, subjects - existing, names, stored)
+    stored = domain.Metadata(tuple(groups), tuple(_node(row) for row in nodes), tuple(routes), rules, paused)
+    return domain.MetadataChanges(subjects, subjects - existing, names, stored)
 
 
-def _route(row: SubjectRoute) -> snapshot.Route:
+def _route(row: SubjectRoute) -> domain.Route:
     """The row needs its subject."""
-    return snapshot.Route(
+    return domain.Route(
         row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
     )
 
 
-def _broker_group(row: BrokerGroup) -> snapshot.BrokerGroup:
-    return snapshot.BrokerGroup(
+def _broker_group(row: BrokerGroup) -> domain.BrokerGroup:
+    return domain.BrokerGroup(
         row.name,
         GroupKind(row.kind),
         GroupState(row.state),
@@ -103,8 +101,8 @@ def _broker_group(row: BrokerGroup) -> snapshot.BrokerGroup:
     )
 
 
-def _node(row: Node) -> snapshot.Node:
-    return snapshot.Node(
+def _node(row: Node) -> domain.Node:
+    return domain.Node(
         row.node_id,
         row.broker_group.name,
         row.role,
@@ -117,7 +115,7 @@ def _node(row: Node) -> snapshot.Node:
     )
 
 
-def leases() -> list[tuple[snapshot.BrokerGroup, snapshot.Node, datetime]]:
+def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:
     """Each broker group with its master and when the master's last heartbeat was stored; groups without one are left out."""
     rows = Node.objects.select_related("broker_group").filter(
         broker_group__master=F("node_id"), leased_at__isnull=False
@@ -135,11 +133,11 @@ def phases_of(stored: dict[str, str]) -> dict[str, Phase]:
     return {name: Phase(phase) for name, phase in stored.items()}
 
 
-def _rules(subjects: QuerySet[Subject]) -> dict[str, snapshot.SubjectRule]:
+def _rules(subjects: QuerySet[Subject]) -> dict[str, domain.SubjectRule]:
     has_rule = Q(archived_at__isnull=False) | Q(allowed_groups__isnull=False) | Q(retention_hours__isnull=False)
     has_quota = Q(messages_per_second__isnull=False) | Q(bytes_per_second__isnull=False)
     return {
-        row.name: snapshot.SubjectRule(
+        row.name: domain.SubjectRule(
             row.archived_at is not None,
             row.messages_per_second,
             row.bytes_per_second,
@@ -280,7 +278,7 @@ def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datet
     return found
 
 
-def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None = None) -> list[snapshot.Route]:
+def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None = None) -> list[domain.Route]:
     """Routes as plain values; `subjects`: of these only."""
     rows = SubjectRoute.objects.select_related("subject")
     if moving_only:

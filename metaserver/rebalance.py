@@ -13,15 +13,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from metaserver.choices import Phase
-from metaserver.snapshot import Route
+from metaserver.domain import Route
 
 TOLERANCE = 0.2
-"""A group may serve this much more than its part before subjects move away from it."""
+"""Share by which a group's load may exceed its target before subjects move away from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A route that is wanted, over the version it carries, and why."""
+    """A planned route, over the version that it carries, and the reason."""
 
     route: Route
     reason: str
@@ -89,7 +89,7 @@ def plan(
         candidates = sorted((load[name], name) for name in taking_set if name not in exclude)
         return candidates[0][1] if candidates else None
 
-    def settle(route: Route, joining: list[str], leaving: list[str], reason: str) -> None:
+    def add_move(route: Route, joining: list[str], leaving: list[str], reason: str) -> None:
         for name in joining:
             load[name] += weight[route.subject]
         for name in leaving:
@@ -115,7 +115,7 @@ def plan(
             taken.append(fresh)
         # Where nobody could take over what is sent, the subject stays where it is.
         if taken and reasons:
-            settle(route, joining, drained, "; ".join(reasons))
+            add_move(route, joining, drained, "; ".join(reasons))
 
     target = sum(load.values()) / len(taking_set)
     while len(moves) < most:
@@ -136,5 +136,5 @@ def plan(
         why = (
             f"{heaviest} serves {load[heaviest]:.0f} of load, its share is {target:.0f}; {name} serves {load[name]:.0f}"
         )
-        settle(route, [name], [heaviest], why)
+        add_move(route, [name], [heaviest], why)
     return moves

@@ -4,8 +4,8 @@ Pure."""
 import re
 
 from metaserver.choices import GroupKind
+from metaserver.domain import Node
 from metaserver.live_groups import EXPIRY_SECONDS, LiveGroup
-from metaserver.snapshot import Node
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest

@@ -1,8 +1,8 @@
-"""Where metadata is kept: the interface the server needs, and one that keeps it in memory for tests."""
+"""The interface of the metadata store, and a store in memory."""
 
 from typing import Protocol
 
-from metaserver.snapshot import (
+from metaserver.domain import (
     NO_CHANGES,
     BrokerGroup,
     ClientSeen,
@@ -16,7 +16,7 @@ from metaserver.snapshot import (
 
 
 class Unstorable(Exception):
-    """The store answers, and will never take this: a text it can't hold, a row that it would hang on and is gone."""
+    """The store rejects a change permanently: a text that it can't hold, or a row that refers to a deleted one."""
 
 
 class Repository(Protocol):
@@ -51,11 +51,11 @@ class Repository(Protocol):
         ...
 
     def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
-        """This metaserver lives, and has run and stored without a pause for so long."""
+        """Record that this metaserver runs, and for how long it has run and stored without a pause."""
         ...
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
-        """Note that these clients registered."""
+        """Record that these clients registered."""
         ...
 
 

@@ -1,12 +1,12 @@
 """All routes in this process's memory, for readers that need them all: a refresh loads the routes that changed, and no other.
 
-Used by the console's processes. Metaservers have their directory.
+Used by the console's processes. Metaservers have `Directory`.
 """
 
 import threading
 from collections import Counter
 
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 
 
 class RouteCache:
@@ -14,13 +14,13 @@ class RouteCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loaded: snapshot.MetadataVersion | None = None
+        self._loaded: domain.MetadataVersion | None = None
         """The version that was loaded; None: none."""
-        self._routes: dict[str, snapshot.Route] = {}
+        self._routes: dict[str, domain.Route] = {}
         self._served: Counter[str] = Counter()
         self._moving: Counter[str] = Counter()
 
-    def routes(self) -> list[snapshot.Route]:
+    def routes(self) -> list[domain.Route]:
         """The routes of all subjects."""
         with self._lock:
             self._refresh()
@@ -47,7 +47,7 @@ class RouteCache:
             self._put(route)
         self._loaded = version
 
-    def _put(self, route: snapshot.Route) -> None:
+    def _put(self, route: domain.Route) -> None:
         self._routes[route.subject] = route
         self._served.update(route.broker_groups)
         self._moving.update(route.phases.keys())

@@ -1,6 +1,8 @@
-"""The last known metadata as a file, so that a metaserver that starts without its database can serve.
+"""class RouteFile: the newest metadata on disk, so that a metaserver that starts without its database can serve.
 
-Reads and writes happen in a thread of their own: the event loop never waits for the disk.
+Two files: `routes.json` holds everything at one moment, `routes.log` the changes since then, a line for each save. The log names
+the file that it continues by its digest, and is replaced with the file when it has become as large. Reads and writes happen in a
+thread of their own.
 """
 
 import asyncio
@@ -8,83 +10,151 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
+from metaserver.directory import Directory
+from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
+from qmq.daemon.counters import counted
 from qmq.log.atomic_file import replace_file
 
 if TYPE_CHECKING:
-    from qmq.log.disk import Disk
+    from qmq.log.disk import Disk, File
 
 T = TypeVar("T")
 logger = logging.getLogger("qmq.meta")
 
-ROUTES_PER_PART = 500
-"""Routes encoded at once: json holds the interpreter's lock for that long."""
+ITEMS_PER_PART = 500
+"""Routes or rules encoded at once: json holds the interpreter's lock for that long."""
+LOG_BYTES_MIN = 1 << 20
+"""Size up to which the log of changes grows, also where the file is smaller."""
+LOG_ITEMS_MAX = 5_000
+"""Changed routes, groups, nodes and rules of one save; for more of them the file is replaced."""
 UNREADABLE = ".unreadable"
 """Appended to the name of a file that could not be decoded; the next such file replaces it."""
+_DIGEST_BYTES = 16
+
+
+@dataclass(slots=True)
+class RouteFileCounters:
+    """Counts since start."""
+
+    failures: int = counted("route_file_failures", "Failed loads and saves of the route file")
+    saves: int = counted("route_file_saves", "Saves of the route file")
+    rewrites: int = counted("route_file_rewrites", "Saves that replaced the whole route file")
 
 
 class RouteFile:
-    """One file, used by one metaserver."""
+    """The files of one metaserver.
+
+    Args:
+        path: of `routes.json`; the log is beside it.
+    """
 
     def __init__(self, disk: "Disk", path: str) -> None:
         self._disk = disk
         self._path = path
+        self._log_path = f"{path.removesuffix('.json')}.log"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="route-file")
-        self._saved: object = None
+        self._log: File | None = None
+        """None: the next save replaces the file."""
+        self._log_bytes = self._log_bytes_max = 0
+        self._saved: dict[str, Any] = {}
+        """What was saved last, without routes."""
         self.load_problem = ""
         """Why the file could not be read at the start; "" when it could, or there was none, or it was not needed."""
         self.save_problem = ""
         """Why the last save failed; "" when it did not."""
-        self.failures = 0
-        """Loads and saves that failed."""
-        self.saves = 0
+        self.counters = RouteFileCounters()
 
     async def load(self) -> Metadata | None:
         """The stored metadata. None when there is no file, or it is unreadable: this is logged as an error, and the file
         is kept under another name."""
         return await self._in_thread(self._load)
 
-    async def save(self, metadata: Metadata) -> None:
-        """Replace the file when anything but nodes' log ends changed since the last save; an error is logged and counted."""
-        addresses = {node.node_id: node.address for node in metadata.nodes}
-        state = (metadata.broker_groups, addresses, metadata.routes, metadata.rules, metadata.paused)
-        if state == self._saved:
+    async def save(self, directory: Directory) -> None:
+        """Store what changed since the last save, except nodes' log ends; an error is logged and counted. Costs what changed."""
+        head = directory.head()
+        state = {
+            "broker_groups": head.broker_groups,
+            "nodes": {node.node_id: node.address for node in head.nodes},
+            "rules": head.rules,
+            "paused": head.paused,
+        }
+        changed = [
+            name for name, value in state.items() if (old := self._saved.get(name)) is not value and old != value
+        ]
+        routes, removed = directory.take_changed_routes()
+        if not changed and not routes and not removed and not self.save_problem:
             return
         try:
-            await self._in_thread(lambda: replace_file(self._disk, self._path, list(encode(metadata))))
+            size = sum(len(state[name]) for name in changed) + len(routes) + len(removed)
+            if self._log is None or self._log_bytes >= self._log_bytes_max or size > LOG_ITEMS_MAX:
+                metadata = directory.metadata()
+                await self._in_thread(lambda: self._replace(metadata))
+                self.counters.rewrites += 1
+            else:
+                await self._in_thread(lambda: self._append(head, changed, routes, removed))
         except OSError as error:
             if not self.save_problem:
                 logger.error("the route file %s can't be written: %s", self._path, error)
-            self.failures += 1
+            self.counters.failures += 1
             self.save_problem = str(error)
+            await self._in_thread(self._close_log)
             return
         if self.save_problem:
             logger.info("the route file %s is written again", self._path)
         self.save_problem = ""
-        self.saves += 1
+        self.counters.saves += 1
         self._saved = state
 
     def close(self) -> None:
-        """End the thread."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """End the thread after the work that it has."""
+        self._thread.submit(self._close_log)
+        self._thread.shutdown(wait=False)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
+    # --- in the thread ---------------------------------------------------------------------------------------------
+
+    def _replace(self, metadata: Metadata) -> None:
+        """Store everything in the file, and begin an empty log."""
+        self._close_log()
+        parts = list(encode(metadata))
+        replace_file(self._disk, self._path, parts)
+        header = _line({"continues": _digest(*parts)})
+        replace_file(self._disk, self._log_path, [header])
+        self._log = self._disk.open(self._log_path, writable=True)
+        self._log_bytes = len(header)
+        self._log_bytes_max = max(LOG_BYTES_MIN, sum(map(len, parts)))
+
+    def _append(self, head: Metadata, changed: list[str], routes: list[Route], removed: list[str]) -> None:
+        assert self._log is not None
+        change = {name: _ENCODERS[name](head) for name in changed}
+        line = _line({"changed": change, "routes": list(map(_values, routes)), "removed": removed})
+        self._log.pwritev([line], self._log_bytes)
+        self._log.datasync()
+        self._log_bytes += len(line)
+
+    def _close_log(self) -> None:
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
     def _load(self) -> Metadata | None:
         try:
-            data = self._read()
+            data = self._read(self._path)
         except FileNotFoundError:
             return None
         except OSError as error:
             self._load_failed(str(error))
             return None
         try:
-            return decode(data)
+            content = json.loads(data)
+            metadata = decode(content)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             kept = f"{self._path}{UNREADABLE}"
             try:
@@ -93,38 +163,92 @@ class RouteFile:
                 kept = f"nowhere: {rename_error}"
             self._load_failed(f"{type(error).__name__}: {error}; kept as {kept}")
             return None
+        try:
+            return self._with_changes(content, _digest(data)) or metadata
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self._load_failed(f"the changes in {self._log_path} are lost: {type(error).__name__}: {error}")
+            return metadata
+
+    def _with_changes(self, content: dict[str, Any], digest: str) -> Metadata | None:
+        """The metadata of the file's content and of the log; None without a log of this file. Raises as `decode`, and OSError."""
+        try:
+            lines = self._read(self._log_path).split(b"\n")[:-1]
+        except FileNotFoundError:
+            return None
+        changes = list(_changes(lines))
+        if not changes or changes[0].get("continues") != digest:
+            return None
+        if len(changes) < len(lines) - 1:
+            self._load_failed(f"{self._log_path} is damaged; {len(lines) - len(changes)} changes are lost")
+        routes = {route["subject"]: route for route in content["routes"]}
+        for change in changes[1:]:
+            content.update(change["changed"])
+            for subject in change["removed"]:
+                routes.pop(subject, None)
+            routes.update((route["subject"], route) for route in change["routes"])
+        return decode({**content, "routes": list(routes.values())})
 
     def _load_failed(self, problem: str) -> None:
-        self.failures += 1
+        self.counters.failures += 1
         self.load_problem = problem
         logger.error("the route file %s is unreadable: %s", self._path, problem)
 
-    def _read(self) -> bytes:
-        file = self._disk.open(self._path, writable=False)
+    def _read(self, path: str) -> bytes:
+        file = self._disk.open(path, writable=False)
         try:
-            return file.pread(file.size(), 0)
+            return bytes(file.pread(file.size(), 0))
         finally:
             file.close()
 
 
+def _digest(*parts: bytes) -> str:
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _line(change: dict[str, Any]) -> bytes:
+    """A line of the log: digest and JSON."""
+    data = json.dumps(change, separators=(",", ":")).encode()
+    return _digest(data).encode() + b" " + data + b"\n"
+
+
+def _changes(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    """The changes of the lines up to the first invalid one, which a crash may have left at the end."""
+    for line in lines:
+        digest, _, data = line.partition(b" ")
+        if digest.decode("ascii", "replace") != _digest(data):
+            return
+        yield json.loads(data)
+
+
+_ENCODERS: dict[str, Callable[[Metadata], Any]] = {
+    "broker_groups": lambda metadata: list(map(_values, metadata.broker_groups)),
+    "nodes": lambda metadata: list(map(_values, metadata.nodes)),
+    "rules": lambda metadata: {subject: _values(rule) for subject, rule in metadata.rules.items()},
+    "paused": lambda metadata: sorted(metadata.paused),
+}
+"""JSON values of everything except routes, by name."""
+
+
 def encode(metadata: Metadata) -> Iterator[bytes]:
     """The file's content: a JSON object, in parts."""
-    head = {
-        "broker_groups": [_values(group) for group in metadata.broker_groups],
-        "nodes": [_values(node) for node in metadata.nodes],
-        "rules": {subject: _values(rule) for subject, rule in metadata.rules.items()},
-        "paused": sorted(metadata.paused),
-    }
-    yield json.dumps(head)[:-1].encode() + b', "routes": ['
-    for begin in range(0, len(metadata.routes), ROUTES_PER_PART):
-        part = [_values(route) for route in metadata.routes[begin : begin + ROUTES_PER_PART]]
+    yield json.dumps({name: value(metadata) for name, value in _ENCODERS.items() if name != "rules"})[:-1].encode()
+    yield b', "rules": {'
+    rules = list(metadata.rules.items())
+    for begin in range(0, len(rules), ITEMS_PER_PART):
+        part = {subject: _values(rule) for subject, rule in rules[begin : begin + ITEMS_PER_PART]}
         yield (b", " if begin else b"") + json.dumps(part)[1:-1].encode()
+    yield b'}, "routes": ['
+    for begin in range(0, len(metadata.routes), ITEMS_PER_PART):
+        routes = list(map(_values, metadata.routes[begin : begin + ITEMS_PER_PART]))
+        yield (b", " if begin else b"") + json.dumps(routes)[1:-1].encode()
     yield b"]}"
 
 
-def decode(data: bytes) -> Metadata:
-    """The metadata of a file's content. Raises ValueError, KeyError, TypeError or AttributeError."""
-    content = json.loads(data)
+def decode(content: dict[str, Any]) -> Metadata:
+    """The metadata of a file's content. Raises KeyError, TypeError, ValueError or AttributeError."""
     groups = tuple(
         BrokerGroup(
             **{

@@ -1,12 +1,12 @@
 """The groups and routes of a metaserver, and which groups a client is sent. In memory, no I/O, time handed in."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_ON_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.domain import Route
 from metaserver.live_groups import LiveGroup
 from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
-from metaserver.snapshot import Route
 from qmq.clock import Clock
 from qmq.protocol.codes import ClientType
 from qmq.protocol.commands import BrokerGroupRoute
@@ -31,28 +31,40 @@ class RouteTable:
         self._subject_groups_min = subject_groups_min
         self.groups: dict[str, LiveGroup] = {}
         self.routes: dict[str, Route] = {}
-        self._moving: set[str] = set()
+        self.moving: set[str] = set()
         """Subjects whose route has phases."""
-        self._subjects_of: dict[str, set[str]] = {}
+        self._subjects_of: dict[str, dict[str, None]] = {}
+        self._changed_routes: dict[str, None] = {}
+        """Subjects whose route changed since `take_changed_routes`."""
 
     def put_route(self, route: Route) -> None:
         """Set a subject's route."""
-        self._remove_route(route.subject)
+        self.remove_route(route.subject)
         self.routes[route.subject] = route
         for group in route.broker_groups:
-            self._subjects_of.setdefault(group, set()).add(route.subject)
+            self._subjects_of.setdefault(group, {})[route.subject] = None
         if route.phases:
-            self._moving.add(route.subject)
+            self.moving.add(route.subject)
 
-    def _remove_route(self, subject: str) -> None:
+    def remove_route(self, subject: str) -> None:
+        """Remove a subject's route, if it has one."""
         known = self.routes.pop(subject, None)
         for group in known.broker_groups if known is not None else ():
-            self._subjects_of[group].discard(subject)
-        self._moving.discard(subject)
+            del self._subjects_of[group][subject]
+        self.moving.discard(subject)
+        self._changed_routes[subject] = None
 
-    def subjects_of(self, broker_group: str) -> set[str]:
-        """Subjects that a broker group serves."""
-        return self._subjects_of.get(broker_group, set())
+    def take_changed_routes(self) -> tuple[list[Route], list[str]]:
+        """(routes that are new or changed since the last call, subjects whose route was removed)."""
+        changed, self._changed_routes = self._changed_routes, {}
+        return (
+            [self.routes[subject] for subject in changed if subject in self.routes],
+            [subject for subject in changed if subject not in self.routes],
+        )
+
+    def subjects_of(self, broker_group: str) -> Mapping[str, None]:
+        """Subjects that a broker group serves, in the order in which they were routed there."""
+        return self._subjects_of.get(broker_group, {})
 
     def route_of(self, subject: str) -> tuple[Route | None, bool]:
         """A real subject's route, made when it has none; whether it has to be stored.

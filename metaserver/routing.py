@@ -1,4 +1,4 @@
-"""Which broker groups serve a subject. Pure: who lives and what is assigned in, the assignment out."""
+"""Assigns broker groups to subjects. Pure."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING

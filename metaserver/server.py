@@ -1,244 +1,194 @@
-"""The metaserver's TCP side: registrations of clients and nodes, answered from memory; changed routes are pushed.
+"""class Metaserver: a daemon that answers from memory and stores behind. No Django: the repository is handed in."""
 
-Code 52 is never used: it is a trap of the official client (docs/reference/wire.md, 12, T2).
-"""
+import asyncio
+import os
 
-import logging
-from collections.abc import Callable
-
-from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.client_handlers import ClientHandlers
 from metaserver.directory import Directory
-from metaserver.keeper import Keeper
-from metaserver.live_groups import Registered
-from metaserver.node_lines import node_lines
+from metaserver.domain import Metadata, MetadataChanges
+from metaserver.handlers import MetaHandlers
+from metaserver.live_groups import LEASE_SECONDS
+from metaserver.metrics import MetaMetrics
 from metaserver.official_nodes import OfficialNodes
-from metaserver.registration_rules import check_values
-from metaserver.registrations import RegistrationLimits
-from metaserver.route_table import OFFICIAL_VERSION
-from qmq.clock import Clock
-from qmq.daemon.read_gate import ReadGate
-from qmq.errors import ProtocolError
-from qmq.net.connection_auth import ConnectionAuth
-from qmq.net.server import Connection
-from qmq.protocol.bulk_read import ListNodesRequest, NodesPage
-from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, Command, ResponseCode, Role
-from qmq.protocol.commands import (
-    BrokerAcquireMetaRequest,
-    BrokerAcquireMetaResponse,
-    BrokerRegisterRequest,
-)
-from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
+from metaserver.options import MetaOptions
+from metaserver.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
+from metaserver.repository import Repository
+from metaserver.route_file import RouteFile
+from metaserver.stored_metadata import StoredMetadata
+from metaserver.write_behind import WriteBehind
+from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.daemon import Daemon
+from qmq.daemon.file_budget import FileBudget
+from qmq.daemon.http_guard import HttpLimits
+from qmq.daemon.machine import Machine
+from qmq.net.server import Connection, ServerLimits
 from qmq.protocol.frames import Frame
-from qmq.protocol.kinds import Part
-from qmq.protocol.names import hidden_text_problem
 
-logger = logging.getLogger("qmq.meta")
+EXPIRE_SECONDS = 0.5
+"""How often leases are checked."""
+RELOAD_SECONDS = 1.0
+"""Interval at which the database is checked for changes by other metaservers or operators."""
+ROUTE_FILE_SECONDS = 5.0
+ROUTE_FILE_ALONE_SECONDS = 1.0
+"""How often the route file is saved, if it changed, while it is the only copy: the database is unavailable, or behind."""
+FRAME_BYTES_MAX = 1 << 20
+CLIENT_REQUESTS_PER_SECOND = 200.0
+"""HTTP requests without a proof: each client that starts requests the address page, so more are answered than by other daemons."""
 
-NODE_STORE_SECONDS = 2.0
-"""A node's heartbeats are stored this often at most, unless something changed."""
 
+class Metaserver(Daemon):
+    """One metaserver."""
 
-class MetaHandlers(ClientHandlers):
-    """Answers the frames of clients and nodes.
+    kind = "meta"
+    open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
+    options: MetaOptions
+    metrics: MetaMetrics
 
-    Args:
-        auth: which connections may send commands of nodes. None: all.
-        official_nodes: which nodes of the official server may register. None: none may.
-    """
+    def __init__(self, options: MetaOptions, repository: Repository, machine: Machine | None = None) -> None:
+        super().__init__(options, machine)
+        self.official_nodes = OfficialNodes.parse(options.official_nodes, needs_addresses=self.secret is not None)
+        official_groups = self.official_nodes.broker_groups
+        self.directory = Directory(
+            self.clock,
+            self.machine.rng,
+            subject_groups_min=options.subject_groups_min,
+            approves_new_groups=lambda name: options.new_groups == "allow" or name in official_groups,
+        )
+        self.stored = StoredMetadata(self.directory, self.clock)
+        self._repository = repository
+        self.tcp_address = ""
+        """The address given to clients."""
+        self.route_file = RouteFile(self.disk, os.path.join(options.data_dir, "routes.json"))
+        self._stop = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+        self._save_route_file_at = 0.0
+        self._reloaded_at = self._steady_since = 0.0
+        self._failures_seen = 0
 
-    def __init__(
-        self,
-        directory: Directory,
-        keeper: Keeper,
-        clock: Clock,
-        read_gate: ReadGate,
-        *,
-        limits: RegistrationLimits | None = None,
-        auth: ConnectionAuth | None = None,
-        official_nodes: OfficialNodes | None = None,
-        call_soon: Callable[[Callable[[], None]], object] | None = None,
-    ) -> None:
-        super().__init__(directory, keeper, clock, limits=limits, call_soon=call_soon)
-        self._read_gate = read_gate
-        self._auth = auth or ConnectionAuth(None)
-        self._official_nodes = official_nodes or OfficialNodes()
-        self._store_node_at: dict[str, float] = {}
-        self._node_connections: dict[str, Connection] = {}
-        """By node id: the connection of its newest accepted registration."""
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        return "metaserver"
+
+    @property
+    def port(self) -> int:
+        return self.options.tcp_port
+
+    def limits(self, connections: int) -> ServerLimits:
+        return ServerLimits(connections_max=connections, frame_bytes_max=FRAME_BYTES_MAX)
+
+    async def open(self, budget: FileBudget) -> None:
+        await asyncio.to_thread(self.disk.make_private_dir, self.options.data_dir)
+        self.write_behind = WriteBehind(
+            self._repository,
+            lambda route: self.handlers.route_stored(route),
+            self.clock,
+            last_write_seconds=self.options.stop_seconds,
+        )
+        metadata = await self.write_behind.load_all()
+        from_file = metadata is None
+        if metadata is None:
+            metadata = await self.route_file.load()
+            self.logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
+        if metadata is not None:
+            await self.stored.load(metadata, from_file=from_file)
+        self._has_file_only = from_file and metadata is not None
+
+    def build(self) -> AdminHttp:
+        self.handlers = MetaHandlers(
+            self.directory,
+            self.write_behind,
+            self.clock,
+            self.bulk_reads,
+            auth=self.auth,
+            official_nodes=self.official_nodes,
+        )
+        self.metrics = MetaMetrics(self)
+        pages = MetaPages(
+            self.directory, self.write_behind, self.route_file, self.clock, lambda: self.tcp_address
+        )  # fmt: skip
+        return AdminHttp(
+            self.options.host,
+            self.options.http_port,
+            health=self.health,
+            ready=self.readiness,
+            supervisor=self.supervisor,
+            clock=self.clock,
+            metrics=self.metrics.families,
+            access=self.admin_access,
+            limits=HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND),
+            json_routes=pages.json_routes(),
+            text_routes={ADDRESS_PAGE: pages.address_page},
+        )
 
     def handle(self, connection: Connection, frame: Frame) -> None:
-        """One request."""
-        if frame.version not in VERSIONS_SERVED:
-            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not supported")
-            return
-        try:
-            match frame.code:
-                case Command.CLIENT_REGISTER:
-                    self._client_register(connection, frame)
-                case Command.AUTHENTICATE:
-                    problem = self._auth.handle(connection, frame)
-                    if problem:
-                        self.counters.bad_requests["unauthenticated"] += 1
-                        self._warning(connection, "unauthenticated", problem)
-                case Command.NODE_REGISTER | Command.NODE_POLICY if not self._auth.is_trusted(connection):
-                    self.counters.bad_requests["unauthenticated"] += 1
-                    self._warning(connection, "unauthenticated", f"command {frame.code} without the node secret")
-                    self._auth.refuse(connection, frame)
-                case Command.NODE_REGISTER:
-                    self._node_register(connection, frame)
-                case Command.NODE_POLICY:
-                    self._node_policy(connection, frame)
-                case Command.BROKER_REGISTER:
-                    self._broker_register(connection, frame)
-                case Command.BROKER_ACQUIRE_META:
-                    self._acquire_meta(connection, frame)
-                case Command.LIST_NODES:
-                    self._list_nodes(connection, frame)
-                case Command.HEARTBEAT:
-                    connection.reply(frame, Command.HEARTBEAT)
-                case _:
-                    self.counters.bad_requests["unknown_command"] += 1
-                    self._warning(connection, "unknown_command", f"command {frame.code} is not the metaserver's")
-                    connection.reply(frame, ResponseCode.UNKNOWN_CODE)
-        except ProtocolError as error:
-            self._bad(connection, frame, "undecodable", str(error))
+        self.handlers.handle(connection, frame)
 
-    def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
-        self.counters.bad_requests[reason] += 1
-        self._warning(connection, reason, f"command {frame.code} refused: {text}")
-        connection.reply(frame, ResponseCode.BROKER_ERROR)
+    async def start_writing(self) -> None:
+        self._writing = self.supervisor.critical("write_behind", self.write_behind.run(self._stop))
 
-    # --- nodes -----------------------------------------------------------------------------------------------------
+    async def serving(self) -> None:
+        # A field, because the listener is closed before the last reload ends.
+        self.tcp_address = f"{self.options.advertise_host or self.options.host}:{self.server.address[1]}"
+        self._reloaded_at = self._steady_since = self.clock.monotonic()
+        self._failures_seen = self.write_behind.counters.failures
 
-    def _node_register(self, connection: Connection, frame: Frame) -> None:
-        request = NodeRegisterRequest.decode(frame.body)
-        self.counters.node_registers += 1
-        check_values(request)
-        self._check_new_node(request.broker_group, request.node_id, request.address)
-        registered = self._register(connection, request)
-        connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
-        if registered.answer.accepted:
-            self._replace_connection(request.node_id, connection)
+    def start_jobs(self) -> None:
+        self.supervisor.every(EXPIRE_SECONDS, "leases", self.handlers.expire, is_vital=True)
+        self.supervisor.every(RELOAD_SECONDS, "reload", self.reload)
+        self.supervisor.every(ROUTE_FILE_ALONE_SECONDS, "route_file", self._keep_route_file)
 
-    def _replace_connection(self, node_id: str, connection: Connection) -> None:
-        """Close a node's previous connection.
+    @property
+    def drain_seconds(self) -> float:
+        return 0.0  # requests are answered at once, except held ones, which would wait for a broker group
 
-        The network may deliver a heartbeat of that connection late. Applied after newer ones, it would restore an old state and
-        an old log end, which makes the group read only.
+    async def finish(self) -> None:
+        self._stop.set()
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        await self.route_file.save(self.directory)
+
+    async def release(self) -> None:
+        self.route_file.close()
+
+    # --- jobs ------------------------------------------------------------------------------------------------------
+
+    async def reload(self) -> None:
+        """Apply what others changed in the database, and record there that this metaserver runs."""
+        loaded = await self.write_behind.load()
+        if isinstance(loaded, MetadataChanges):
+            self.handlers.reloaded(await self.stored.apply(loaded))
+        elif loaded is not None:
+            self.handlers.reloaded(await self.stored.load(loaded))
+            if self._has_file_only:
+                self._has_file_only = False
+                self._store_what_only_the_file_had(loaded)
+        leases = await self.write_behind.leases()
+        if leases is not None:
+            self.handlers.peers_observed(self.directory.observe_peers(leases))
+        now, failures = self.clock.monotonic(), self.write_behind.counters.failures
+        if now - self._reloaded_at > LEASE_SECONDS or failures != self._failures_seen:
+            # After a pause of this process, or of the database: heartbeats were not received, or not stored, in between.
+            self._steady_since, self._failures_seen = now, failures
+        self._reloaded_at = now
+        self.write_behind.heartbeat(self.tcp_address, now - self._steady_since)
+
+    def _store_what_only_the_file_had(self, stored: Metadata) -> None:
+        """Store what the database lacks. The process that wrote the file may have ended before it stored all of it, and no other
+        process does, because this one does not regard the content of the file as new.
         """
-        previous = self._node_connections.get(node_id)
-        if previous is connection:
-            return
-        self._node_connections[node_id] = connection
-        connection.on_close(lambda: self._connection_closed(node_id, connection))
-        if previous is not None:
-            previous.abort()
+        groups = {group.name for group in stored.broker_groups}
+        for name, live in self.directory.groups.items():
+            if name not in groups:
+                self.write_behind.group(live.row, "loaded from the route file")
+        subjects = {route.subject for route in stored.routes}
+        for subject, route in self.directory.routes.items():
+            if subject not in subjects:
+                self.write_behind.route(route)
 
-    def _connection_closed(self, node_id: str, connection: Connection) -> None:
-        if self._node_connections.get(node_id) is connection:
-            del self._node_connections[node_id]
-
-    def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
-        """Raises ProtocolError for a new broker group or node whose name or address holds a hidden character."""
-        names = [address]
-        if broker_group not in self._directory.groups:
-            names.append(broker_group)
-        if node_id not in self._directory.nodes:
-            names.append(node_id)
-        for name in names:
-            problem = hidden_text_problem(name)
-            if problem:
-                raise ProtocolError(f"{name[:40]!a} {problem}")
-
-    def _register(self, connection: Connection, request: NodeRegisterRequest) -> Registered:
-        registered = self._directory.register(request)
-        code = registered.answer.code
-        if code:
-            self.counters.refused_nodes[code] += 1
-            self._warning(
-                connection, code, f"registration of node {request.node_id} refused: {registered.answer.reason}"
-            )
-        self._after(registered)
-        return registered
-
-    def _node_policy(self, connection: Connection, frame: Frame) -> None:
-        request = NodePolicyRequest.decode(frame.body)
-        node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
-        is_approved = live is not None and live.row.operator_state is not OperatorState.UNAPPROVED
-        if node is None or node.broker_group != request.broker_group or not is_approved:
-            raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
-        version, document = self._directory.policies.document(node.broker_group, request.policy_version)
-        self.counters.policies_sent += 1 if document else 0
-        connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode())
-
-    def _list_nodes(self, connection: Connection, frame: Frame) -> None:
-        request = ListNodesRequest.decode(frame.body)
-
-        async def work() -> list[Part]:
-            now_ms = self._clock.wall_ms()
-            return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
-
-        self._read_gate.serve(connection, frame, request.token, work)
-
-    def _after(self, registered: Registered) -> None:
-        node = registered.node
-        now = self._clock.monotonic()
-        if node is not None and (registered.has_changed or now >= self._store_node_at.get(node.node_id, 0.0)):
-            self._store_node_at[node.node_id] = now + NODE_STORE_SECONDS
-            self._keeper.node(node)
-        if registered.group is not None:
-            self._keeper.group(registered.group, registered.reason)
-        if registered.has_changed and registered.group is not None:
-            name = registered.group.name
-            logger.info("broker group %s is %s, master %s", name, registered.group.state, registered.group.master)
-            self._group_changed(name)
-
-    def _broker_register(self, connection: Connection, frame: Frame) -> None:
-        """Register a node of the official server that the settings allow. Its address serves as its node id.
-
-        Raises:
-            ProtocolError: a value is not allowed.
-        """
-        request = BrokerRegisterRequest.decode(frame.body)
-        problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
-        if problem:
-            self._bad(connection, frame, "node_not_allowed", problem)
-            return
-        self._check_new_node(request.broker_group, request.address, request.address)
-        masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
-        kind = masters.get(Role(request.role))
-        if kind is not None:
-            state = request.state
-            if request.request_type == BrokerRequestType.OFFLINE:
-                state = 4
-            if STATE_FROM_WIRE.get(state) is GroupState.OFFLINE and request.request_type == BrokerRequestType.ONLINE:
-                state = 1
-            node = NodeRegisterRequest(
-                request_type=request.request_type,
-                broker_group=request.broker_group,
-                node_id=request.address,
-                kind=kind,
-                role=request.role,
-                address=request.address,
-                admin_address="",
-                state=state,
-                epoch=0,
-                log_end=0,
-                started_at_ms=0,
-                version=OFFICIAL_VERSION,
-            )
-            check_values(node)
-            registered = self._register(connection, node)
-            if registered.answer.code:
-                raise ProtocolError(registered.answer.reason)
-        connection.reply(frame, ResponseCode.SUCCESS)
-
-    def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
-        request = BrokerAcquireMetaRequest.decode(frame.body)
-        address = f"{request.hostname}:{request.port}"
-        node = next((node for node in self._directory.nodes.values() if node.address == address), None)
-        if node is None:
-            raise ProtocolError(f"no node {address} is known")
-        answer = BrokerAcquireMetaResponse(node.broker_group, "", node.role)
-        connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
+    async def _keep_route_file(self) -> None:
+        """Save the route file; apart from `reload`, which waits for the database."""
+        now = self.clock.monotonic()
+        if now >= self._save_route_file_at or self.write_behind.pending:
+            self._save_route_file_at = now + ROUTE_FILE_SECONDS
+            await self.route_file.save(self.directory)

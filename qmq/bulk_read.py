@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
-from qmq.net.discovery import meta_url
+from qmq.net.discovery import meta_url, split_address
 from qmq.net.failures import failure_reason
 from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
@@ -372,10 +372,13 @@ def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
         raise Unreachable(url, failure_reason(error, timeout_s)) from error
     finally:
         connection.close()
-    host, colon, port = text.rpartition(":")
-    if answer.status != 200 or not host or not colon or not port.isdigit():
+    try:
+        split_address(text)
+    except ProtocolError as error:
+        raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver returns host:port") from error
+    if answer.status != 200:
         raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver returns host:port")
-    return f"{host}:{port}"
+    return text
 
 
 def find_nodes(meta: str, *, token: str = "") -> NodesPage:
@@ -385,7 +388,8 @@ def find_nodes(meta: str, *, token: str = "") -> NodesPage:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ReadRefused(f"{address!r} is not the address of a node, such as 10.0.0.7:20881", code="reading.address")
-    return host.strip("[]"), int(port)
+    try:
+        host, port = split_address(address)
+    except ProtocolError as error:
+        raise ReadRefused(f"{error}, such as 10.0.0.7:20881", code="reading.address") from error
+    return host.strip("[]"), port

@@ -1,7 +1,7 @@
-"""Time and randomness, handed in. Monotonic seconds for durations, wall milliseconds for stamps.
+"""Time and randomness, which other code receives as arguments: monotonic seconds for durations, wall milliseconds for timestamps.
 
-No other module reads a clock or draws a random number, except where a process is put together (`qmq.daemon.machine`) and in
-commands: an import rule checks it.
+No other module reads a clock or draws a random number, except commands and where a process is assembled (`qmq.daemon.machine`).
+An import rule checks it.
 """
 
 import os
@@ -11,14 +11,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What logic may ask about time."""
+    """The clocks of a machine."""
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never steps back and counts a suspended machine's sleep; only differences mean something."""
+        """Seconds on a clock that never steps back and counts while the machine is suspended. For differences only."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch, as an operator set it: may step either way."""
+        """Milliseconds since the Unix epoch. May step forward or back, because operators and NTP set it."""
         ...
 
 
@@ -37,7 +37,7 @@ class SystemClock:
 
 SYSTEM_CLOCK: Clock = SystemClock()
 SYSTEM_RANDOM = random.Random()
-"""For choices that only have to be spread."""
+"""For choices that need no secrecy."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=SYSTEM_RANDOM.seed)  # forks of one process must not make the same choices
 
@@ -48,7 +48,7 @@ def sleep(seconds: float) -> None:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move; for tests and replays."""
+    """A clock that moves only when it is advanced; for tests and replays."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000, monotonic: float = 1_000.0) -> None:
         self._wall_ms = wall_ms
@@ -61,10 +61,10 @@ class ManualClock:
         return self._wall_ms
 
     def advance(self, seconds: float) -> None:
-        """Move both clocks forward together."""
+        """Move both clocks forward."""
         self._monotonic += seconds
         self._wall_ms += round(seconds * 1000)
 
     def step_wall(self, milliseconds: int) -> None:
-        """Step the wall clock alone, as an operator or NTP would."""
+        """Step the wall clock alone, as an operator or NTP does."""
         self._wall_ms += milliseconds

@@ -23,9 +23,9 @@ from broker_node.subject import Group, Subject
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
 from metaserver.choices import GroupState
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.server import Metaserver
 from qmq.clock import SystemClock
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
@@ -151,7 +151,7 @@ class Nodes:
 
     @property
     def url(self) -> str:
-        host, port = self._meta.http.address
+        host, port = self._meta.admin.address
         return f"{host}:{port}"
 
     @property
@@ -164,7 +164,7 @@ class Nodes:
 
     async def _start_broker(self) -> None:
         options = BrokerOptions(
-            group=BROKER_GROUP,
+            broker_group=BROKER_GROUP,
             data_dir=f"{self._folder}/broker",
             port=self._broker_port,
             admin_port=0,
@@ -186,7 +186,7 @@ class Nodes:
 
     async def _start_delay_node(self) -> DelayNode:
         options = DelayOptions(
-            group=DELAY_GROUP,
+            broker_group=DELAY_GROUP,
             data_dir=f"{self._folder}/delay",
             port=0,
             admin_port=0,

@@ -22,11 +22,11 @@ from console.models import ControlLoop
 from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.domain import Route
 from metaserver.rebalance import advance, plan
 from metaserver.route_cache import ROUTES
 from metaserver.services import routes
 from metaserver.services.changes import NotFound, Stale
-from metaserver.snapshot import Route
 from qmq.errors import QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from metaserver import snapshot
+from metaserver import domain
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
 from metaserver.services import audit
@@ -32,7 +32,7 @@ from qmq.protocol.names import hidden_text_problem
 
 
 @transaction.atomic
-def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> None:
+def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     """Create or update a group's row; an older epoch never replaces a newer one. The operator state of a row that exists is
     kept."""
     after = {"state": str(group.state), "epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
@@ -65,7 +65,7 @@ def save_group(group: snapshot.BrokerGroup, *, actor: Actor, reason: str) -> Non
 
 
 @transaction.atomic
-def save_node(node: snapshot.Node) -> datetime:
+def save_node(node: domain.Node) -> datetime:
     """Create or update a node's row. A log end of an older version, or a lower one of the same version, is not stored: an
     operator may have accepted a log loss that the metaserver has not read yet.
 
@@ -162,7 +162,7 @@ def announce_group(name: str, kind: GroupKind, description: str = "", **request:
     row = BrokerGroup(name=name, kind=kind, state=GroupState.OFFLINE)
     with BROKER_GROUP.creating(row, name, action="announce", **request) as edit:
         edit.set({"description": description})
-        edit.notes = (f"Start a node with --group {name} --meta ...; the group is offline until it registers.",)
+        edit.notes = (f"Start a node with --broker-group {name} --meta ...; the group is offline until it registers.",)
     return edit.change
 
 

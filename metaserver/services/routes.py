@@ -9,7 +9,7 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import BrokerGroup, ClientSeen, ConsumerGroup, Subject, SubjectRoute
 from metaserver.services import audit
@@ -17,7 +17,7 @@ from metaserver.services.changes import Actor, Change, Conflict, NotFound, Stale
 from qmq.protocol.codes import ClientType
 
 
-def save_route(route: snapshot.Route, *, actor: Actor, reason: str) -> snapshot.Route:
+def save_route(route: domain.Route, *, actor: Actor, reason: str) -> domain.Route:
     """Store version n + 1 over version n; the route that is stored afterwards, which may be another's."""
     try:
         return _save_route(route, actor, reason)
@@ -27,7 +27,7 @@ def save_route(route: snapshot.Route, *, actor: Actor, reason: str) -> snapshot.
 
 
 @transaction.atomic
-def _save_route(route: snapshot.Route, actor: Actor, reason: str) -> snapshot.Route:
+def _save_route(route: domain.Route, actor: Actor, reason: str) -> domain.Route:
     subject, _ = Subject.objects.get_or_create(name=route.subject)
     row = SubjectRoute.objects.filter(subject=subject).first()
     if row is None:
@@ -110,7 +110,7 @@ def move(
 
 
 def step(
-    route: snapshot.Route, *, actor: Actor, reason: str, action: str = "route.step", dry_run: bool = False
+    route: domain.Route, *, actor: Actor, reason: str, action: str = "route.step", dry_run: bool = False
 ) -> Change:
     """Store the next step of a move, if the route still has the version of the move.
 
@@ -125,7 +125,7 @@ def step(
 
 
 def _change(
-    row: SubjectRoute, there: snapshot.Route, wanted: snapshot.Route, action: str, actor: Actor, reason: str
+    row: SubjectRoute, there: domain.Route, wanted: domain.Route, action: str, actor: Actor, reason: str
 ) -> Change:
     before, after = _described(there), _described(wanted)
     if before == after:
@@ -145,14 +145,14 @@ def _change(
     return Change(there.subject, before, after, route.version)
 
 
-def _locked(subject: str) -> tuple[SubjectRoute, snapshot.Route]:
+def _locked(subject: str) -> tuple[SubjectRoute, domain.Route]:
     row = lock(SubjectRoute.objects.filter(subject__name=subject))
     if row is None:
         raise NotFound(f"Subject {subject!r} has no broker group yet.", code="route.unknown")
     return row, _snapshot(row, subject)
 
 
-def _replace(row: SubjectRoute, route: snapshot.Route) -> bool:
+def _replace(row: SubjectRoute, route: domain.Route) -> bool:
     """Compare-and-set on the version."""
     return bool(
         SubjectRoute.objects.filter(pk=row.pk, version=route.version - 1).update(
@@ -165,25 +165,25 @@ def _replace(row: SubjectRoute, route: snapshot.Route) -> bool:
     )
 
 
-def _described(route: snapshot.Route) -> dict[str, Any]:
+def _described(route: domain.Route) -> dict[str, Any]:
     return {
         "broker_groups": list(route.broker_groups),
         "phases": {name: str(phase) for name, phase in sorted(route.phases.items())},
     }
 
 
-def _snapshot(row: SubjectRoute, subject: str) -> snapshot.Route:
-    return snapshot.Route(
+def _snapshot(row: SubjectRoute, subject: str) -> domain.Route:
+    return domain.Route(
         subject, tuple(row.broker_groups), row.version, row.created_at_ms, queries.phases_of(row.phases)
     )
 
 
-def _stored(subject: str) -> snapshot.Route:
+def _stored(subject: str) -> domain.Route:
     return _snapshot(SubjectRoute.objects.get(subject__name=subject), subject)
 
 
 @transaction.atomic
-def save_clients(clients: list[snapshot.ClientSeen]) -> None:
+def save_clients(clients: list[domain.ClientSeen]) -> None:
     """Note registrations; consumers make their group known. Subjects that are not stored yet get no group."""
     now = timezone.now()
     rows = [
@@ -211,7 +211,7 @@ def save_clients(clients: list[snapshot.ClientSeen]) -> None:
     )
 
 
-def client_key(client: snapshot.ClientSeen) -> str:
+def client_key(client: domain.ClientSeen) -> str:
     """What makes a sighting unique, as a short text."""
     text = "\n".join((client.subject, str(client.client_type), client.group, client.client_id))
     return blake2b(text.encode(), digest_size=16).hexdigest()

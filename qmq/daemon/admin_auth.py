@@ -1,4 +1,4 @@
-"""Who may use an admin HTTP server: requests signed with the node secret, and what is open without it."""
+"""class AdminAuth: which requests an admin HTTP server accepts: those signed with the node secret, and pages open without it."""
 
 import hmac
 import ipaddress
@@ -29,7 +29,7 @@ class AdminAccess:
         secret: None: every request is accepted.
         metrics_token: a bearer token that allows to read /metrics; "" for none.
         names: host names of the server, beside the address that it listens on.
-        open_paths: pages that answer everybody, by whatever name the server was reached, beside the health pages.
+        open_paths: pages that need no proof and accept any Host, in addition to the health pages.
     """
 
     clock: Clock
@@ -40,7 +40,7 @@ class AdminAccess:
 
 
 class AdminAuth:
-    """Decides for each request of one server."""
+    """Authenticates the requests of one server."""
 
     def __init__(self, access: AdminAccess) -> None:
         self._open_paths = access.open_paths | HEALTH_PATHS
@@ -50,7 +50,7 @@ class AdminAuth:
         self._log_limiter = LogLimiter()
 
     async def refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to a request that is refused; None for one that may be handled. `is_trusted` is set for the latter."""
+        """The answer to a refused request; None for an accepted one. `is_trusted` works afterwards."""
         request[_HAS_PROOF] = self._has_metrics_token(request) or await self._is_signed(request)
         request[_IS_TRUSTED] = has_proof(request) or _page(request) in self._open_paths
         if is_trusted(request) or not self._requires_proof(request):
@@ -102,7 +102,7 @@ def has_proof(request: web.Request) -> bool:
 
 
 def is_trusted(request: web.Request) -> bool:
-    """Whether a request proved that its sender may use this page, or the page is open to everybody."""
+    """Whether a request is authenticated for its page, or the page is open."""
     return bool(request.get(_IS_TRUSTED, False))
 
 

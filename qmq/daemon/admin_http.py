@@ -1,4 +1,4 @@
-"""The admin HTTP server that every daemon has: /healthz /readyz /metrics /stats, and what a daemon adds.
+"""class AdminHttp: the admin HTTP server of a daemon: /healthz, /readyz, /metrics, and the pages that a daemon adds.
 
 Listens on loopback by default. Answers are JSON; errors have a code and a message. Changes are POSTs with a JSON object. Requests
 of pages of other sites are refused (`host_check`), and, where there is a node secret, those not signed with it (`admin_auth`).
@@ -24,9 +24,9 @@ from qmq.supervisor import Supervisor
 
 REQUEST_BYTES_MAX = 64 << 10
 MOMENT_DIGITS_MAX = 20
-"""Longest number that is taken for a time in milliseconds."""
+"""Longest number that is read as a time in milliseconds."""
 METRICS_LIFETIME_FACTOR = 20.0
-"""/metrics is built for at most 1/20 of the time, however often it is asked for."""
+"""Building /metrics takes at most 1/20 of the time, however often it is requested."""
 logger = logging.getLogger("qmq.admin")
 
 JsonHandler = Callable[[web.Request], Awaitable[Any]]
@@ -34,7 +34,7 @@ JsonPost = Callable[[web.Request, "Params"], Awaitable[Any]]
 
 
 class BadRequest(Exception):
-    """A request that can't be answered: HTTP status, code, message."""
+    """A request that is answered with an error: HTTP status, code, message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -49,14 +49,14 @@ class Params:
         self._values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text; without a default it has to be there."""
+        """A text; required without a default."""
         value = self._values.get(name, default)
         if value is None:
             raise BadRequest(400, "parameter.missing", f"{name} is required")
         return str(value)
 
     def flag(self, name: str) -> bool:
-        """A truth value; false when it is not there."""
+        """A truth value; false when it is missing."""
         value = self._values.get(name, False)
         if value in (True, False):
             return bool(value)
@@ -112,11 +112,11 @@ def number(request: web.Request, name: str, default: int | None = None, minimum:
 
 
 class AdminHttp:
-    """One server. `health` and `ready` answer "" when all is well, else what is wrong.
+    """One server. `health` and `ready` return "" or the problem.
 
     `/healthz` lists the supervisor's failing jobs and stays 200; `/readyz` answers 503 while a vital job fails.
 
-    `restrictions` answers what the daemon does not do although it serves, with the reasons; `/readyz` includes them.
+    `restrictions` returns what the daemon does not do although it serves, with the reasons; `/readyz` includes them.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class AdminHttp:
         limits: HttpLimits | None = None,
         access: AdminAccess,
     ) -> None:
-        self._host, self._port = host, port
+        self.host, self._port = host, port
         self._health, self._ready = health, ready
         self._restrictions = restrictions
         self._supervisor = supervisor
@@ -169,18 +169,18 @@ class AdminHttp:
         self._checker: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Bind and serve. Raises OSError when the address is taken."""
+        """Bind and serve. Raises OSError when the address is in use."""
         await self._runner.setup()
         handlers = self._runner.server
         assert handlers is not None
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: self.guard.connection(handlers()), self._host, self._port, reuse_address=True
+            lambda: self.guard.connection(handlers()), self.host, self._port, reuse_address=True
         )
         self._checker = self._supervisor.every(CHECK_SECONDS, "admin_deadlines", self.guard.check, until_close=True)
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens; the real port after port 0."""
+        """The address it listens on; with the actual port if port 0 was requested."""
         assert self._server is not None
         host, port = self._server.sockets[0].getsockname()[:2]
         return str(host), int(port)
@@ -235,7 +235,7 @@ class AdminHttp:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def metrics_text(self) -> bytes:
-        """What /metrics answers when no recent page can be shared."""
+        """Build the page /metrics."""
         return await exposition(await self._families())
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Let the C library keep freed memory instead of handing it back at once.
+"""Let the C library keep freed memory instead of returning it to the system at once.
 
-Receive buffers of large batches live for one commit. glibc gives blocks of their size back to the system when they are
-freed and takes fresh, zeroed pages for the next: at 1 KB messages that cost a fifth of the throughput here.
+Receive buffers of large batches live for one commit. glibc returns blocks of their size to the system when they
+are freed and gets new, zeroed pages for the next ones, which cost a fifth of the throughput at 1 KB messages.
 """
 
 import ctypes
@@ -11,14 +11,14 @@ _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 KEEP_BYTES = 256 << 20
-"""Freed memory kept by the process at most."""
+"""Most freed memory that the process keeps."""
 BLOCK_BYTES = 32 << 20
 """Blocks up to this size come from the kept memory (glibc allows no more)."""
 STEP_BYTES = 16 << 20
 
 
 def keep_freed_memory() -> bool:
-    """Set glibc's limits; False where the C library is another, which then does as it likes."""
+    """Set glibc's limits. Returns False with another C library, whose behaviour is unchanged."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""A node's folder: one process at a time, and never another node's."""
+"""class DataDir: a node's data folder, which one process uses at a time and which belongs to one node."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ _INCARNATION = "incarnation"
 
 @dataclass(frozen=True, slots=True)
 class DataDirOwner:
-    """Whose folder it is; written once, checked at every start."""
+    """The node that a folder belongs to; written once, checked at every start."""
 
     kind: str
     broker_group: str
@@ -27,21 +27,21 @@ class DataDirOwner:
 
 
 class DataDir:
-    """The folder, locked for as long as this object lives."""
+    """The folder, locked until `close`."""
 
     def __init__(self, path: str, lock: DirLock, incarnation: str) -> None:
         self.path = path
         self.incarnation = incarnation
-        """Identifies this folder: written once, when a node first opens it, so that an emptied folder has another one."""
+        """Identifies the folder's content: written when a node first opens it, so an emptied folder gets another one."""
         self._lock = lock
 
     @classmethod
     def open(cls, path: str, owner: DataDirOwner, disk: Disk, rng: "Random") -> "DataDir":
-        """Lock the folder and make sure that it is this node's; a new folder gets a random incarnation of 64 bits.
+        """Lock the folder and check that it belongs to this node; a new folder gets a random incarnation of 64 bits. Uses the disk.
 
         Raises:
             SettingError: another process uses it, it belongs to another user or node, or another version wrote it.
-            OSError: it can't be made or read.
+            OSError: it can't be created or read.
         """
         disk.make_dir(path)
         disk.make_private_dir(path)
@@ -86,7 +86,7 @@ class DataDir:
         return _read(path, _INCARNATION, disk).decode("ascii", "replace")
 
     def close(self) -> None:
-        """Let the next process in."""
+        """Unlock the folder."""
         self._lock.close()
 
 

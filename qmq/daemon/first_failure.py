@@ -22,7 +22,7 @@ class FirstFailure:
             raise self._error
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`; raise the failure if there is one by then."""
+        """Wait for `stop` or a failure. Raises the failure, if there is one by then."""
         waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._is_set.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Which requests an admin HTTP server accepts from a browser: those of its own pages only.
+"""class HostCheck: an admin HTTP server accepts requests of a browser only from its own pages.
 
 A page of another site can make a browser send requests to loopback and private addresses, and can read the answers when its host
 name resolves to such an address (DNS rebinding). Such a request has the page's host in its Host field. An IP address in that field
@@ -28,7 +28,7 @@ class HostCheck:
         self._names = frozenset({LOOPBACK_NAME, *(_normal(name) for name in names if name)})
 
     def refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to a request that is refused; None for one that may be handled."""
+        """The answer to a refused request; None for an accepted one."""
         hosts = request.headers.getall("Host", [])
         # A browser always sends one; programs of HTTP/1.0 may leave it out.
         if len(hosts) > 1 or (hosts and not self._is_ours(hosts[0])):

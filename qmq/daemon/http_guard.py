@@ -1,5 +1,5 @@
-"""Limits of an admin HTTP server's connections, which aiohttp has none of: how many, how long a request may take to arrive, and how
-much of the answers may wait for peers that do not read them."""
+"""class HttpGuard: limits that aiohttp lacks: the number of connections, the time in which a request must arrive, and the bytes of
+answers that peers do not read."""
 
 import asyncio
 import logging
@@ -28,17 +28,17 @@ class HttpLimits:
     idle_seconds: float = 60.0
     """Between requests of a connection."""
     stall_seconds: float = 20.0
-    """A peer that takes nothing of an answer for this long is cut off."""
+    """A connection whose peer reads nothing of an answer for this long is closed."""
     requests_per_second: float = 50.0
     """Requests without a proof, of all connections, that are handled on average; further ones wait."""
     requests_burst: int = 100
     """Such requests that are handled at once after a pause."""
     unread_bytes_max: int = 32 << 20
-    """Answers of all connections that wait for peers to read them; the connection that exceeds it is cut off."""
+    """Bytes of answers of all connections that peers have not read; the connection that exceeds it is closed."""
 
 
 class HttpGuard:
-    """Cuts off connections that exceed the limits. `connection` wraps aiohttp's protocol, `answer` is the first
+    """Closes connections that exceed the limits. `connection` wraps aiohttp's protocol, `answer` is the first
     middleware and `receive` the last."""
 
     def __init__(self, clock: Clock, logger: logging.Logger, limits: HttpLimits | None = None) -> None:
@@ -51,17 +51,17 @@ class HttpGuard:
         self._next_request_at = 0.0
         """On the event loop's clock: when the next request without a proof would be handled if there were no burst."""
         self.bad_requests = 0
-        """Requests that were no HTTP."""
+        """Requests that were not valid HTTP."""
         self.request_logger = logging.Logger("qmq.admin.requests")
         """For aiohttp, which logs each bad request as an error with a traceback: any client could fill the log."""
         self.request_logger.parent = logger
         self.request_logger.addFilter(self._is_error)
         self.cut: Counter[str] = Counter()
-        """Connections cut off since start, by reason."""
+        """Connections closed because of a limit since start, by reason."""
 
     @property
     def connections(self) -> int:
-        """Open now."""
+        """Open connections."""
         return len(self._by_protocol)
 
     def connection(self, protocol: asyncio.Protocol) -> "GuardedConnection":
@@ -72,7 +72,7 @@ class HttpGuard:
     async def receive(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Read a request's body before its handler runs: until then it has to be whole in time."""
+        """Read a request's body before its handler runs: the time limit applies until then."""
         if request.can_read_body:
             await request.read()
         self._received(request)
@@ -94,7 +94,7 @@ class HttpGuard:
             connection.expects_since = None
 
     async def pace(self) -> None:
-        """Wait until a request without a proof may be handled. Requests in a loop would take the event loop from clients."""
+        """Wait until the rate of requests without a proof allows another one, so that requests in a loop leave time for clients."""
         # The event loop's clock, because it is what a sleep uses. At most `connections_max` requests wait.
         now = asyncio.get_running_loop().time()
         pause = 1 / self.limits.requests_per_second
@@ -103,7 +103,7 @@ class HttpGuard:
             await asyncio.sleep(self._next_request_at - now)
 
     def check(self) -> None:
-        """Cut off connections whose time is over."""
+        """Close connections that exceeded a time limit."""
         now = self._clock.monotonic()
         for connection in list(self._by_protocol.values()):
             if connection.expects_since is not None and now - connection.expects_since >= self.limits.request_seconds:
@@ -125,7 +125,7 @@ class HttpGuard:
         return self._clock.monotonic()
 
     def opened(self, connection: "GuardedConnection", protocol: asyncio.Protocol) -> bool:
-        """Whether there is room for a new connection."""
+        """Register a new connection. Returns False over the limit."""
         if len(self._by_protocol) >= self.limits.connections_max:
             return False
         self._by_protocol[protocol] = connection
@@ -148,7 +148,7 @@ _REASONS = {
 
 
 class GuardedConnection(asyncio.Protocol):
-    """Passes everything on to aiohttp's protocol and keeps the times."""
+    """Passes everything on to aiohttp's protocol and measures times and unread bytes."""
 
     def __init__(self, guard: HttpGuard, protocol: asyncio.Protocol) -> None:
         self._guard = guard
@@ -157,9 +157,9 @@ class GuardedConnection(asyncio.Protocol):
         self._is_open = False
         self._unread_bytes = 0
         self.expects_since: float | None = None
-        """When the request began that is not whole yet; None: none."""
+        """When the incomplete request began; None: there is none."""
         self.stalled_since: float | None = None
-        """Since when the kernel takes no more of an answer."""
+        """Since when the kernel accepts no more of an answer; None: it does."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -202,7 +202,7 @@ class GuardedConnection(asyncio.Protocol):
             self._protocol.connection_lost(exc)
 
     def cut(self, reason: str) -> None:
-        """Close the connection without writing what waits."""
+        """Close the connection and discard unwritten answers."""
         assert self._transport is not None
         peer = self._transport.get_extra_info("peername") or ("unknown", 0)
         self._guard.count_cut(reason, f"{peer[0]}:{peer[1]}")

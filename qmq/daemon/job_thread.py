@@ -1,6 +1,6 @@
-"""A thread that does one job after the other for an event loop: class JobThread, and OsThread, which is one.
+"""class OsThread: a thread that does jobs for an event loop, one after the other; JobThread is its interface.
 
-Its owner asks for nothing else, so that a simulation can do the jobs in virtual time.
+A simulation implements the interface in virtual time.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class JobThread(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Finish what was put, then end."""
+        """Finish the jobs that were put, then end."""
         ...
 
 
@@ -31,7 +31,7 @@ class StartThread(Protocol):
 
 
 class OsThread:
-    """A thread of the operating system. Cost of a job: one hand-over to the thread, and one back for `done`."""
+    """A thread of the operating system. A job costs one switch to the thread, and one back for `done`."""
 
     def __init__(self, name: str, on_failure: Callable[[BaseException], None]) -> None:
         self._on_failure = on_failure

@@ -1,4 +1,4 @@
-"""Log lines on their way to standard error: a thread writes them, so that a pipe that is not read stops only the thread."""
+"""class LogWriter: writes log lines in a thread, so that a pipe that nobody reads blocks only that thread."""
 
 import logging
 import os
@@ -8,17 +8,17 @@ from collections import deque
 from qmq.clock import SYSTEM_CLOCK
 
 LINES_MAX = 10_000
-"""Most lines waiting to be written; further ones are dropped and counted."""
+"""Most lines that wait to be written; further ones are dropped and counted."""
 FLUSH_SECONDS = 5.0
 """How long the end of the process waits for lines that are not written yet."""
 _WRITE_LINES = 100
 
 
 class LogWriter(logging.Handler):
-    """Formats records on the caller's thread and writes them on its own.
+    """Formats records in the caller's thread and writes them in its own.
 
-    When `lines_max` lines wait, a further record is dropped, unless it is critical: then the oldest line is. A line with the
-    number of those dropped is written as soon as the file takes lines again.
+    When `lines_max` lines wait, a further record is dropped; for a critical one, the oldest line is. As soon as lines can be
+    written again, one reports how many were dropped.
 
     Args:
         fd: where to write, such as standard error's file descriptor; it stays open.
@@ -53,7 +53,7 @@ class LogWriter(logging.Handler):
             self._changed.notify_all()
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Wait until all lines are written, at most so long."""
+        """Wait until all lines are written, at most `seconds`."""
         end = SYSTEM_CLOCK.monotonic() + seconds
         with self._changed:
             while (self._lines or self._writing) and (left := end - SYSTEM_CLOCK.monotonic()) > 0:
@@ -79,5 +79,5 @@ class LogWriter(logging.Handler):
             try:
                 view = view[os.write(self._fd, view) :]
             except OSError:
-                # The reader is gone, or the disk behind it is full: there is nowhere to report it.
+                # The reader has ended, or its disk is full: there is no way to report it.
                 return

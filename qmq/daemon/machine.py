@@ -1,4 +1,4 @@
-"""What a node or metaserver uses of the machine it runs on. A simulation hands in another one."""
+"""class Machine: what a daemon uses of the machine it runs on. A simulation provides its own."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -19,6 +19,6 @@ class Machine:
     listen: MakeListener = SocketListener
     start_thread: StartThread = OsThread
     rng: Random = field(default_factory=Random)
-    """For choices that only have to be spread; secrets come from `secrets`."""
+    """For choices that need no secrecy; secrets come from `secrets`."""
     loop_pauses: LoopPauses = field(default_factory=LoopPauses)
-    """Of the event loop that the process runs on; empty unless `run_daemon` made the loop."""
+    """Of the event loop that the process runs on; empty unless `run_until_signal` made the loop."""

@@ -1,4 +1,4 @@
-"""`python -m <node>`: options -> node -> run."""
+"""The main function of a daemon: read the settings, construct it, run it until a signal or its first failure."""
 
 import asyncio
 import os
@@ -7,58 +7,57 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from qmq.daemon.allocator import keep_freed_memory
-from qmq.daemon.loop_pauses import LoopPauses
+from qmq.daemon.daemon import Daemon
+from qmq.daemon.daemon_options import DaemonOptions
+from qmq.daemon.garbage import limit_collections
 from qmq.daemon.machine import Machine
-from qmq.daemon.node import Node
-from qmq.daemon.node_options import NodeOptions
-from qmq.daemon.runner import FAILED, run_daemon, set_up_logging
+from qmq.daemon.runner import FAILED, run_until_signal, set_up_logging
 from qmq.errors import SettingError
 from qmq.options import exit_wrong, parse_options
 from qmq.private_files import restrict_umask
 
-O = TypeVar("O", bound=NodeOptions)  # noqa: E741
+O = TypeVar("O", bound=DaemonOptions)  # noqa: E741
 
 
-def run_node(
-    make: Callable[[O, Machine], Node],
+def run_daemon(
+    make: Callable[[O, Machine], Daemon],
     options_class: type[O],
     argv: list[str] | None,
     *,
     prog: str,
     process: str,
     description: str,
+    prepare: Callable[[O], None] = lambda options: None,
 ) -> int:
-    """Run a node until it is told to stop; the exit code."""
+    """Run a daemon until a signal stops it, or its first failure; the exit code.
+
+    Args:
+        prepare: called before `make`, without an event loop; may raise SettingError or OSError.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
     try:
         options = parse_options(
-            options_class,
-            sys.argv[1:] if argv is None else argv,
-            os.environ,
-            prog=prog,
-            process=process,
-            description=description,
-        )
-    except SettingError as error:
-        exit_wrong(prog, error)
-    restrict_umask()
-    set_up_logging(options.log_level, options.log_format)
-    keep_freed_memory()
-
-    async def run(stop: asyncio.Event, loop_pauses: LoopPauses) -> None:
-        node = make(options, Machine(loop_pauses=loop_pauses))
-        node.supervisor.watch_loop()
-        try:
-            await node.start()
-            loop_pauses.start()
-            await node.serve(stop)
-        finally:
-            await node.close()
-        node.failure.check()
-
-    try:
-        return run_daemon(run)
+            options_class, arguments, os.environ, prog=prog, process=process, description=description
+        )  # fmt: skip
+        restrict_umask()
+        set_up_logging(options.log_level, options.log_format)
+        keep_freed_memory()
+        prepare(options)
+        return run_until_signal(lambda stop, loop_pauses: _run(make(options, Machine(loop_pauses=loop_pauses)), stop))
     except SettingError as error:
         exit_wrong(prog, error)
     except OSError as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return FAILED
+
+
+async def _run(daemon: Daemon, stop: asyncio.Event) -> None:
+    daemon.supervisor.watch_loop()
+    limit_collections(daemon.supervisor, daemon.clock)
+    try:
+        await daemon.start()
+        daemon.machine.loop_pauses.start()
+        await daemon.serve(stop)
+    finally:
+        await daemon.close()
+    daemon.failure.check()

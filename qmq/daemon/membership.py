@@ -1,10 +1,10 @@
-"""A node's membership: registration with the metaserver, heartbeats, and the lease by the node's own clock.
+"""class Membership: a node's registration with the metaserver, its heartbeats, and its lease by the node's own clock.
 
-The node serves with or without a metaserver: the lease is for fast refusal after a promotion, not for safety. Its term
-counts from when the heartbeat that was answered was *sent*.
+The node serves with or without a metaserver: the lease makes refusals fast after a promotion and is not needed for safety. Its
+term begins when the answered heartbeat was *sent*.
 
-An answer names the policy that the node shall apply. When it is another than the one applied, its document is fetched beside the
-heartbeats: neither a large document nor a slow disk may cost the lease.
+An answer names the policy that the node must apply. If the node applies another one, it fetches the document concurrently with
+heartbeats, so that neither a large document nor a slow disk ends the lease.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from qmq.supervisor import Supervisor
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 2.0
 BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Pauses after failures in a row; the last is kept."""
+"""Pauses after consecutive failures; the last one repeats."""
 POLICY_SECONDS = 10.0
-"""How long the metaserver may take to answer with a policy."""
+"""Time limit for fetching a policy."""
 POLICY_BACK_OFF_SECONDS = (1.0, 5.0, 30.0, 60.0)
-"""Pauses after policies in a row that could not be had or applied; the last is kept. Another version is tried at once."""
+"""Pauses after consecutive failures to fetch or apply a policy; the last one repeats. Another version is tried at once."""
 
 logger = logging.getLogger("qmq.membership")
 
@@ -45,9 +45,9 @@ class Membership:
     Args:
         describe: the request to send, by request type; called for each heartbeat.
         on_answer: called with every answer.
-        on_policy: called with a policy's document; it is in force when that returns.
-            Raises ProtocolError or OSError when it can't be; then the one before stays.
-        secret: what node and metaserver prove to each other that they know, before the first registration of a connection.
+        on_policy: called with a policy's document; the policy is in force when it returns.
+            Raises ProtocolError or OSError when it can't be applied; the previous one stays in force.
+        secret: the node secret, which node and metaserver prove to each other before the first registration of a connection.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Membership:
         self._policy_failures_in_a_row = 0
         self.policy_failures = 0
         self.policy_error = ""
-        """Why the newest policy is not in force; "" when it is, or was never asked for."""
+        """Why the newest policy is not in force; "" when it is, or none was requested."""
 
     @property
     def has_lease(self) -> bool:
@@ -87,11 +87,11 @@ class Membership:
         return self.lease_until is not None and self._clock.monotonic() < self.lease_until
 
     def soon(self) -> None:
-        """Something changed: send the next heartbeat now."""
+        """Send the next heartbeat now, because the node's state changed."""
         self._wake.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Register and send heartbeats until `stop`, then say goodbye."""
+        """Register and send heartbeats until `stop`, then deregister."""
         request_type = BrokerRequestType.ONLINE
         while not stop.is_set():
             try:
@@ -100,7 +100,7 @@ class Membership:
                 self.failures = 0
                 self._supervisor.report("heartbeat", None)
                 pause = self.last.heartbeat_seconds if self.last is not None else HEARTBEAT_SECONDS
-            except Exception as error:  # noqa: BLE001 - the node serves on whatever a heartbeat meets
+            except Exception as error:  # noqa: BLE001 - the node serves without a metaserver
                 if not isinstance(error, QmqError | OSError):
                     self._supervisor.report("heartbeat", error)
                 await self._failed(error)
@@ -108,13 +108,13 @@ class Membership:
                 pause = BACK_OFF_SECONDS[min(self.failures, len(BACK_OFF_SECONDS)) - 1]
             await self._pause(stop, max(0.05, pause))
         if self._fetching is not None:
-            # Half a policy is none: what was not kept yet is fetched again by the next process.
+            # A policy that is not stored yet is fetched again by the next process.
             await self._supervisor.cancel(self._fetching)
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 await self._send_heartbeat(BrokerRequestType.OFFLINE)
         except (QmqError, OSError, TimeoutError) as error:
-            logger.info("the metaserver did not hear the goodbye: %s", error)
+            logger.info("the metaserver did not receive the deregistration: %s", error)
         if self._caller is not None:
             await self._caller.close()
 
@@ -148,7 +148,7 @@ class Membership:
             self.lease_until = sent_at + answer.lease_seconds
         self._on_answer(answer)
         if request_type is not BrokerRequestType.OFFLINE:
-            self._look_at_policy(request, answer.policy_version)
+            self._check_policy(request, answer.policy_version)
 
     async def _connected(self) -> Caller:
         """A new connection to the metaserver, authenticated if there is a secret."""
@@ -163,8 +163,8 @@ class Membership:
                 raise
         return caller
 
-    def _look_at_policy(self, request: NodeRegisterRequest, wanted: str) -> None:
-        """Fetch the policy when it is another than the one applied. A metaserver that names none says nothing about it."""
+    def _check_policy(self, request: NodeRegisterRequest, wanted: str) -> None:
+        """Fetch the policy if it is not the one applied. A metaserver that names none does not know the policies."""
         if not wanted or wanted == request.policy_version:
             return
         if self._fetching is not None or self._caller is None:
@@ -194,7 +194,7 @@ class Membership:
         question = NodePolicyRequest(request.broker_group, request.node_id, request.policy_version)
         frame = await caller.call(Command.NODE_POLICY, question.encode(), timeout_s=POLICY_SECONDS)
         if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"the metaserver answered the question for policy {wanted} with code {frame.code}")
+            raise ProtocolError(f"the metaserver answered the request for policy {wanted} with code {frame.code}")
         answer = NodePolicyResponse.decode(frame.body)
         if answer.document:
             await self._on_policy(answer.document)

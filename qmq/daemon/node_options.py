@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from qmq.options import METRICS_TOKEN_HELP, NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, option
+from qmq.daemon.daemon_options import DaemonOptions
+from qmq.options import option
 from qmq.protocol.frames import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
 MIB = 1 << 20
@@ -11,23 +12,14 @@ READ_BYTES_PER_SECOND = 16 * MIB
 
 
 @dataclass(frozen=True)
-class NodeOptions:
+class NodeOptions(DaemonOptions):
     """What broker and delay nodes share; each sets its own defaults."""
 
-    group: str = option("", help="group of this node")
-    node_id: str = option("", help="name of this node, unique in the system; default: <group>-a")
-    data_dir: str = option("", help="data folder of this node")
-    host: str = option("127.0.0.1", help="address to listen on")
-    advertise_host: str = option("", help="host name or address that clients connect to; default: host")
+    broker_group: str = option("", help="broker group of this node", former="group")
+    node_id: str = option("", help="name of this node, unique in the system; default: <broker group>-a")
     port: int = option(0, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_host: str = option("127.0.0.1", help="address of the admin HTTP server")
     admin_port: int = option(0, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)
-    admin_names: str = option(
-        "", help="additional host names, separated by commas, under which admin pages are requested"
-    )
-    node_token: str = option("", help=NODE_TOKEN_HELP, variable="QMQ_NODE_TOKEN", is_secret=True)
-    node_token_file: str = option("", help=NODE_TOKEN_FILE_HELP, variable="QMQ_NODE_TOKEN_FILE")
-    metrics_token: str = option("", help=METRICS_TOKEN_HELP, variable="QMQ_METRICS_TOKEN", is_secret=True)
     meta: str = option(
         "http://127.0.0.1:8080/meta/address", help="address page of the metaserver; empty: run without a metaserver"
     )
@@ -86,21 +78,16 @@ class NodeOptions:
         unit="bytes",
         minimum=64 * 1024,
     )
-    connections_max: int = option(10_000, help="maximum number of client connections", minimum=1)
     in_flight_bytes_max: int = option(
         64 * MIB,
         help="unanswered requests of a connection, above which reading pauses",
         unit="bytes",
         minimum=64 * 1024,
     )
-    read_token: str = option("", help="token required for bulk reads (Spark); empty: no token is required")
     read_bytes_per_second: int = option(
         READ_BYTES_PER_SECOND,
         help="maximum rate of all bulk reads together, so that producers are not slowed down; 0: no limit",
         unit="bytes/s",
         minimum=0,
     )
-    stop_seconds: float = option(10.0, help="how long a shutdown waits for running requests", unit="s", minimum=0)
     read_only: bool = option(False, help="start in read-only mode: sends are rejected")
-    log_level: str = option("info", help="log level", choices=("debug", "info", "warning", "error"))
-    log_format: str = option("plain", help="log format", choices=("plain", "json"))

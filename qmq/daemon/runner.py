@@ -1,4 +1,4 @@
-"""Run a daemon: logging, signals, order of start and stop; the first failure of any part ends the process."""
+"""Logging, signals and exit codes of a daemon's process."""
 
 import asyncio
 import errno
@@ -15,12 +15,11 @@ from qmq.daemon.loop_pauses import LoopPauses
 from qmq.errors import QmqError, SettingError
 
 OUT_OF_RESOURCES_SECONDS = 10.0
-"""How often a lack of file descriptors is said at most."""
+"""Minimum interval between log lines about a lack of file descriptors or memory."""
 FAILED = 1
-"""Exit code after a failure; a supervisor starts the process again."""
+"""Exit code after a failure, after which a service manager restarts the process."""
 GIL_SWITCH_SECONDS = 0.0002
-"""How long a thread that comes back from the disk waits for the interpreter at most; the default of 5 ms is longer than
-most syncs take."""
+"""How long a thread that returns from the disk waits for the interpreter; the default of 5 ms is longer than most syncs."""
 
 
 class _JsonFormatter(logging.Formatter):
@@ -37,7 +36,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 def set_up_logging(level: str, form: str) -> None:
-    """Log to standard error, a record a line, from a thread of its own; `form` is plain or json."""
+    """Log to standard error, one line per record, written in a thread of its own; `form` is plain or json."""
     handler = LogWriter(sys.stderr.fileno())
     if form == "json":
         handler.setFormatter(_JsonFormatter())
@@ -51,13 +50,13 @@ def set_up_logging(level: str, form: str) -> None:
 
 
 class _LoopErrors:
-    """What the event loop could tell nobody else; a lack of file descriptors is said once in a while, not a thousand times."""
+    """Exception handler of the event loop. A lack of file descriptors is logged at most every OUT_OF_RESOURCES_SECONDS."""
 
     def __init__(self) -> None:
         self._logged_at = float("-inf")
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """The loop's exception handler."""
+        """Log an exception that no other code handled."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
             if loop.time() - self._logged_at > OUT_OF_RESOURCES_SECONDS:
@@ -67,7 +66,7 @@ class _LoopErrors:
         logging.getLogger("qmq").error("%s", context.get("message"), exc_info=error)
 
 
-def run_daemon(main: Callable[[asyncio.Event, LoopPauses], Awaitable[None]]) -> int:
+def run_until_signal(main: Callable[[asyncio.Event, LoopPauses], Awaitable[None]]) -> int:
     """Run `main(stop, loop_pauses)` until it returns; SIGTERM and SIGINT set `stop`, a second one ends at once. The exit code."""
     sys.setswitchinterval(GIL_SWITCH_SECONDS)
     loop_pauses = LoopPauses(time.monotonic)
@@ -96,7 +95,7 @@ def run_daemon(main: Callable[[asyncio.Event, LoopPauses], Awaitable[None]]) -> 
     except SettingError:
         raise
     except (OSError, QmqError) as error:
-        # Foreseen: a port that is taken, a disk that refuses. One line says it all.
+        # Expected, such as a port in use or a full disk: a traceback would add nothing.
         logging.getLogger("qmq").critical("the process ends: %s", error)
         return FAILED
     except Exception as error:

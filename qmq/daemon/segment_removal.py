@@ -1,4 +1,4 @@
-"""Deletes log segments that retention dropped, in a thread: an unlink of a large file and a sync of its folder take time."""
+"""class SegmentRemoval: deletes dropped log segments in a thread, because deleting large files takes time."""
 
 import asyncio
 
@@ -7,13 +7,13 @@ from qmq.log.log import SegmentedLog
 from qmq.supervisor import Supervisor
 
 FILES_MAX = 8
-"""Most files deleted by one job of the thread."""
+"""Most files deleted at a time."""
 RETRY_SECONDS = 60.0
-"""How long after a failed deletion it is tried again."""
+"""Pause after a failed deletion."""
 
 
 class SegmentRemoval:
-    """Drops segments of one log; on the event loop."""
+    """Drops segments of one log. Called on the event loop."""
 
     def __init__(self, log: SegmentedLog, clock: Clock, supervisor: Supervisor) -> None:
         self._log = log
@@ -23,9 +23,9 @@ class SegmentRemoval:
         self._not_before = 0.0
 
     def drop_before(self, offset: int) -> list[int]:
-        """Drop whole segments below a log offset, never the current one, and delete their files soon; their bases.
+        """Drop whole segments below a log offset, never the current one; returns their bases. Their files are deleted later.
 
-        To be called again and again: it also continues with files that were dropped before and are not deleted yet.
+        To be called periodically: each call also continues with files of segments that were dropped before.
         """
         bases = self._log.hide_before(offset)
         is_running = self._task is not None and not self._task.done()
@@ -41,6 +41,6 @@ class SegmentRemoval:
             raise
 
     async def close(self) -> None:
-        """Wait for a deletion under way; what is left is dropped again after the next start."""
+        """Wait for the current deletion; remaining segments are dropped again after the next start."""
         if self._task is not None:
             await asyncio.wait([self._task])

@@ -1,24 +1,25 @@
-"""Which messages of a send a policy lets in: closed subjects and quotas. No I/O; time is handed in.
+"""class SendGate: admits the messages of a send that a policy allows: closed subjects and quotas. No I/O, time handed in.
 
-A node without rules pays one look at an empty dict for each run of a send.
+Without rules the cost is one look-up in an empty dict for each run of a send.
 """
 
 from dataclasses import dataclass
 
 from qmq.clock import Clock
-from qmq.daemon.policy import NodePolicy, SubjectPolicy
+from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.codes import SendResult
 from qmq.protocol.names import SUBJECT_CLOSED, SUBJECT_OVER_QUOTA
 from qmq.protocol.scan import Run
 
 BURST_SECONDS = 1.0
-"""How much of its rate a bucket holds."""
+"""Capacity of a bucket, in seconds of its rate."""
 
 
 class TokenBucket:
-    """A rate with a burst of one second, full at first.
+    """A rate with a burst of one second; full at first.
 
-    What is larger than the whole burst passes when the bucket is full and is owed afterwards: else it could never pass.
+    A request larger than the burst is admitted when the bucket is full and leaves it negative; otherwise it could never be
+    admitted.
     """
 
     __slots__ = ("_at", "_burst", "_tokens", "per_second")
@@ -30,28 +31,28 @@ class TokenBucket:
         self._at = now
 
     def refill(self, now: float) -> None:
-        """Add what has come in since; `now` is monotonic seconds."""
+        """Add the tokens of the time since the last call; `now` is monotonic seconds."""
         if now > self._at:
             self._tokens = min(self._burst, self._tokens + (now - self._at) * self.per_second)
             self._at = now
 
     @property
     def whole(self) -> int:
-        """How many of size 1 may pass now."""
+        """How many requests of size 1 can be admitted now."""
         return max(0, int(self._tokens))
 
     def has(self, count: int) -> bool:
-        """Whether so many may pass."""
+        """Whether a request of this size can be admitted now."""
         return self._tokens >= min(count, self._burst)
 
     def take(self, count: int) -> None:
-        """So many passed."""
+        """Remove the tokens of an admitted request."""
         self._tokens -= count
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the rest of a run is refused: the wire's result, a remark, and the word that metrics count by."""
+    """Why the rest of a run is refused: the result on the wire, a remark, and the reason by which metrics count."""
 
     result: SendResult
     remark: str
@@ -59,7 +60,7 @@ class Refusal:
 
 
 class _Rule:
-    """What applies to sends of one subject."""
+    """The rules for sends of one subject."""
 
     __slots__ = ("_bytes", "_messages", "is_closed", "key", "refusal")
 
@@ -81,7 +82,7 @@ class _Rule:
             self.refusal = Refusal(SendResult.STORE_ERROR, text, "quota")
 
     def admit(self, run: Run, now: float) -> int:
-        """How many messages of the run pass, from its first on: behind the first refused one nothing overtakes it."""
+        """How many messages of the run are admitted, from its first on: none after a refused one, to keep their order."""
         if self.is_closed:
             return 0
         messages, size_bucket = self._messages, self._bytes
@@ -101,7 +102,7 @@ class _Rule:
 
 
 def _key(policy: SubjectPolicy) -> tuple[bool, int | None, int | None]:
-    """What of a policy sends are judged by."""
+    """The values of a policy that apply to sends."""
     return policy.closed, policy.messages_per_second, policy.bytes_per_second
 
 
@@ -110,14 +111,14 @@ def _bucket(per_second: int | None, now: float) -> TokenBucket | None:
 
 
 class SendGate:
-    """The rules in force for sends. As many buckets as the policy has quotas, so the policy's limit bounds them."""
+    """The rules in force for sends. It has one bucket for each quota of the policy, whose limit bounds their number."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rules: dict[str, _Rule] = {}
 
     def apply(self, policy: NodePolicy) -> None:
-        """Judge by this policy from now on; a subject whose rules stay keeps its bucket as it is."""
+        """Apply this policy from now on; a subject whose rules are unchanged keeps its bucket."""
         now = self._clock.monotonic()
         rules = {}
         for subject, wanted in policy.subjects.items():
@@ -130,7 +131,7 @@ class SendGate:
         return len(self._rules)
 
     def judge(self, run: Run) -> tuple[int, Refusal | None]:
-        """How many messages of a run are taken, from its first on, and why the rest is not (None: all are)."""
+        """How many messages of a run are admitted, from its first on, and why the rest is not (None: all are)."""
         rule = self._rules.get(run.subject)
         if rule is None:
             return run.count, None

@@ -1,4 +1,4 @@
-"""Pages that are expensive to build: built once at a time, and the same answer for all requests within a moment."""
+"""class SharedPages: expensive pages, built one at a time, each of which answers all requests of a short period."""
 
 import asyncio
 from collections import OrderedDict
@@ -12,13 +12,13 @@ from prometheus_client.registry import Collector
 from qmq.clock import Clock
 
 SHARED_SECONDS = 0.8
-"""How long a page answers further requests. Below a second, so that a reader of each second gets a new one each time."""
+"""How long a page answers further requests. Below a second, so that a reader that requests it every second gets a new one."""
 ANSWERS_MAX = 10
-"""Requests that one page answers. A further one waits for the next page, so that requests in a loop cost little."""
+"""Requests that one page answers. A further one waits for the next page, which limits the cost of requests in a loop."""
 LIFETIME_MAX_SECONDS = 5.0
-"""The longest time that a page answers requests, whatever it cost."""
+"""The longest time for which a page answers requests."""
 PAGES_MAX = 64
-"""Pages kept, by their parameters; the one that was built first is dropped for a further one."""
+"""Stored pages, by their parameters; a further one replaces the oldest."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class SharedPages:
         """Pages built since start."""
 
     async def get(self, key: object, build: Callable[[], Awaitable[bytes]]) -> bytes:
-        """The page of this key: the last one when it is young enough, else a new one. Only one page is built at a time."""
+        """The page of this key: the stored one if it is recent, else a new one. Only one page is built at a time."""
         page = self._pages.get(key)
         if page is None:
             page = self._pages[key] = _Page()
@@ -89,5 +89,5 @@ class _Families(Collector):
 
 
 async def exposition(families: list[Metric]) -> bytes:
-    """Prometheus' text of these families, made in a thread: the event loop serves clients meanwhile."""
+    """Prometheus' text of these families, built in a thread."""
     return await asyncio.get_running_loop().run_in_executor(None, generate_latest, _Families(families))

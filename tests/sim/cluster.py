@@ -10,8 +10,8 @@ from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
+from metaserver.server import Metaserver
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
 from qmq.errors import LogError, QmqError
@@ -222,7 +222,12 @@ class Cluster:
         def make(host: Host, machine: Machine) -> Node:
             node: Node = kind(
                 options(
-                    group=name, data_dir=f"/{name}", port=port, admin_port=admin_port, meta=self.meta_url, **settings
+                    broker_group=name,
+                    data_dir=f"/{name}",
+                    port=port,
+                    admin_port=admin_port,
+                    meta=self.meta_url,
+                    **settings,
                 ),
                 machine,
             )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from random import Random
 
 from metaserver.choices import OperatorState
-from metaserver.snapshot import (
+from metaserver.domain import (
     NO_CHANGES,
     BrokerGroup,
     ClientSeen,

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from metaserver.choices import OperatorState, Phase
-from metaserver.snapshot import Route, SubjectRule
+from metaserver.domain import Route, SubjectRule
 from qmq import Consumer, Delivery, Limits, Producer, Timeouts
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.message_ids import MessageIds

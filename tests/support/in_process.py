@@ -14,9 +14,9 @@ from broker_node.options import BrokerOptions
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
 from metaserver.choices import GroupState
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.server import Metaserver
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
@@ -254,7 +254,7 @@ async def blocking(work: Callable[[], T]) -> T:
 async def get_page(place: Node | Metaserver | str, path: str = "", timeout_s: float = 20.0) -> tuple[int, bytes]:
     """Status and body of a page of a node's admin port, a metaserver's HTTP port or a base URL."""
     if not isinstance(place, str):
-        host, port = place.http.address if isinstance(place, Metaserver) else place.admin.address
+        host, port = place.admin.address
         place = f"http://{host}:{port}"
     return await http_get(place + path, timeout_s=timeout_s)
 
@@ -317,12 +317,12 @@ class SmallSystem:
 
     @property
     def meta_url(self) -> str:
-        return "http://{}:{}/meta/address".format(*self.meta.http.address)
+        return "http://{}:{}/meta/address".format(*self.meta.admin.address)
 
     async def start_broker(self, group: str, port: int = 0) -> Broker:
         """A broker group, new or again."""
         options = BrokerOptions(
-            group=group, data_dir=str(self.folder / group), port=port, admin_port=0, meta=self.meta_url,
+            broker_group=group, data_dir=str(self.folder / group), port=port, admin_port=0, meta=self.meta_url,
             segment_bytes=16 << 20, retry_delay_seconds=0.0,
         )  # fmt: skip
         broker = self.brokers[group] = Broker(options, machine())

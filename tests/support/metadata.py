@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, BrokerGroup, ConsumerGroup, Subject, SubjectRoute, Team
 from metaserver.services import broker_groups, groups, routes, subjects, teams
@@ -49,15 +49,15 @@ def broker_group(
 ) -> BrokerGroup:
     """A group whose master has registered."""
     master = f"{name}-node"
-    group = snapshot.BrokerGroup(name, kind, state, 1, master, (master,))
+    group = domain.BrokerGroup(name, kind, state, 1, master, (master,))
     broker_groups.save_group(group, actor=METASERVER, reason="registered")
     values = {"address": "127.0.0.1:1", "admin_address": "127.0.0.1:1", "version": "1", "log_end": 1000, **node}
-    broker_groups.save_node(snapshot.Node(master, name, 0, **values))
+    broker_groups.save_node(domain.Node(master, name, 0, **values))
     return BrokerGroup.objects.get(name=name)
 
 
-def route(subject: str, *names: str, version: int = 1) -> snapshot.Route:
+def route(subject: str, *names: str, version: int = 1) -> domain.Route:
     """A subject's first route."""
     return routes.save_route(
-        snapshot.Route(subject, names, version, 1_700_000_000_000), actor=METASERVER, reason="first registration"
+        domain.Route(subject, names, version, 1_700_000_000_000), actor=METASERVER, reason="first registration"
     )

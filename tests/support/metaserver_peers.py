@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.server import Metaserver
 from qmq.clock import ManualClock
 from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -66,7 +66,7 @@ class Peer:
 @asynccontextmanager
 async def peer(metaserver: Metaserver) -> AsyncIterator[Peer]:
     pushed: list[Frame] = []
-    caller = Caller(*metaserver.tcp.address, on_push=pushed.append)
+    caller = Caller(*metaserver.server.address, on_push=pushed.append)
     await caller.connect()
     try:
         yield Peer(caller, pushed)

@@ -112,7 +112,7 @@ class ThreadedSystem:
 
         async def work() -> DelayNode:
             options = DelayOptions(
-                group="d2", data_dir=str(self.small.folder / "d2"), port=0, admin_port=0, meta=self.meta_url,
+                broker_group="d2", data_dir=str(self.small.folder / "d2"), port=0, admin_port=0, meta=self.meta_url,
                 segment_bytes=16 << 20, stop_seconds=1.0,
             )  # fmt: skip
             node = DelayNode(options)

@@ -5,8 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from metaserver.__main__ import read_options, run
-from qmq.daemon.runner import set_up_logging
+from metaserver.__main__ import run
 
 
 class Command(BaseCommand):
@@ -16,10 +15,8 @@ class Command(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Take the flags as they are: the metaserver reads them itself."""
-        options = read_options(argv[2:])
-        set_up_logging(options.log_level, options.log_format)
-        sys.exit(run(options))
+        sys.exit(run(argv[2:]))
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Called by `call_command` only."""
-        sys.exit(run(read_options(list(args))))
+        """Run with the flags of `call_command`, which alone calls this method."""
+        sys.exit(run(list(args)))

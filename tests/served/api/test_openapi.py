@@ -34,7 +34,7 @@ from api.schema import COMMON_STATUSES
 from api.throttles import PrincipalThrottle
 from console.accounts import tokens
 from console.accounts.roles import RIGHTS_OF_SCOPE, Principal, Role, Scope
-from metaserver import snapshot
+from metaserver import domain
 from metaserver.choices import GroupKind, GroupState
 from metaserver.services import broker_groups, groups, routes, subjects, teams
 from tests.support.openapi import OPENAPI, openapi_document
@@ -114,12 +114,12 @@ def know(system: System) -> None:
     for name, kind, role in (("g1", GroupKind.BROKER, 0), ("d1", GroupKind.DELAY, 5)):
         port, admin = system.ports[name]
         node_id = f"{name}-a"
-        group = snapshot.BrokerGroup(name, kind, GroupState.READ_WRITE, 1, node_id, (node_id,))
+        group = domain.BrokerGroup(name, kind, GroupState.READ_WRITE, 1, node_id, (node_id,))
         broker_groups.save_group(group, actor=TESTER, reason="for a test")
-        node = snapshot.Node(node_id, name, role, f"127.0.0.1:{port}", f"127.0.0.1:{admin}", "test", 0)
+        node = domain.Node(node_id, name, role, f"127.0.0.1:{port}", f"127.0.0.1:{admin}", "test", 0)
         broker_groups.save_node(node)
     for subject in ("orders", "free"):
-        routes.save_route(snapshot.Route(subject, ("g1",), 1, 1), actor=TESTER, reason="for a test")
+        routes.save_route(domain.Route(subject, ("g1",), 1, 1), actor=TESTER, reason="for a test")
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 from broker_node.broker import Broker
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.server import Metaserver
 from qmq.net.discovery import http_get, http_post_json
 from qmq.net.http_auth import SCHEME, RequestSigner
 from qmq.net.node_secret import NodeSecret
@@ -78,10 +78,10 @@ async def test_the_metaserver_keeps_open_what_clients_ask(tmp_path: Path) -> Non
     metaserver = Metaserver(options, MemoryRepository())
     await metaserver.start()
     try:
-        address = "http://{}:{}".format(*metaserver.http.address)
+        address = "http://{}:{}".format(*metaserver.admin.address)
         for path in ("/meta/address", "/meta/delay-groups", "/healthz", "/readyz"):
             assert (await http_get(f"{address}{path}", timeout_s=20))[0] == 200
-            assert (await request(metaserver.http.address, path, {"Host": "meta.example"}))[0] == 200
+            assert (await request(metaserver.admin.address, path, {"Host": "meta.example"}))[0] == 200
         for path in ("/meta/cluster", "/meta/subjects", "/meta/subjects/orders", "/nothing", "/meta/address/"):
             assert (await http_get(f"{address}{path}", timeout_s=20))[0] == 401
         assert (await http_get(f"{address}/meta/cluster", timeout_s=20, signer=signer()))[0] == 200

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.server import Metaserver
 from tests.support.in_process import connected, message, running_broker
 
 Fields = dict[str, str]
@@ -85,10 +85,10 @@ async def test_the_metaservers_pages_are_closed_to_them_too_but_for_the_address(
     await metaserver.start()
     try:
         for path in ("/meta/cluster", "/meta/subjects", "/metrics"):
-            assert (await request(metaserver.http.address, path, fields))[0] in (401, 403)
+            assert (await request(metaserver.admin.address, path, fields))[0] in (401, 403)
         # Clients ask it by whatever name their operators gave it, and supervisors ask the health pages.
         for path in ("/meta/address", "/healthz", "/readyz"):
-            assert (await request(metaserver.http.address, path, fields))[0] == 200
+            assert (await request(metaserver.admin.address, path, fields))[0] == 200
     finally:
         await metaserver.close()
 

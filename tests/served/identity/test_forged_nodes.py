@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from metaserver.choices import GroupState
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.server import Metaserver
 from qmq.clock import SystemClock
 from qmq.errors import AuthenticationFailed, SettingError
 from qmq.net.caller import Caller
@@ -48,7 +48,7 @@ async def running(folder: Path, **environ: str) -> AsyncIterator[Metaserver]:
 
 @asynccontextmanager
 async def connection(metaserver: Metaserver) -> AsyncIterator[Caller]:
-    caller = Caller(*metaserver.tcp.address)
+    caller = Caller(*metaserver.server.address)
     await caller.connect()
     try:
         yield caller
@@ -222,7 +222,7 @@ async def test_nodes_register_with_a_secret_that_both_accept(
     """A node that is not registered serves its clients all the same, and says why it is not."""
     environ = {"QMQ_NODE_TOKEN": of_metaserver} if of_metaserver else {}
     async with running(tmp_path, **environ) as metaserver:
-        url = "http://{}:{}/meta/address".format(*metaserver.http.address)
+        url = "http://{}:{}/meta/address".format(*metaserver.admin.address)
         async with running_broker(tmp_path, meta=url, node_token=of_node) as broker:
             membership = broker.membership
             assert membership is not None

@@ -73,7 +73,7 @@ async def test_f7_a_new_group_gets_no_route_at_any_metaserver_until_it_is_approv
         assert both.a.handlers.counters.refused_nodes["broker_group.unapproved"] == 5
         # Neither analytics nor the collector learn of its addresses, and its node gets no policy.
         for metaserver in both.running:
-            url = "http://{}:{}/meta/address".format(*metaserver.http.address)
+            url = "http://{}:{}/meta/address".format(*metaserver.admin.address)
             assert (await asyncio.to_thread(find_nodes, url)).nodes == ()
         assert await places() == []
         question = NodePolicyRequest("wild", "wild-a", "").encode()

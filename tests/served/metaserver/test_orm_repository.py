@@ -3,16 +3,16 @@
 import pytest
 
 from metaserver.choices import GroupKind, GroupState
-from metaserver.snapshot import BrokerGroup, Node, Route
+from metaserver.domain import BrokerGroup, Node, Route
 from qmq.protocol.codes import ClientType
 
 
 @pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row() -> None:
+    from metaserver.domain import ClientSeen
     from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
     from metaserver.orm_repository import OrmRepository
-    from metaserver.snapshot import ClientSeen
 
     repository = OrmRepository()
     group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))

@@ -14,9 +14,9 @@ from django.db import connection
 
 from metaserver.choices import GroupState
 from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.orm_repository import OrmRepository
+from metaserver.server import Metaserver
 from qmq.clock import ManualClock
 from qmq.daemon.machine import Machine
 from qmq.protocol.codes import BrokerRequestType, ClientType
@@ -96,7 +96,7 @@ class Pair:
     async def stored(self, metaserver: Metaserver) -> None:
         """Wait until everything is written, unless the database is away."""
         if not self.repositories[0].is_away:
-            await eventually_async(lambda: not metaserver.keeper.has_work, what="everything is stored")
+            await eventually_async(lambda: not metaserver.write_behind.has_work, what="everything is stored")
 
     async def run(self, seconds: float, node: Peer | None = None, port: int = 1, state: int = 1) -> None:
         """Time passes; a node sends heartbeats each second."""
@@ -242,7 +242,7 @@ async def test_a_group_marked_offline_behind_its_metaservers_back_is_stored_as_o
     async with pair(tmp_path) as both, peer(both.a) as node:
         await node.register("g1")
         await both.run(10, node)
-        both.b.keeper.group(replace(both.a.directory.groups["g1"].row, state=OFFLINE), "a mistake")
+        both.b.write_behind.group(replace(both.a.directory.groups["g1"].row, state=OFFLINE), "a mistake")
         await both.run(3, node)
         stored = await asyncio.to_thread(both.repositories[0].load)
         assert [group.state for group in stored.broker_groups] == [ONLINE]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.models import BrokerGroup, Node
 from metaserver.services import audit
@@ -31,9 +31,9 @@ def test_a_group_registers_once_and_an_older_epoch_replaces_nothing() -> None:
     assert [entry[:2] for entry in audit_rows()] == [("broker_group.create", "g1")]
     broker_group("g1")
     assert len(audit_rows()) == 1, "nothing new"
-    newer = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "other", ("other",))
+    newer = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "other", ("other",))
     service.save_group(newer, actor=METASERVER, reason="promoted")
-    older = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "late", ("late",))
+    older = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "late", ("late",))
     service.save_group(older, actor=METASERVER, reason="late")
     assert (row().epoch, row().master, row().state) == (3, "other", GroupState.READ_ONLY)
     last = audit_rows()[-1]
@@ -163,12 +163,12 @@ def test_draining_says_what_moves_and_is_decided_once() -> None:
 
 def unapproved(name: str, **node: Any) -> None:
     """A broker group that registered for the first time and waits for approval."""
-    group = snapshot.BrokerGroup(
+    group = domain.BrokerGroup(
         name, GroupKind.BROKER, GroupState.OFFLINE, 1, f"{name}-a", (f"{name}-a",),
         operator_state=OperatorState.UNAPPROVED,
     )  # fmt: skip
     service.save_group(group, actor=METASERVER, reason="registered")
-    service.save_node(snapshot.Node(f"{name}-a", name, 0, "10.6.6.6:1", "10.6.6.6:2", "1", 0))
+    service.save_node(domain.Node(f"{name}-a", name, 0, "10.6.6.6:1", "10.6.6.6:2", "1", 0))
 
 
 @pytest.mark.database
@@ -207,7 +207,7 @@ def test_a_group_that_waits_can_be_approved_or_removed_and_nothing_else() -> Non
         assert refused.value.code == "broker_group.unapproved"
     assert everything() == before
     # A registration that arrives meanwhile is no approval.
-    normal = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 1, "g1-b", ("g1-b",))
+    normal = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 1, "g1-b", ("g1-b",))
     service.save_group(normal, actor=METASERVER, reason="registered")
     assert row().operator_state == OperatorState.UNAPPROVED
     service.remove_group("g1", actor=ACTOR, reason="forged")
@@ -232,7 +232,7 @@ def test_a_log_end_of_an_older_version_is_not_stored() -> None:
     service.accept_log_loss("g1-node", log_end=4000, actor=ACTOR, reason="disk swapped")
     stored = lambda: (Node.objects.get().log_end, Node.objects.get().log_end_version)  # noqa: E731
     for log_end, version, expected in ((5000, 0, (4000, 1)), (3000, 1, (4000, 1)), (4100, 1, (4100, 1))):
-        service.save_node(snapshot.Node("g1-node", "g1", 0, "10.0.0.1:9", "", "1", log_end, version))
+        service.save_node(domain.Node("g1-node", "g1", 0, "10.0.0.1:9", "", "1", log_end, version))
         assert stored() == expected
         assert Node.objects.get().address == "10.0.0.1:9"
 
@@ -277,7 +277,7 @@ class TestTwoWriters:
     def test_a_registration_and_a_decision_are_both_kept(self) -> None:
         broker_group("g1")
         broker_group("g2")
-        newer = snapshot.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "other", ("other",))
+        newer = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "other", ("other",))
         found = at_once(
             lambda: service.save_group(newer, actor=METASERVER, reason="promoted"), lambda: decide(READ_ONLY, "g1")
         )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.models import ConsumerGroup
 from metaserver.services import groups as service
 from metaserver.services import routes, subjects
@@ -165,7 +165,7 @@ class TestTwoWriters:
 
     def test_a_group_whose_consumer_comes_as_it_is_made_is_there_once(self) -> None:
         subjects.create_subject("orders", {}, actor=ACTOR)
-        seen = snapshot.ClientSeen("orders", int(ClientType.CONSUMER), "billing", "c1", "app")
+        seen = domain.ClientSeen("orders", int(ClientType.CONSUMER), "billing", "c1", "app")
         found = at_once(
             lambda: service.create_group("orders", "billing", {}, actor=ACTOR),
             lambda: routes.save_clients([seen]),

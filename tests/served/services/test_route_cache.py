@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.models import MetadataChange, Subject, SubjectRoute
 from metaserver.route_cache import RouteCache
 from metaserver.services import audit, routes
@@ -55,7 +55,7 @@ def test_changes_deletions_and_everything_else_come_through() -> None:
             audit.record(actor=ACTOR, action="subject.delete", target=subject, subject=subject)
         else:
             versions[subject] = versions.get(subject, 0) + 1
-            routes.save_route(snapshot.Route(subject, tuple(groups), versions[subject], 0), actor=METASERVER, reason="")
+            routes.save_route(domain.Route(subject, tuple(groups), versions[subject], 0), actor=METASERVER, reason="")
         if rng.random() < 0.5:
             agree(cache)
     agree(cache)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import ClientSeen, ConsumerGroup, SubjectRoute
 from metaserver.policies import policies_of
 from metaserver.rebalance import advance
 from metaserver.services import broker_groups, groups, routes, subjects
 from metaserver.services.changes import METASERVER, Conflict, NotFound, Stale
-from qmq.daemon.policy import EMPTY_POLICY, SubjectPolicy
+from qmq.policy import EMPTY_POLICY, SubjectPolicy
 from qmq.protocol.codes import ClientType
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.database]
 JOINING, LEAVING, DRAINING = Phase.JOINING, Phase.LEAVING, Phase.DRAINING
 
 
-def stored(subject: str = "orders") -> snapshot.Route:
+def stored(subject: str = "orders") -> domain.Route:
     return next(item for item in queries.route_snapshots() if item.subject == subject)
 
 
@@ -159,12 +159,11 @@ def test_a_step_over_a_route_that_was_changed_meanwhile_is_refused() -> None:
 def test_clients_make_their_groups_known_and_are_forgotten_a_few_at_a_time() -> None:
     route("orders", "g1")
     seen = [
-        snapshot.ClientSeen("orders", int(ClientType.CONSUMER), f"g{number}", f"c{number}", "app")
-        for number in range(5)
+        domain.ClientSeen("orders", int(ClientType.CONSUMER), f"g{number}", f"c{number}", "app") for number in range(5)
     ]
     strangers = [
-        snapshot.ClientSeen("unknown", int(ClientType.CONSUMER), "g", "c", "app"),
-        snapshot.ClientSeen("orders", int(ClientType.PRODUCER), "", "p", "app"),
+        domain.ClientSeen("unknown", int(ClientType.CONSUMER), "g", "c", "app"),
+        domain.ClientSeen("orders", int(ClientType.PRODUCER), "", "p", "app"),
     ]
     routes.save_clients([*seen, *strangers])
     routes.save_clients(seen)
@@ -223,7 +222,7 @@ class TestTwoWriters:
 
     def test_of_metaservers_that_choose_for_a_new_subject_all_get_the_first_ones_choice(self) -> None:
         found = at_once(*(lambda n=number: route("orders", f"g{n}") for number in range(4)))
-        assert all(isinstance(item, snapshot.Route) for item in found), found
+        assert all(isinstance(item, domain.Route) for item in found), found
         assert len({item.broker_groups for item in found}) == 1
         assert stored() == found[0]
         assert len(audit_rows()) == 1

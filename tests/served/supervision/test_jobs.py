@@ -16,17 +16,16 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
-import metaserver.metaserver
-import qmq.daemon.node
+import qmq.daemon.daemon
 from broker_node.broker import Broker
 from broker_node.group_pages import wait_until_durable
 from broker_node.message_log import ColdRead
 from broker_node.retry import BATCH_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
-from metaserver.metaserver import Metaserver
-from qmq.daemon.admin_http import AdminHttp, BadRequest
+from metaserver.server import Metaserver
+from qmq.daemon.admin_http import BadRequest
 from qmq.daemon.node import Node
-from qmq.daemon.runner import run_daemon
+from qmq.daemon.runner import run_until_signal
 from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed, LogError
 from qmq.jobs import JobKind
 from qmq.net.caller import Caller
@@ -70,11 +69,13 @@ PERIODIC = {
     "metaserver": (*SERVED, "leases", "reload", "route_file"),
 }  # fmt: skip
 """Every periodic job, by process."""
+MAIN = {"garbage"}
+"""Started by the main function, and not where a node runs inside another process."""
 CRITICAL = {
     "broker": ("membership",),
     "broker flushing by interval": (),
     "delay": ("membership", "meta_session", "delivery"),
-    "metaserver": ("keeper",),
+    "metaserver": ("write_behind",),
 }
 """Every task that ends its process when it ends."""
 VITAL = {"disk_space", "hour_loading", "clock", "leases"}
@@ -83,8 +84,7 @@ VITAL = {"disk_space", "hour_loading", "clock", "leases"}
 
 @pytest.fixture(autouse=True)
 def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qmq.daemon.node, "Supervisor", BreakingSupervisor)
-    monkeypatch.setattr(metaserver.metaserver, "Supervisor", BreakingSupervisor)
+    monkeypatch.setattr(qmq.daemon.daemon, "Supervisor", BreakingSupervisor)
 
 
 @asynccontextmanager
@@ -109,12 +109,8 @@ def supervisor_of(process: Process) -> BreakingSupervisor:
     return process.supervisor
 
 
-def http_of(process: Process) -> AdminHttp:
-    return process.http if isinstance(process, Metaserver) else process.admin
-
-
 async def page(process: Process, path: str) -> tuple[int, str]:
-    host, port = http_of(process).address
+    host, port = process.admin.address
     async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
         return answer.status, await answer.text()
 
@@ -125,7 +121,7 @@ async def reported(process: Process, name: str) -> tuple[int, int]:
     assert list(process.supervisor.failing()) == [name]
     assert f'"failing_jobs": {{"{name}": "' in health
     # Not by HTTP, where a page answers requests for some time.
-    metrics = (await http_of(process).metrics_text()).decode()
+    metrics = (await process.admin.metrics_text()).decode()
     failures = re.search(rf'^qmq_job_failures_total{{job="{name}"}} (.+)$', metrics, re.MULTILINE)
     assert failures is not None
     assert float(failures[1]) >= 1
@@ -137,7 +133,7 @@ async def serves(process: Process) -> None:
     process.failure.check()
     if isinstance(process, Metaserver):
         async with aiohttp.ClientSession() as session:
-            host, port = http_of(process).address
+            host, port = process.admin.address
             async with session.get(f"http://{host}:{port}/meta/cluster") as answer:
                 assert answer.status == 200
         return
@@ -251,7 +247,7 @@ def test_a_process_that_can_not_continue_ends_with_a_message_and_a_code(
     async def main(*_: object) -> None:
         raise error
 
-    assert run_daemon(main) == 1
+    assert run_until_signal(main) == 1
     assert [record.getMessage() for record in caplog.records] == [line]
 
 
@@ -314,7 +310,7 @@ async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: p
     await eventually_async(lambda: process.policy.version)
     await eventually_async(lambda: process.membership is not None and process.membership._fetching is None)
     supervisor.break_job("policy_fetch")
-    process.membership._look_at_policy(process._registration(BrokerRequestType.HEARTBEAT), "another")
+    process.membership._check_policy(process._registration(BrokerRequestType.HEARTBEAT), "another")
 
 
 async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -531,9 +527,9 @@ ALLOWED = {
         "add_done_callback",
     ): "after the supervisor's own; ends the settlement or continues it",
     ("qmq/daemon/membership.py", "ensure_future"): "waits for two events",
-    ("metaserver/keeper.py", "ensure_future"): "waits for two events",
+    ("metaserver/write_behind.py", "ensure_future"): "waits for two events",
     ("qmq/daemon/membership.py", "add_done_callback"): "after the supervisor's own; forgets the task",
-    ("qmq/daemon/read_gate.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/delivery.py", "add_done_callback"): "after the supervisor's own; ends delivery",
@@ -585,6 +581,6 @@ def test_the_tables_list_every_job_that_the_source_starts() -> None:
             )
             assert len(names) == 1, f"{file}:{call.lineno}: a job's name is a constant"
             named.setdefault("one_shot" if starter not in ("every", "critical") else starter, set()).update(names)
-    assert named["every"] == {name for names in PERIODIC.values() for name in names}
+    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN
     assert named["critical"] | STARTED_BY_THE_CLIENT == {name for names in CRITICAL.values() for name in names}
     assert named["one_shot"] == set(ONE_SHOTS)

@@ -118,7 +118,7 @@ def _metrics(up: Up, token: str) -> set[str]:
 def test_every_metric_is_documented_and_every_documented_metric_exists(up: Up, token: str) -> None:
     documented = _documented_metrics()
     real = {name for name in _metrics(up, token) if not name.endswith("_created")}
-    shared = {name.replace("qmq_broker_", "qmq_delay_") for name in documented}
+    shared = {name.replace("qmq_broker_", prefix) for name in documented for prefix in ("qmq_delay_", "qmq_meta_")}
     assert documented <= real
     assert real - documented <= shared
 

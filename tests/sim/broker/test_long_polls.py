@@ -8,7 +8,7 @@ import pytest
 from broker_node.broker import Broker
 from broker_node.long_poll import STALE_DEADLINES_MAX
 from qmq.clock import ManualClock
-from qmq.daemon.policy import NodePolicy
+from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.frames import Frame, FrameReader, encode_request
@@ -121,19 +121,19 @@ async def test_pulls_behind_a_paused_consumer_are_tried_and_keep_their_order(
 ) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
-        broker.policy = NodePolicy("1", {}, frozenset({("orders", "g", "c0")}), "")
+        broker.policies.policy = NodePolicy("1", {}, frozenset({("orders", "g", "c0")}), "")
         broker.policy_changed()
         waiting = [pull(broker, n) for n in range(4)]
         await client.send(message(0), message(1))
         await eventually_async(lambda: waiting[2].codes == [0])
         assert [connection.codes for connection in waiting] == [[], [0], [0], []]
-        broker.policy = NodePolicy("2", {}, frozenset({("orders", "g", "")}), "")
+        broker.policies.policy = NodePolicy("2", {}, frozenset({("orders", "g", "")}), "")
         broker.policy_changed()
         tried = counted(broker, monkeypatch)
         await client.send(message(2))
         await asyncio.sleep(10)
         assert tried == []
-        broker.policy = NodePolicy("3", {}, frozenset(), "")
+        broker.policies.policy = NodePolicy("3", {}, frozenset(), "")
         broker.policy_changed()
         await eventually_async(lambda: waiting[0].codes == [0])
         assert waiting[3].codes == []

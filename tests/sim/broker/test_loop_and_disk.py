@@ -135,7 +135,9 @@ async def test_an_unreadable_page_of_an_index_is_synced_and_read_back_in_a_threa
         assert got == [f"m{n}" for n in range(400) if not is_worn_out or not 128 <= n < 256]
         assert broker.handlers.counters.bad_requests == {}
         assert len(broker.store.handles.unreadable) == is_worn_out
-        pages = f'qmq_broker_unreadable_index_pages{{broker_group="{broker.options.group}"}} {float(is_worn_out)}'
+        pages = (
+            f'qmq_broker_unreadable_index_pages{{broker_group="{broker.options.broker_group}"}} {float(is_worn_out)}'
+        )
         assert pages in (await get_page(broker, "/metrics"))[1].decode()
 
 

@@ -14,8 +14,8 @@ from broker_node.rejections import ERROR_HOLD_SECONDS
 from qmq import Producer
 from qmq.client.receipt import Receipt
 from qmq.clock import ManualClock
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.log.index import DenseIndex
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure
 from tests.support.in_process import (
@@ -32,12 +32,13 @@ from tests.support.in_process import (
     small_system,
     write_file,
 )
+from tests.support.policies import set_policies
 from tests.support.waiting import eventually_async
 
 
 async def enforce(broker: Broker, policy: NodePolicy) -> None:
     """As if the metaserver had sent it."""
-    await broker.take_policy(encode_policy(policy))
+    await broker.policies.replace(encode_policy(policy))
 
 
 def rules(**subjects: SubjectPolicy) -> NodePolicy:
@@ -136,7 +137,7 @@ async def test_our_producer_backs_off_from_a_quota_and_its_other_subjects_do_not
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
         policy = rules(limited=SubjectPolicy(messages_per_second=4), shut=SubjectPolicy(closed=True))
-        system.meta.directory.set_policies({"g1": policy})
+        set_policies(system.meta.directory, {"g1": policy})
         await eventually_async(lambda: broker.policy == policy)
         async with Producer(system.meta_url, app="test") as producer:
             loop = asyncio.get_running_loop()
@@ -162,7 +163,7 @@ async def test_our_producer_backs_off_from_a_quota_and_its_other_subjects_do_not
             assert broker.handlers.counters.policy_refused_messages["quota"] < 100
             assert broker.handlers.counters.policy_refused_messages["closed"] < 30
             assert not never.done()
-            system.meta.directory.set_policies({})
+            set_policies(system.meta.directory, {})
             assert isinstance(await asyncio.wait_for(never, 20), Receipt)
 
 

@@ -86,7 +86,7 @@ async def test_index_and_messages_are_what_was_sent(tmp_path: Path) -> None:
                 at += entry.size
             assert at == len(page.raws)
         assert found == [f"m{n}" for n in range(300) if n % 3 != 1][3:]
-        assert broker.read_gate.counters.reads["read_index"] > 28
+        assert broker.bulk_reads.counters.reads["read_index"] > 28
 
 
 async def test_ranges_tell_what_is_there_and_what_lies_in_a_time(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_retention_in_the_middle_of_a_read_hands_nothing_out_that_is_gone(
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(*(message(n) for n in range(50)))
         subject = broker.store.subjects["orders"].consume_log.index
-        in_thread, calls = broker.read_gate.in_thread, 0
+        in_thread, calls = broker.bulk_reads.in_thread, 0
 
         async def slow(work: Callable[..., bytes], *args: int) -> bytes:
             nonlocal calls
@@ -243,7 +243,7 @@ async def test_retention_in_the_middle_of_a_read_hands_nothing_out_that_is_gone(
                 subject.hide_before(20)
             return found
 
-        monkeypatch.setattr(broker.read_gate, "in_thread", slow)
+        monkeypatch.setattr(broker.bulk_reads, "in_thread", slow)
         (page,) = await read(broker, lambda r: list(r.index("orders", 10, 40)))
         assert (page.first, len(page.data), calls) == (20, 32 * 20, 2)
 
@@ -313,7 +313,7 @@ async def test_what_is_not_there_is_said(tmp_path: Path, ask: Callable[[NodeRead
         with pytest.raises(ReadRefused) as refused:
             await read(broker, ask)
         assert refused.value.code == code
-        assert broker.read_gate.counters.refused[code] == 1
+        assert broker.bulk_reads.counters.refused[code] == 1
 
 
 async def test_a_token_is_asked_of_every_read(tmp_path: Path) -> None:

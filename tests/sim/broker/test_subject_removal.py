@@ -9,7 +9,7 @@ from broker_node import broker as broker_module
 from broker_node import subject_removal
 from broker_node.broker import Broker
 from qmq.clock import ManualClock
-from qmq.daemon.policy import NodePolicy, SubjectPolicy
+from qmq.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_policy import enforce
 from tests.sim.broker.test_reading import ranges
 from tests.support.in_process import connected, files_in, message, run_jobs, running_broker

@@ -10,9 +10,9 @@ import pytest
 
 from delay_node import store as delay_store
 from delay_node.schedule_log import INDEX
-from metaserver.metaserver import Metaserver
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
+from metaserver.server import Metaserver
 from qmq.bulk_read import NodeReader, find_nodes, metaserver_address
 from qmq.errors import ReadRefused
 from qmq.protocol import bulk_read
@@ -99,7 +99,7 @@ async def test_hours_and_their_messages_are_what_was_scheduled(tmp_path: Path) -
         assert ids(last) == ["m59"]
     async with small_system(tmp_path) as system:
         assert rows(await read(system, lambda r: list(r.schedule(hour, 0, 1000)))) == rows(pages)
-        assert system.delay.read_gate.counters.reads["read_schedule"] >= 1
+        assert system.delay.bulk_reads.counters.reads["read_schedule"] >= 1
 
 
 async def test_hours_and_names_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,8 +239,8 @@ async def test_the_metaserver_asks_for_its_token(tmp_path: Path) -> None:
     meta = Metaserver(options, MemoryRepository(), machine())
     await meta.start()
     try:
-        url = "{}:{}".format(*meta.http.address)
-        assert await blocking(lambda: metaserver_address(url)) == "{}:{}".format(*meta.tcp.address)
+        url = "{}:{}".format(*meta.admin.address)
+        assert await blocking(lambda: metaserver_address(url)) == "{}:{}".format(*meta.server.address)
         with pytest.raises(ReadRefused) as refused:
             await blocking(lambda: find_nodes(url))
         assert refused.value.code == bulk_read.FORBIDDEN

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from metaserver.live_groups import EXPIRY_SECONDS
-from metaserver.metaserver import EXPIRE_SECONDS, Metaserver
+from metaserver.server import EXPIRE_SECONDS, Metaserver
 from qmq import Consumer, Producer, Timeouts
 from qmq.client.message_ids import MessageIds
 from qmq.errors import QmqError

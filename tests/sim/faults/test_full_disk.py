@@ -2,7 +2,8 @@
 
 import pytest
 
-from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.log_space import LogSpace
+from qmq.daemon.node import JOB_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 from tests.support.promises import CaughtBy, Check, judging
 
@@ -56,7 +57,7 @@ async def test_f13_a_full_disk_refuses_sends_at_once_and_takes_acks_and_writes_a
 
 
 async def test_a_disk_without_its_reserve_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "lacks_space", lambda self: "")
+    monkeypatch.setattr(LogSpace, "lacks_space", lambda self: "")
     with CaughtBy(Check.RESERVE):
         async with running(brokers=1, delays=0) as scenario:
             await fill(scenario)

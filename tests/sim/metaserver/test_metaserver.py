@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from metaserver.choices import GroupKind, GroupState
+from metaserver.domain import BrokerGroup, Metadata, MetadataVersion, Node, Route
 from metaserver.repository import MemoryRepository
-from metaserver.snapshot import BrokerGroup, Metadata, MetadataVersion, Node, Route
 from qmq.clock import ManualClock
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -40,8 +40,8 @@ class AwayRepository(MemoryRepository):
 
 async def test_the_address_page_says_where_the_metaserver_listens(tmp_path: Path) -> None:
     async with running(tmp_path, ManualClock()) as metaserver:
-        url = "http://{}:{}/meta/address".format(*metaserver.http.address)
-        assert await find_metaserver(url) == metaserver.tcp.address
+        url = "http://{}:{}/meta/address".format(*metaserver.admin.address)
+        assert await find_metaserver(url) == metaserver.server.address
 
 
 async def test_a_new_subject_is_served_by_two_live_groups_and_stays_there(tmp_path: Path) -> None:
@@ -177,16 +177,16 @@ async def test_f28_with_the_database_away_answers_come_from_memory_and_are_store
     async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as client:
         await client.register("g1", port=1)
         await client.register("g2", port=2)
-        await eventually_async(lambda: metaserver.keeper.waiting == 0)
+        await eventually_async(lambda: metaserver.write_behind.pending == 0)
         AwayRepository.is_away = True
         try:
             client.ask("new", ClientType.PRODUCER)
             await eventually_async(lambda: len(client.pushed) == 1)
             assert len(client.answers()[0].broker_groups) == 2
-            await eventually_async(lambda: metaserver.keeper.problem != "")
+            await eventually_async(lambda: metaserver.write_behind.problem != "")
         finally:
             AwayRepository.is_away = False
-        await eventually_async(lambda: metaserver.keeper.waiting == 0 and not metaserver.keeper.problem)
+        await eventually_async(lambda: metaserver.write_behind.pending == 0 and not metaserver.write_behind.problem)
         assert "new" in repository.routes
 
 
@@ -349,7 +349,7 @@ async def test_a_group_with_a_hidden_character_is_not_stored(tmp_path: Path) -> 
         for group in ("bill\xa0ing", "bill\u202eing", "\x05g", "billing"):
             client.ask("orders", ClientType.CONSUMER, group)
         await eventually_async(lambda: len(client.pushed) == 4)
-        await eventually_async(lambda: metaserver.keeper.waiting == 0)
+        await eventually_async(lambda: metaserver.write_behind.pending == 0)
         assert {seen.group for seen in repository.clients} == {"billing"}
         assert metaserver.handlers.counters.illegal == 3
 

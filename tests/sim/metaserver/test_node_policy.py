@@ -7,14 +7,15 @@ import pytest
 
 from broker_node.broker import Broker
 from delay_node.delivery import SUBJECT_REFUSED_SECONDS
-from metaserver.metaserver import Metaserver
+from metaserver.domain import MetadataVersion
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
-from metaserver.snapshot import MetadataVersion
+from metaserver.server import Metaserver
 from qmq.daemon import membership
 from qmq.daemon.node import Node
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, PolicyFile, SubjectPolicy, encode_policy
+from qmq.daemon.policy_in_force import PolicyFile
 from qmq.net.caller import Caller
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import (
     NodePolicyRequest,
@@ -33,6 +34,7 @@ from tests.support.in_process import (
     now_ms,
     small_system,
 )
+from tests.support.policies import set_policies
 from tests.support.waiting import eventually_async
 
 SHUT = NodePolicy.of({"orders": SubjectPolicy(closed=True)})
@@ -56,7 +58,7 @@ async def test_a_changed_policy_reaches_its_nodes_and_they_report_it(tmp_path: P
         await in_force(one, EMPTY_POLICY.version)
         await in_force(system.delay, EMPTY_POLICY.version)
         sent = system.meta.handlers.counters.policies_sent
-        directory.set_policies({"g1": SHUT, "d1": NodePolicy.of(read_only="later")})
+        set_policies(directory, {"g1": SHUT, "d1": NodePolicy.of(read_only="later")})
         await in_force(one, SHUT.version)
         await in_force(two, EMPTY_POLICY.version)
         await eventually_async(lambda: directory.groups["g1"].policy_version == SHUT.version)
@@ -65,7 +67,7 @@ async def test_a_changed_policy_reaches_its_nodes_and_they_report_it(tmp_path: P
         async with connected(one) as client, connected(two) as other:
             assert (await client.send(message(0)))["m0"].result == SendResult.STORE_ERROR
             assert not await other.send(message(0))
-            directory.set_policies({})
+            set_policies(directory, {})
             await in_force(one, EMPTY_POLICY.version)
             assert not await client.send(message(0))
         await eventually_async(lambda: directory.groups["g1"].policy_version == EMPTY_POLICY.version)
@@ -76,7 +78,7 @@ async def test_a_large_policy_arrives_whole(tmp_path: Path) -> None:
     async with small_system(tmp_path, with_delay=False) as system:
         large = NodePolicy.of({f"subject-{n:016d}": SubjectPolicy(messages_per_second=n + 1) for n in range(40_000)})
         assert len(encode_policy(large)) > 2 << 20
-        system.meta.directory.set_policies({"g1": large})
+        set_policies(system.meta.directory, {"g1": large})
         await in_force(system.brokers["g1"], large.version, 30)
         assert system.brokers["g1"].policy == large
         # The lease did not suffer from it.
@@ -86,7 +88,7 @@ async def test_a_large_policy_arrives_whole(tmp_path: Path) -> None:
 async def test_with_the_metaserver_away_a_node_goes_on_with_its_policy_also_over_a_restart(tmp_path: Path) -> None:
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
-        system.meta.directory.set_policies({"g1": SHUT})
+        set_policies(system.meta.directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
         await system.meta.close()
         await eventually_async(lambda: broker.membership is not None and broker.membership.failures > 0)
@@ -102,9 +104,9 @@ async def test_with_the_metaserver_away_a_node_goes_on_with_its_policy_also_over
 async def test_a_metaserver_that_starts_anew_and_knows_no_policies_lifts_none(tmp_path: Path) -> None:
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
-        system.meta.directory.set_policies({"g1": SHUT})
+        set_policies(system.meta.directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
-        http, tcp = system.meta.http.address[1], system.meta.tcp.address[1]
+        http, tcp = system.meta.admin.address[1], system.meta.server.address[1]
         await system.meta.close()
         again = Metaserver(
             MetaOptions(data_dir=str(tmp_path / "meta"), http_port=http, tcp_port=tcp), AwayRepository(), machine()
@@ -115,7 +117,7 @@ async def test_a_metaserver_that_starts_anew_and_knows_no_policies_lifts_none(tm
             reported = lambda: "g1" in directory.groups and directory.groups["g1"].policy_version  # noqa: E731
             assert await eventually_async(reported, 20) == SHUT.version
             assert broker.policy == SHUT
-            directory.set_policies({})
+            set_policies(directory, {})
             await in_force(broker, EMPTY_POLICY.version)
         finally:
             await again.close()
@@ -129,13 +131,13 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
         directory = system.meta.directory
-        directory.set_policies({"g1": SHUT})
+        set_policies(directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
         assert broker.membership is not None
         other = NodePolicy.of(read_only="x")
         with monkeypatch.context() as broken:
             broken.setattr(directory.policies, "document", lambda *_: (other.version, b'{"version": "v", "paused": 1}'))
-            directory.set_policies({"g1": other})
+            set_policies(directory, {"g1": other})
             await eventually_async(lambda: broker.membership is not None and broker.membership.policy_failures >= 2)
             assert "paused" in broker.membership.policy_error
             assert broker.policy == SHUT
@@ -148,7 +150,7 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
 
         with monkeypatch.context() as broken:
             broken.setattr(PolicyFile, "save", full)
-            directory.set_policies({"g1": SHUT})
+            set_policies(directory, {"g1": SHUT})
             await eventually_async(
                 lambda: broker.membership is not None and broker.membership.policy_failures > failures
             )
@@ -165,7 +167,7 @@ async def test_a_metaserver_that_names_one_version_and_sends_another_is_not_aske
     async with small_system(tmp_path, with_delay=False) as system:
         counters, directory = system.meta.handlers.counters, system.meta.directory
         monkeypatch.setattr(directory.policies, "document", lambda *_: (SHUT.version, encode_policy(SHUT)))
-        directory.set_policies({"g1": NodePolicy.of(read_only="never sent")})
+        set_policies(directory, {"g1": NodePolicy.of(read_only="never sent")})
         await in_force(system.brokers["g1"], SHUT.version)
         sent, heard = counters.policies_sent, counters.node_registers
         await eventually_async(lambda: counters.node_registers >= heard + 10)
@@ -181,8 +183,8 @@ async def stats(node: Node) -> Any:
 
 async def test_a_node_of_before_is_answered_and_left_alone(tmp_path: Path) -> None:
     async with small_system(tmp_path, groups=0, with_delay=False) as system:
-        system.meta.directory.set_policies({"old": SHUT})
-        caller = Caller(*system.meta.tcp.address)
+        set_policies(system.meta.directory, {"old": SHUT})
+        caller = Caller(*system.meta.server.address)
         await caller.connect()
         try:
             body = encode_strmap({
@@ -207,10 +209,10 @@ async def test_a_metaserver_of_before_changes_no_policy(tmp_path: Path, monkeypa
 
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
-        system.meta.directory.set_policies({"g1": SHUT})
+        set_policies(system.meta.directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
         monkeypatch.setattr(NodeRegisterResponse, "encode", encode_as_before)
-        system.meta.directory.set_policies({"g1": EMPTY_POLICY})
+        set_policies(system.meta.directory, {"g1": EMPTY_POLICY})
         heard = system.meta.handlers.counters.node_registers
         sent = system.meta.handlers.counters.policies_sent
         await eventually_async(lambda: system.meta.handlers.counters.node_registers >= heard + 2)
@@ -220,9 +222,9 @@ async def test_a_metaserver_of_before_changes_no_policy(tmp_path: Path, monkeypa
 
 async def test_a_question_for_a_policy_is_answered_to_registered_nodes_only(tmp_path: Path) -> None:
     async with small_system(tmp_path, with_delay=False) as system:
-        system.meta.directory.set_policies({"g1": SHUT})
+        set_policies(system.meta.directory, {"g1": SHUT})
         await in_force(system.brokers["g1"], SHUT.version)
-        caller = Caller(*system.meta.tcp.address)
+        caller = Caller(*system.meta.server.address)
         await caller.connect()
         try:
 
@@ -250,7 +252,7 @@ async def test_a_question_for_a_policy_is_answered_to_registered_nodes_only(tmp_
 async def test_a_delay_node_refuses_closed_subjects_and_what_is_over_a_quota(tmp_path: Path) -> None:
     async with small_system(tmp_path) as system:
         limited = SubjectPolicy(messages_per_second=2)
-        system.meta.directory.set_policies({"d1": NodePolicy.of({**SHUT.subjects, "limited": limited})})
+        set_policies(system.meta.directory, {"d1": NodePolicy.of({**SHUT.subjects, "limited": limited})})
         due = now_ms() + 3_600_000
         await eventually_async(lambda: len(system.delay.send_gate) == 2)
         async with connected(system.delay) as client:
@@ -277,7 +279,7 @@ async def test_due_messages_of_a_closed_subject_hold_up_no_other_subject_and_com
 ) -> None:
     async with small_system(tmp_path) as system:
         broker = system.brokers["g1"]
-        system.meta.directory.set_policies({"g1": SHUT})
+        set_policies(system.meta.directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
         await warm(system, broker)
         due = now_ms() + 200
@@ -292,7 +294,7 @@ async def test_due_messages_of_a_closed_subject_hold_up_no_other_subject_and_com
         # At rest in between: not asked for in a circle.
         rests = (now_ms() - due) / 1000 / SUBJECT_REFUSED_SECONDS
         assert broker.handlers.counters.policy_refused_messages["closed"] <= 50 * (rests + 2)
-        system.meta.directory.set_policies({})
+        set_policies(system.meta.directory, {})
         await eventually_async(lambda: len(system.counts("orders")) == 50)
         assert set(system.counts("orders").values()) == {1}
 

@@ -24,7 +24,7 @@ def servers(system: SmallSystem) -> dict[str, tuple[FrameServer, Callable[[], in
     return {
         "broker": (broker.server, lambda: broker.handlers.counters.bad_requests.total()),
         "delay": (delay.server, lambda: delay.handlers.counters.bad_requests.total()),
-        "metaserver": (meta.tcp, lambda: meta.handlers.counters.bad_requests.total()),
+        "metaserver": (meta.server, lambda: meta.handlers.counters.bad_requests.total()),
     }
 
 
@@ -62,7 +62,7 @@ async def test_reads_with_a_wrong_token_are_counted_and_few_are_logged(
     async with small_system(tmp_path) as system:
         server, _ = servers(system)[name]
         gates: dict[str, Any] = {
-            "broker": system.brokers["g1"].read_gate, "delay": system.delay.read_gate, "metaserver": system.meta.read_gate
+            "broker": system.brokers["g1"].bulk_reads, "delay": system.delay.bulk_reads, "metaserver": system.meta.bulk_reads
         }  # fmt: skip
         monkeypatch.setattr(gates[name], "_token", b"secret")
         codes = {"broker": Command.LIST_RANGES, "delay": Command.LIST_HOURS, "metaserver": Command.LIST_NODES}

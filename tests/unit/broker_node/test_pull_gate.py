@@ -4,7 +4,7 @@ import pytest
 
 from broker_node import pull_gate
 from broker_node.pull_gate import PullGate
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest
 
 

@@ -19,11 +19,11 @@ from broker_node.store import StorePaths
 from broker_node.subject import Subject
 from broker_node.subject_retention import SubjectRetention
 from qmq.clock import ManualClock
-from qmq.daemon.policy import NodePolicy, SubjectPolicy
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
 from qmq.log.index import DenseIndex, HandleCache
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
+from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import scan_batch

@@ -1,5 +1,6 @@
 """Leases that other metaservers stored: only whether they change counts, never whose clock they were written by."""
 
+import asyncio
 import random
 from dataclasses import replace
 
@@ -7,8 +8,9 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.directory import Directory
+from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
 from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
-from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, StoredLease
+from metaserver.stored_metadata import StoredMetadata
 from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
@@ -23,7 +25,7 @@ class Observer:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1))
-        self.directory.load(Metadata((GROUP,), (NODE,)))
+        asyncio.run(StoredMetadata(self.directory, self.clock).load(Metadata((GROUP,), (NODE,))))
 
     def second(self, stored: int | None, peer: int | None = None, *, is_own: bool = False) -> None:
         """One second, then what the database holds; None: the database is away."""

@@ -1,5 +1,6 @@
 """Which registrations of nodes a metaserver accepts: one process for each lease, plausible log ends, approved groups (F-7)."""
 
+import asyncio
 import random
 from dataclasses import replace
 
@@ -7,9 +8,10 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.directory import UNAPPROVED_GROUPS_MAX, Directory
-from metaserver.live_groups import EXPIRY_SECONDS, Registered
+from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
+from metaserver.live_groups import EXPIRY_SECONDS, Registered, Reloaded
 from metaserver.registration_rules import LOG_END_MAX, LOG_GROWTH_BYTES, LOG_GROWTH_BYTES_PER_SECOND
-from metaserver.snapshot import BrokerGroup, Leases, Metadata, Node, StoredLease
+from metaserver.stored_metadata import StoredMetadata
 from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.extensions import NodeRegisterRequest
@@ -26,6 +28,11 @@ class Cluster:
     def __init__(self, **settings: object) -> None:
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1), **settings)  # type: ignore[arg-type]
+        self.stored = StoredMetadata(self.directory, self.clock)
+
+    def load(self, metadata: Metadata) -> Reloaded:
+        """Apply the content of the database."""
+        return asyncio.run(self.stored.load(metadata))
 
     def send(self, **values: object) -> Registered:
         """A registration that differs from the usual one in these values; a second passes."""
@@ -112,7 +119,7 @@ def test_a_refusal_has_a_code(cluster: Cluster) -> None:
 def test_an_address_from_the_database_is_bound_until_its_lease_has_expired() -> None:
     cluster = Cluster()
     group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
-    cluster.directory.load(Metadata((group,), (Node("g1-a", "g1", 0, HOME, "10.0.0.1:20981", "1", 5000),)))
+    cluster.load(Metadata((group,), (Node("g1-a", "g1", 0, HOME, "10.0.0.1:20981", "1", 5000),)))
     assert cluster.code(address=FORGED) == "node.address_bound"
     # Which process registered is not stored: only one that has just connected may have another admin address.
     assert cluster.code(request_type=HEARTBEAT, admin_address="10.0.0.1:4000") == "node.address_bound"
@@ -157,7 +164,7 @@ def test_f7_a_jump_right_after_a_start_is_refused(reported_at_ms: int) -> None:
     """The time of the last report is unknown, or was stored by a clock that ran ahead."""
     cluster = Cluster()
     node = Node("g1-a", "g1", 0, HOME, "", "1", 5000, 0, reported_at_ms)
-    cluster.directory.load(Metadata((), (node,)))
+    cluster.load(Metadata((), (node,)))
     jump = 5000 + LOG_GROWTH_BYTES + 10 * LOG_GROWTH_BYTES_PER_SECOND
     assert cluster.code(log_end=jump + 1) == "node.log_end_jump"
     cluster.clock.advance(9)
@@ -172,7 +179,7 @@ def test_the_log_end_of_a_master_applies_to_the_node_that_replaces_it(cluster: C
     assert cluster.route == (FORGED, GroupState.READ_ONLY)
     # Accepted by an operator: the version is newer, the log end the lower one.
     accepted = Node("g1-b", "g1", 0, FORGED, "", "1", 4000, 1)
-    cluster.directory.load(Metadata((), (accepted,)))
+    cluster.load(Metadata((), (accepted,)))
     assert cluster.send(node_id="g1-b", address=FORGED, log_end=4100).answer.reason == ""
     assert cluster.route == (FORGED, GroupState.READ_WRITE)
 
@@ -198,7 +205,7 @@ def test_f7_a_new_group_serves_nobody_until_it_is_approved(strict: Cluster) -> N
         assert directory.any_usable(client_type) == ()
     assert directory.route_of("orders") == (None, False)
     group = replace(registered.group, operator_state=OperatorState.NORMAL)
-    assert directory.load(Metadata((group,), (registered.node,))).broker_groups == {"g1"}
+    assert strict.load(Metadata((group,), (registered.node,))).broker_groups == {"g1"}
     assert strict.code(request_type=HEARTBEAT) == ""
     assert strict.route == (HOME, GroupState.READ_WRITE)
     assert [found.name for found in directory.any_usable(ClientType.PRODUCER)] == ["g1"]
@@ -207,7 +214,7 @@ def test_f7_a_new_group_serves_nobody_until_it_is_approved(strict: Cluster) -> N
 def test_a_group_that_the_settings_allow_or_an_operator_announced_serves_at_once(strict: Cluster) -> None:
     assert strict.code(broker_group="java", node_id="java-a") == ""
     announced = BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 0, "", ())
-    strict.directory.load(Metadata((announced,)))
+    strict.load(Metadata((announced,)))
     assert strict.code() == ""
 
 
@@ -219,7 +226,7 @@ def test_f7_groups_that_wait_for_approval_have_a_limit(strict: Cluster) -> None:
     assert codes[UNAPPROVED_GROUPS_MAX - 1 :] == ["broker_group.unapproved", *["broker_group.too_many_unapproved"] * 5]
     assert len(strict.directory.nodes) == len(strict.directory.groups) == UNAPPROVED_GROUPS_MAX
     # What an operator announced, and what the settings allow, registers all the same.
-    strict.directory.load(Metadata((BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 0, "", ()),)))
+    strict.load(Metadata((BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 0, "", ()),)))
     assert strict.code() == ""
     assert strict.code(broker_group="java", node_id="java-a") == ""
 
@@ -228,6 +235,6 @@ def test_nothing_is_left_of_a_removed_group_that_waited(strict: Cluster) -> None
     registered = strict.send()
     assert registered.group is not None
     assert registered.node is not None
-    strict.directory.load(Metadata((registered.group,), (registered.node,)))
-    strict.directory.load(Metadata())
+    strict.load(Metadata((registered.group,), (registered.node,)))
+    strict.load(Metadata())
     assert (strict.directory.groups, strict.directory.nodes) == ({}, {})

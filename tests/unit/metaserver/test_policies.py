@@ -5,11 +5,12 @@ import random
 import pytest
 
 from metaserver.directory import Directory
+from qmq import policy as p
 from qmq.clock import ManualClock
-from qmq.daemon import policy as p
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy
 from qmq.errors import ProtocolError
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy
 from qmq.protocol.extensions import NodeRegisterRequest
+from tests.support.policies import set_policies
 
 
 def registered(directory: Directory, group: str, node_id: str, policy_version: str = "") -> str:
@@ -28,21 +29,21 @@ def test_until_somebody_says_what_the_policies_are_none_is_named() -> None:
 def test_each_group_is_named_its_own_version_and_an_empty_one_lifts_everything() -> None:
     directory = Directory(ManualClock(), random.Random(1))
     closed = NodePolicy.of({"orders": SubjectPolicy(closed=True)})
-    directory.set_policies({"g1": closed})
+    set_policies(directory, {"g1": closed})
     assert registered(directory, "g1", "a", closed.version) == closed.version
     assert directory.groups["g1"].policy_version == closed.version
     assert registered(directory, "g2", "b") == EMPTY_POLICY.version
     version, document = directory.policies.document("g1", "old")
     assert (version, decode_policy(document)) == (closed.version, closed)
     assert directory.policies.document("g1", closed.version) == (closed.version, b"")
-    directory.set_policies({})
+    set_policies(directory, {})
     assert registered(directory, "g1", "a", closed.version) == EMPTY_POLICY.version
     assert decode_policy(directory.policies.document("g1", closed.version)[1]) == EMPTY_POLICY
 
 
 def test_a_refused_node_is_named_no_policy() -> None:
     directory = Directory(ManualClock(), random.Random(1))
-    directory.set_policies({"g1": NodePolicy.of(read_only="x")})
+    set_policies(directory, {"g1": NodePolicy.of(read_only="x")})
     assert registered(directory, "g1", "a") != ""
     assert registered(directory, "g1", "stranger") == ""
 
@@ -50,10 +51,10 @@ def test_a_refused_node_is_named_no_policy() -> None:
 def test_a_policy_too_long_for_nodes_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     directory = Directory(ManualClock(), random.Random(1))
     kept = NodePolicy.of(read_only="kept")
-    directory.set_policies({"g1": kept})
+    set_policies(directory, {"g1": kept})
     long = NodePolicy.of({f"s{n}": SubjectPolicy(closed=True) for n in range(50)})
     monkeypatch.setattr(p, "POLICY_BYTES_MAX", 500)
     with pytest.raises(ProtocolError, match="500"):
-        directory.set_policies({"g1": kept, "g2": long})
+        set_policies(directory, {"g1": kept, "g2": long})
     assert directory.policies.of("g1") == kept
     assert directory.policies.of("g2") == EMPTY_POLICY

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metaserver.choices import Phase
+from metaserver.domain import Route
 from metaserver.rebalance import TOLERANCE, Move, advance, plan
-from metaserver.snapshot import Route
 
 NAMES = [f"g{n}" for n in range(6)]
 

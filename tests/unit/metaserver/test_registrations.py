@@ -8,15 +8,16 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import OperatorState
-from metaserver.client_handlers import CHECKS_PER_BATCH
+from metaserver.client_handlers import CHECKS_PER_BATCH, SUBJECTS_PER_BATCH
 from metaserver.directory import Directory
-from metaserver.keeper import Keeper
+from metaserver.domain import Route
+from metaserver.handlers import MetaHandlers
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import RegistrationLimits
 from metaserver.repository import MemoryRepository
-from metaserver.server import MetaHandlers
+from metaserver.write_behind import WriteBehind
 from qmq.clock import ManualClock
-from qmq.daemon.read_gate import ReadGate
+from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.extensions import NodeRegisterRequest
@@ -66,14 +67,14 @@ class Server:
     def __init__(self, limits: RegistrationLimits | None = None, official_nodes: OfficialNodes | None = None) -> None:
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1), subject_groups_min=1)
-        self.keeper = Keeper(MemoryRepository(), lambda route: None, self.clock)
+        self.write_behind = WriteBehind(MemoryRepository(), lambda route: None, self.clock)
         supervisor = Supervisor(self.clock, logger=logging.getLogger("qmq.meta"), on_failure=lambda name, error: None)
-        gate = ReadGate(self.clock, supervisor, token="", bytes_per_second=0)
+        gate = BulkReadLimiter(self.clock, supervisor, token="", bytes_per_second=0)
         self._soon: list[Callable[[], None]] = []
         self.turns = 0
         self.handlers = MetaHandlers(
             self.directory,
-            self.keeper,
+            self.write_behind,
             self.clock,
             gate,
             limits=limits,
@@ -161,6 +162,30 @@ def test_checks_are_spread_over_turns_of_the_event_loop() -> None:
     server.node("g1", state=3)
     assert server.turns - turns == 2
     assert len(connection.pushed) == CHECKS_PER_BATCH + 1
+
+
+def test_a_group_change_looks_up_the_registrations_of_its_subjects_in_later_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1", port=1)
+    subjects = 3 * SUBJECTS_PER_BATCH
+    for number in range(subjects):
+        server.directory.put_route(Route(f"s{number}", ("g1",), 1, 0))
+    server.ask(connection, f"s{subjects - 1}")
+    server.settle()
+    looked_up: list[str] = []
+    of_subject = server.handlers.registrations.of_subject
+    monkeypatch.setattr(
+        server.handlers.registrations, "of_subject", lambda subject: looked_up.append(subject) or of_subject(subject)
+    )
+    server.node("g1", port=1, state=3, settle=False)
+    assert looked_up == []
+    server.turns = 0
+    server.settle()
+    assert len(looked_up) == subjects
+    assert server.turns >= 3
+    assert len(connection.pushed) == 1
 
 
 def test_a_registration_over_the_limit_of_its_connection_is_answered() -> None:
@@ -444,7 +469,7 @@ def test_a_subject_of_a_delayed_producer_that_left_exists_once_a_broker_group_ta
     assert server.directory.routes == {}
     server.node("g1")
     assert server.directory.routes["orders"].broker_groups == ("g1",)
-    assert server.keeper.waiting, "it is stored"
+    assert server.write_behind.pending, "it is stored"
 
 
 def test_subjects_that_wait_for_a_broker_group_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,25 +1,32 @@
-"""The route file: what is saved is loaded again, a crash leaves a whole one, and an unreadable one is reported."""
+"""The route file: what is saved is loaded again, a crash leaves the last save, changes cost what changed, errors are reported."""
 
 import asyncio
 import errno
 import json
 import logging
+import random
 import threading
+from dataclasses import replace
 
 import pytest
 
+from metaserver import route_file as route_file_module
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.route_file import ROUTES_PER_PART, RouteFile
-from metaserver.snapshot import BrokerGroup, Metadata, Node, Route, SubjectRule
+from metaserver.directory import Directory
+from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
+from metaserver.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
+from metaserver.stored_metadata import StoredMetadata
+from qmq.clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 
 PATH = "meta/routes.json"
+LOG = "meta/routes.log"
 
 
 def metadata(routes: int = 1, log_end: int = 7) -> Metadata:
     return Metadata(
         (BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "a", ("a", "b"), 4, OperatorState.DRAINING),),
-        (Node("a", "g1", 0, "10.0.0.1:1", "10.0.0.1:2", "1", log_end),),
+        (Node("a", "g1", 0, "10.0.0.1:1", "10.0.0.1:2", "1", log_end, 0, 5),),
         tuple(Route(f"s{i}", ("g1", "g2"), i, 5, {"g2": Phase.JOINING}) for i in range(routes)),
         {"s0": SubjectRule(True, 1, 2, 0.5, ("x",)), "s1": SubjectRule()},
         frozenset({("s0", "x", ""), ("s0", "y", "c")}),
@@ -32,14 +39,140 @@ def empty_disk() -> MemoryDisk:
     return disk
 
 
-@pytest.mark.parametrize("routes", [0, 1, ROUTES_PER_PART, 2 * ROUTES_PER_PART + 1])
+async def filled(content: Metadata) -> Directory:
+    """A metaserver's memory with this content."""
+    directory = Directory(ManualClock(), random.Random(1))
+    await StoredMetadata(directory, ManualClock()).load(content, from_file=True)
+    return directory
+
+
+def content_of(directory: Directory) -> Metadata:
+    """The metadata, its routes by subject: their order is not stored."""
+    found = directory.metadata()
+    return replace(found, routes=tuple(sorted(found.routes, key=lambda route: route.subject)))
+
+
+async def loaded(disk: MemoryDisk) -> Metadata:
+    file = RouteFile(disk, PATH)
+    found = await file.load()
+    assert found is not None
+    assert (file.load_problem, file.counters.failures) == ("", 0)
+    return replace(found, routes=tuple(sorted(found.routes, key=lambda route: route.subject)))
+
+
+def size(disk: MemoryDisk, path: str) -> int:
+    return len(disk.names[path].content)
+
+
+@pytest.mark.parametrize("routes", [0, 1, ITEMS_PER_PART, 2 * ITEMS_PER_PART + 1])
 async def test_what_is_saved_is_loaded_again_after_a_power_cut(routes: int) -> None:
     disk = empty_disk()
-    await RouteFile(disk, PATH).save(metadata(routes))
+    directory = await filled(metadata(routes))
+    await RouteFile(disk, PATH).save(directory)
     for state in disk.crash_states(20, seed=1):
-        file = RouteFile(state, PATH)
-        assert await file.load() == metadata(routes)
-        assert (file.load_problem, file.failures) == ("", 0)
+        assert await loaded(state) == content_of(directory)
+
+
+async def test_changes_are_appended_and_loaded_again_after_a_power_cut() -> None:
+    disk = empty_disk()
+    directory = await filled(metadata(2 * ITEMS_PER_PART))
+    file = RouteFile(disk, PATH)
+    await file.save(directory)
+    file_bytes, log_bytes = size(disk, PATH), size(disk, LOG)
+    directory.put_route(Route("s3", ("g1",), 9, 5))
+    directory.put_route(Route("new", ("g1",), 1, 5))
+    directory.remove_route("s4")
+    await file.save(directory)
+    directory.groups["g1"].reported = GroupState.OFFLINE
+    directory.put_route(Route("s4", ("g2",), 1, 6))
+    await file.save(directory)
+    directory.rules, directory.paused = {"s7": SubjectRule(messages_per_second=3)}, frozenset({("s7", "z", "")})
+    await file.save(directory)
+    assert (size(disk, PATH), file.counters.rewrites, file.counters.saves) == (file_bytes, 1, 4)
+    assert size(disk, LOG) - log_bytes < 2_000
+    for state in disk.crash_states(20, seed=1):
+        assert await loaded(state) == content_of(directory)
+
+
+async def test_a_crash_at_any_step_of_a_save_leaves_that_save_or_the_one_before() -> None:
+    for step in range(40):
+        disk = empty_disk()
+        directory = await filled(metadata())
+        file = RouteFile(disk, PATH)
+        await file.save(directory)
+        before = content_of(directory)
+        directory.put_route(Route("new", ("g1",), 1, 5))
+        if step % 2:
+            file._log_bytes_max = 0  # the file is replaced
+        steps = 0
+
+        def fail(what: str, path: str, limit: int = step // 2) -> OSError | None:
+            nonlocal steps
+            steps += 1
+            return OSError(errno.EIO, "crash") if steps > limit else None
+
+        disk.fail = fail
+        await file.save(directory)
+        is_saved = not file.save_problem
+        disk.fail = None
+        for state in disk.crash_states(5, seed=step):
+            found = await loaded(state)
+            assert found == content_of(directory) if is_saved else found in (before, content_of(directory))
+
+
+async def test_a_log_that_has_become_as_large_as_the_file_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_file_module, "LOG_BYTES_MIN", 1_000)
+    disk = empty_disk()
+    directory = await filled(metadata(100))
+    file = RouteFile(disk, PATH)
+    for version in range(1, 400):
+        directory.put_route(Route("s1", ("g1",), 200 + version, 5))
+        await file.save(directory)
+        assert size(disk, LOG) <= size(disk, PATH) + 1_000
+    assert 2 <= file.counters.rewrites < 20
+    assert await loaded(disk) == content_of(directory)
+
+
+async def test_very_many_changes_replace_the_file() -> None:
+    directory = await filled(metadata())
+    file = RouteFile(empty_disk(), PATH)
+    await file.save(directory)
+    for number in range(LOG_ITEMS_MAX + 1):
+        directory.put_route(Route(f"n{number}", ("g1",), 1, 5))
+    await file.save(directory)
+    assert file.counters.rewrites == 2
+
+
+async def test_a_log_of_another_file_is_ignored() -> None:
+    disk = empty_disk()
+    directory = await filled(metadata())
+    file = RouteFile(disk, PATH)
+    await file.save(directory)
+    directory.remove_route("s0")
+    await file.save(directory)
+    old_log = bytes(disk.names[LOG].content)
+    file._log_bytes_max = 0
+    directory.put_route(Route("s0", ("g1",), 1, 5))
+    await file.save(directory)
+    disk.names[LOG].content[:] = old_log
+    assert await loaded(disk) == content_of(directory)
+
+
+async def test_a_damaged_change_ends_the_log_and_is_reported() -> None:
+    disk = empty_disk()
+    directory = await filled(metadata())
+    file = RouteFile(disk, PATH)
+    await file.save(directory)
+    for number in range(3):
+        directory.put_route(Route(f"n{number}", ("g1",), 1, 5))
+        await file.save(directory)
+    content = disk.names[LOG].content
+    content[content.index(b'"n1"') + 1] ^= 1
+    reader = RouteFile(disk, PATH)
+    found = await reader.load()
+    assert found is not None
+    assert {route.subject for route in found.routes} == {"s0", "n0"}
+    assert "2 changes are lost" in reader.load_problem
 
 
 async def test_a_file_of_an_older_version_is_read() -> None:
@@ -52,20 +185,23 @@ async def test_a_file_of_an_older_version_is_read() -> None:
 
 async def test_the_file_is_written_when_something_changed() -> None:
     disk = empty_disk()
+    directory = await filled(metadata())
     file = RouteFile(disk, PATH)
-    await file.save(metadata())
+    await file.save(directory)
     steps = disk.steps
-    await file.save(metadata())
-    await file.save(metadata(log_end=8))
-    assert (disk.steps, file.saves) == (steps, 1)
-    await file.save(metadata(routes=2))
-    assert file.saves == 2
+    await file.save(directory)
+    directory.nodes["a"] = replace(directory.nodes["a"], log_end=8)
+    await file.save(directory)
+    assert (disk.steps, file.counters.saves) == (steps, 1)
+    directory.nodes["a"] = replace(directory.nodes["a"], address="10.0.0.2:1")
+    await file.save(directory)
+    assert file.counters.saves == 2
 
 
 async def test_no_file_is_no_problem() -> None:
     file = RouteFile(empty_disk(), PATH)
     assert await file.load() is None
-    assert (file.load_problem, file.failures) == ("", 0)
+    assert (file.load_problem, file.counters.failures) == ("", 0)
 
 
 @pytest.mark.parametrize(
@@ -83,39 +219,50 @@ async def test_an_unreadable_file_is_an_error_and_is_kept(content: bytes, caplog
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert PATH in caplog.text
     assert file.load_problem
-    assert file.failures == 1
-    await file.save(metadata())
+    assert file.counters.failures == 1
+    directory = await filled(metadata())
+    await file.save(directory)
     assert bytes(disk.names[f"{PATH}.unreadable"].content) == content
-    assert await RouteFile(disk, PATH).load() == metadata()
+    assert await loaded(disk) == content_of(directory)
     assert file.load_problem, "the operator can still see it"
 
 
-async def test_a_failed_save_is_an_error_counted_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("has_log", [False, True])
+async def test_a_failed_save_is_an_error_counted_and_tried_again(
+    caplog: pytest.LogCaptureFixture, has_log: bool
+) -> None:
     disk = empty_disk()
+    directory = await filled(metadata())
     file = RouteFile(disk, PATH)
+    if has_log:
+        await file.save(directory)
+        directory.put_route(Route("new", ("g1",), 1, 5))
+    saves = file.counters.saves
     disk.fail = lambda what, path: OSError(errno.ENOSPC, "disk full") if what == "write" else None
     with caplog.at_level(logging.ERROR, "qmq.meta"):
-        await file.save(metadata())
-        await file.save(metadata())
+        await file.save(directory)
+        await file.save(directory)
     assert len(caplog.records) == 1, "once for each time it begins"
-    assert (file.failures, file.saves) == (2, 0)
+    assert (file.counters.failures, file.counters.saves) == (2, saves)
     assert "disk full" in file.save_problem
     disk.fail = None
-    await file.save(metadata())
-    assert (file.save_problem, file.saves) == ("", 1)
+    await file.save(directory)
+    assert (file.save_problem, file.counters.saves) == ("", saves + 1)
+    assert await loaded(disk) == content_of(directory)
 
 
 async def test_the_event_loop_does_not_wait_for_the_disk() -> None:
     disk, may_write = empty_disk(), threading.Event()
+    directory = await filled(metadata())
 
     def fail(what: str, path: str) -> None:
         assert may_write.wait(20)
 
     disk.fail = fail
-    saving = asyncio.ensure_future(RouteFile(disk, PATH).save(metadata()))
+    saving = asyncio.ensure_future(RouteFile(disk, PATH).save(directory))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not saving.done()
     may_write.set()
     await saving
-    assert await RouteFile(disk, PATH).load() == metadata()
+    assert await loaded(disk) == content_of(directory)

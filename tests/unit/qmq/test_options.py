@@ -23,9 +23,18 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     config.write_text('port = 1\ngroup = "file"\nread_only = true\n')
     assert parse().port == 20881
     options = parse("--config", str(config), "--port=3", QMQ_BROKER_PORT="2", QMQ_BROKER_NODE_ID="n")
-    assert (options.port, options.group, options.node_id, options.read_only) == (3, "file", "n", True)
+    assert (options.port, options.broker_group, options.node_id, options.read_only) == (3, "file", "n", True)
     assert parse(QMQ_BROKER_PORT="2").port == 2
     assert parse("--read-only").read_only
+
+
+def test_the_former_name_of_a_setting_is_accepted_as_a_flag_and_in_files(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text('group = "file"\n')
+    assert parse("--config", str(config)).broker_group == "file"
+    assert parse("--config", str(config), QMQ_BROKER_GROUP="variable").broker_group == "variable"
+    assert parse("--group", "flag", QMQ_BROKER_GROUP="variable").broker_group == "flag"
+    assert parse("--broker-group", "new").broker_group == "new"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.analytics import services as analytics
 from console.live.consumers import LiveApp
 from console.live.sockets import KINDS, request_of
-from metaserver import queries, snapshot
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.ownership import may_change
 from metaserver.services import broker_groups, groups, subjects, teams
@@ -300,10 +300,10 @@ def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
     cluster.do(delay)
     broker_groups.save_group(
-        snapshot.BrokerGroup("spare", GroupKind.BROKER, GroupState.OFFLINE, 1, "", ()), actor=TESTER, reason="test"
+        domain.BrokerGroup("spare", GroupKind.BROKER, GroupState.OFFLINE, 1, "", ()), actor=TESTER, reason="test"
     )
     broker_groups.save_group(
-        snapshot.BrokerGroup(
+        domain.BrokerGroup(
             "waiting", GroupKind.BROKER, GroupState.OFFLINE, 1, "", (), operator_state=OperatorState.UNAPPROVED
         ),
         actor=TESTER,

@@ -9,12 +9,13 @@ from django.utils import timezone
 from metaserver import queries
 from metaserver.models import ClientSeen, ConsumerGroup, Subject
 from metaserver.services import groups, subjects
-from qmq.daemon.policy import NodePolicy, SubjectPolicy, encode_policy
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin
+from qmq.policy import NodePolicy, SubjectPolicy, encode_policy
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.test_groups import when_nodes_change
 from tests.support.metadata import ACTOR, audit_rows, everything
+from tests.support.policies import set_policies
 from tests.support.threaded_system import ThreadedSystem
 
 ORDERS = "/api/v1/subjects/orders/"
@@ -38,9 +39,9 @@ def close(cluster: ThreadedSystem, *, is_empty: bool) -> None:
     policy = NodePolicy.of({"orders": SubjectPolicy(closed=True)})
 
     async def work() -> None:
-        cluster.small.meta.directory.set_policies(dict.fromkeys(cluster.small.brokers, policy))
+        set_policies(cluster.small.meta.directory, dict.fromkeys(cluster.small.brokers, policy))
         for broker in cluster.small.brokers.values():
-            await broker.take_policy(encode_policy(policy))
+            await broker.policies.replace(encode_policy(policy))
             subject = broker.store.subjects["orders"]
             if is_empty:
                 subject.consume_log.index.hide_before(subject.visible_end)

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qmq import policy as p
 from qmq.clock import ManualClock
-from qmq.daemon import policy as p
-from qmq.daemon.policy import EMPTY_POLICY, NodePolicy, PolicyFile, SubjectPolicy, decode_policy, encode_policy
+from qmq.daemon.policy_in_force import PolicyFile
 from qmq.daemon.send_gate import SendGate, TokenBucket
 from qmq.errors import ProtocolError
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import encode_entry
 from qmq.protocol.names import is_subject_refusal

@@ -1,21 +1,17 @@
-"""What a node enforces: the metaserver decides, nodes fetch the document when its version changes, keep it and apply it.
+"""Policies: what a node enforces for its subjects, and the JSON document in which nodes receive it from the metaserver.
 
-Values and their JSON; the one thing that touches a disk is `PolicyFile`. Subjects are real ones: the retry and dead-letter
-subjects of a group are never closed or throttled, else what failed would have nowhere to go.
+Subjects are real ones: the retry and dead-letter subjects of a group are never closed or throttled, because failed messages
+would have nowhere to go.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qmq.errors import IllegalName, ProtocolError
-from qmq.log.atomic_file import replace_file
 from qmq.protocol.names import check_subject, split_subject
-
-if TYPE_CHECKING:
-    from qmq.log.disk import Disk
 
 POLICY_BYTES_MAX = 4 << 20
 """Longest document."""
@@ -30,6 +26,8 @@ READ_ONLY_CHARS_MAX = 500
 RATE_MAX = 1 << 40
 """Highest rate of a quota, messages or bytes a second."""
 RETENTION_HOURS_MAX = 24 * 36_525.0
+ITEMS_PER_PART = 500
+"""Subjects or pauses encoded at once: json holds the interpreter's lock for that long."""
 _DIGEST_BYTES = 16
 
 Pause = tuple[str, str, str]
@@ -98,7 +96,7 @@ class NodePolicy:
 def _content(subjects: Mapping[str, SubjectPolicy], paused: Iterable[Pause], read_only: str) -> dict[str, Any]:
     """The content in its one canonical shape: everything sorted, rules that say nothing left out."""
     return {
-        "subjects": {name: _rules(policy) for name, policy in sorted(subjects.items())},
+        "subjects": {name: _rules(subjects[name]) for name in sorted(subjects)},
         "paused": sorted([list(pause) for pause in set(paused)]),
         "read_only": read_only,
     }
@@ -119,20 +117,40 @@ def _rules(policy: SubjectPolicy) -> dict[str, Any]:
     return rules
 
 
+def _parts(content: dict[str, Any]) -> Iterator[str]:
+    """The content as one JSON object with sorted keys, in parts."""
+    subjects, pauses = content["subjects"], content["paused"]
+    names = list(subjects)
+    yield '{"paused":['
+    for begin in range(0, len(pauses), ITEMS_PER_PART):
+        yield ("," if begin else "") + _dumps(pauses[begin : begin + ITEMS_PER_PART])[1:-1]
+    yield f'],"read_only":{_dumps(content["read_only"])},"subjects":{{'
+    for begin in range(0, len(names), ITEMS_PER_PART):
+        part = {name: subjects[name] for name in names[begin : begin + ITEMS_PER_PART]}
+        yield ("," if begin else "") + _dumps(part)[1:-1]
+    yield "}}"
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def _digest(content: dict[str, Any]) -> str:
-    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for part in _parts(content):
+        digest.update(part.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def encode_policy(policy: NodePolicy) -> bytes:
     """The document.
 
     Raises:
-        ProtocolError: it is longer than nodes take, or a name can't be written as UTF-8.
+        ProtocolError: it is longer than nodes accept, or a name can't be written as UTF-8.
     """
-    document = {"version": policy.version, **_content(policy.subjects, policy.paused, policy.read_only)}
+    content = "".join(_parts(_content(policy.subjects, policy.paused, policy.read_only)))
     try:
-        data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        data = f'{{"version":{_dumps(policy.version)},{content[1:]}'.encode()
     except UnicodeEncodeError as error:
         raise ProtocolError(f"the policy can't be written as UTF-8: {error.reason}") from error
     if len(data) > POLICY_BYTES_MAX:
@@ -247,45 +265,3 @@ EMPTY_POLICY = NodePolicy.of()
 """Nothing is restricted, by decision."""
 NO_POLICY = NodePolicy("")
 """What a node starts with that never got one, or lost it: nothing is restricted, and any policy is another one."""
-
-
-class PolicyFile:
-    """The policy in a node's folder: replaced whole, durable when `save` returns. A check before the document proves it."""
-
-    NAME = "policy"
-
-    def __init__(self, disk: "Disk", folder: str) -> None:
-        self._disk = disk
-        self._folder = folder
-
-    def save(self, document: bytes) -> None:
-        """Write a document as it came (a newer version of this program may read more in it), from any one thread.
-
-        Raises OSError; the older file is untouched then.
-        """
-        replace_file(self._disk, f"{self._folder}/{self.NAME}", [_check(document) + b"\n", document])
-
-    def load(self) -> NodePolicy | None:
-        """What was saved last; None when nothing was.
-
-        Raises:
-            ProtocolError: the file is damaged.
-            OSError: it can't be read.
-        """
-        if self.NAME not in self._disk.list_dir(self._folder):
-            return None
-        file = self._disk.open(f"{self._folder}/{self.NAME}", writable=False)
-        try:
-            size = file.size()
-            if size > POLICY_BYTES_MAX + 100:
-                raise ProtocolError(f"the file has {size} bytes")
-            check, _, data = file.pread(size, 0).partition(b"\n")
-        finally:
-            file.close()
-        if check != _check(data):
-            raise ProtocolError("its check does not match")
-        return decode_policy(data)
-
-
-def _check(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest().encode()

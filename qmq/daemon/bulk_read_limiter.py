@@ -1,4 +1,4 @@
-"""class ReadGate: who may read a node in bulk, how many at a time, and how fast, so that producers hardly notice."""
+"""class BulkReadLimiter: who may read a node in bulk, how many reads at a time, and at which rate."""
 
 import asyncio
 import hmac
@@ -6,11 +6,12 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from qmq.clock import Clock
+from qmq.daemon.counters import counted, counted_by
 from qmq.errors import LogError, ProtocolError, ReadRefused
 from qmq.net.log_limiter import LogLimiter
 from qmq.net.server import Connection
@@ -27,9 +28,9 @@ T = TypeVar("T")
 logger = logging.getLogger("qmq.reading")
 
 READS_MAX = 64
-"""Reads under way on one node, those that wait for their turn included; a further one is answered busy."""
+"""Reads in progress on one node, including queued ones; a further one is rejected as busy."""
 PIECE_SECONDS = 0.03
-"""What one answer holds at most, in seconds of the allowed rate: nobody else's answer waits longer for one of a reader."""
+"""Size limit of one answer, in seconds of the allowed rate: other clients' answers wait no longer than that for a reader's."""
 PIECE_BYTES_MIN = 256 << 10
 """Smaller answers cost the node more: 0.4 ms of processor time a MiB at 1 MiB each, 0.9 at this, 3.3 at 64 KiB."""
 
@@ -38,19 +39,19 @@ PIECE_BYTES_MIN = 256 << 10
 class ReadCounters:
     """Counts since start, for metrics."""
 
-    reads: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    bytes: int = 0
-    waited_seconds: float = 0.0
+    reads: Counter[str] = counted_by("command", "bulk_reads", "Accepted bulk reads, by command")
+    refused: Counter[str] = counted_by("reason", "refused_bulk_reads", "Rejected bulk reads, by reason")
+    bytes: int = counted("bulk_read_bytes", "Bytes returned by bulk reads")
+    waited_seconds: float = counted("bulk_read_wait_seconds", "Time that bulk reads were throttled")
 
 
-class ReadGate:
-    """Lets reads through.
+class BulkReadLimiter:
+    """Admits bulk reads, runs them one at a time and throttles them.
 
     Args:
-        token: what requests must carry; "" lets everybody read.
-        bytes_per_second: over all readers; 0: no limit.
-        pause: lets time pass.
+        token: what requests must carry; "": no token is required.
+        bytes_per_second: for all readers together; 0: no limit.
+        pause: waits for so many seconds.
     """
 
     def __init__(
@@ -75,19 +76,19 @@ class ReadGate:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bulk-read")
         self._is_closed = False
         self._room = bulk_read.READ_BYTES_MAX
-        """The most bytes that the connection of the read under way has room for."""
+        """How many bytes the connection of the current read has room for."""
         self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
 
     @property
     def under_way(self) -> int:
-        """Reads not answered yet."""
+        """Unanswered reads."""
         return len(self._tasks)
 
     def serve(
         self, connection: Connection, frame: Frame, token: str, work: Callable[[], Coroutine[Any, Any, list[Part]]]
     ) -> None:
-        """Answer a read with the parts that `work` gives, or say why not. `work` is called only when it may run."""
+        """Answer a read with the parts that `work` returns, or reject it. `work` is called only when the read may run."""
         if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token) and self._token:
             self._refuse(connection, frame, ReadRefused("the read token is not this node's", code=bulk_read.FORBIDDEN))
             return
@@ -113,16 +114,16 @@ class ReadGate:
         task.add_done_callback(ended)
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Read files where nobody waits for it but the reader."""
+        """Run blocking code in the thread of bulk reads."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
     async def _answer(
         self, connection: Connection, frame: Frame, work: Callable[[], Coroutine[Any, Any, list[Part]]]
     ) -> None:
         try:
-            # One after the other, in the order they came: a burst of readers costs producers no more than one does.
+            # One at a time, in order of arrival: many readers cost producers no more than one.
             async with self._lock:
-                await self._wait_until_paid()
+                await self._throttle()
                 if connection.is_closed:
                     return
                 self._room = connection.answer_room
@@ -141,21 +142,21 @@ class ReadGate:
     def _refuse(self, connection: Connection, frame: Frame, error: ReadRefused) -> None:
         self.counters.refused[error.code] += 1
         if error.code != bulk_read.BUSY:
-            what = f"command {frame.code} refused: {error}"
+            what = f"command {frame.code} rejected: {error}"
             self._log_limiter.warning(logger, connection.peer, error.code, what, self._clock.monotonic())
         connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
 
     # --- rate ------------------------------------------------------------------------------------------------------
 
     def piece_bytes(self, wanted: int) -> int:
-        """How many bytes the answer of the read under way may hold when `wanted` are asked for."""
+        """How many bytes the answer of the current read may hold when `wanted` are requested."""
         most = min(bulk_read.READ_BYTES_MAX, self._room)
         if self._bytes_per_second:
             most = min(most, max(PIECE_BYTES_MIN, int(self._bytes_per_second * PIECE_SECONDS)))
         return max(1, min(wanted, most))
 
-    async def _wait_until_paid(self) -> None:
-        """Wait until what was read before is paid for."""
+    async def _throttle(self) -> None:
+        """Wait until the rate allows another read."""
         while (wait := self._free_at - self._clock.monotonic()) > 0:
             self.counters.waited_seconds += wait
             await self._pause(wait)
@@ -165,7 +166,7 @@ class ReadGate:
             self._free_at = max(self._free_at, self._clock.monotonic()) + size / self._bytes_per_second
 
     async def close(self) -> None:
-        """End what is under way, and begin nothing more: the askers are told to come back later."""
+        """Cancel all reads and reject further ones; the readers are answered busy."""
         self._is_closed = True
         tasks = list(self._tasks)
         for task in tasks:

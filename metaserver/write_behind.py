@@ -1,7 +1,7 @@
-"""Keeps what the directory learned: one background thread writes it to the repository, in order, as the store allows.
+"""class WriteBehind: the queue of changes from the metaserver's memory to its database.
 
-Answers never wait for the database. While it is unavailable, work stays queued (the newest state of a thing replaces an older
-one, so the queue is bounded by how many things there are and by WORK_MAX) and is tried again with a growing pause.
+Answers never wait for the database. While it is unavailable, changes stay queued and are retried with a growing pause. The newest
+state of an object replaces a queued one, so the queue is bounded by the number of objects and by WORK_MAX.
 """
 
 import asyncio
@@ -10,50 +10,71 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
+from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from metaserver.repository import Repository, Unstorable
-from metaserver.snapshot import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from qmq.clock import Clock
+from qmq.daemon.counters import counted
 
 T = TypeVar("T")
-logger = logging.getLogger("qmq.meta.keeper")
+logger = logging.getLogger("qmq.meta.write_behind")
 
 WORK_MAX = 200_000
-"""Client sightings waiting to be written; further ones are dropped (counted)."""
+"""Client sightings that wait to be written; further ones are dropped (counted)."""
 SIGHTINGS_MAX = 300_000
-"""Clients remembered as noted within CLIENT_SECONDS; further ones are dropped (counted) until the oldest expire."""
+"""Clients known to be recorded within CLIENT_SECONDS; a further one evicts the one that registered least recently."""
 CLIENTS_PER_WRITE = 500
 LAST_WRITE_SECONDS = 3.0
-"""What a stop waits for the database; a hanging call blocks its thread, not the shutdown."""
+"""How long a stop waits for the database; a hanging call blocks its thread, not the shutdown."""
 CLIENT_SECONDS = 300.0
-"""A client that is seen again and again is noted this often."""
+"""A client that registers again and again is recorded at this interval."""
 BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Keeper:
-    """Writes behind."""
+@dataclass(slots=True)
+class WriteCounters:
+    """Counts since start."""
 
-    def __init__(self, repository: Repository, on_route: Callable[[Route], None], clock: Clock) -> None:
+    failures: int = counted("database_failures", "Failed writes and reads")
+    dropped_clients: int = counted("clients_dropped", "Clients not recorded because the queue was full")
+    unstorable: int = counted("unstorable_changes", "Changes that the database rejects permanently")
+
+
+class WriteBehind:
+    """Loads metadata from the repository and writes changes to it, in one thread.
+
+    Args:
+        on_route: called with the stored route when another metaserver stored a different one first.
+        last_write_seconds: how long the end of `run` waits for the database.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        on_route: Callable[[Route], None],
+        clock: Clock,
+        *,
+        last_write_seconds: float = LAST_WRITE_SECONDS,
+    ) -> None:
         self._clock = clock
         self._repository = repository
         self._on_route = on_route
+        self._last_write_seconds = last_write_seconds
         self._routes: OrderedDict[str, Route] = OrderedDict()
         self._groups: OrderedDict[str, tuple[BrokerGroup, str]] = OrderedDict()
         self._nodes: OrderedDict[str, Node] = OrderedDict()
         self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
-        self._noted: OrderedDict[ClientSeen, float] = OrderedDict()
-        """Clients noted within CLIENT_SECONDS, the oldest first, with the monotonic time."""
+        self._sightings: OrderedDict[ClientSeen, float] = OrderedDict()
+        """When each client was recorded, in monotonic seconds; the least recently registered first."""
         self._heartbeat: tuple[str, float, int] | None = None
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._loaded: MetadataVersion | None = None
         self.problem = ""
-        """Why the store is unavailable; "" while it answers."""
-        self.dropped_clients = 0
-        self.unstorable = 0
-        """Items that the database rejects permanently."""
-        self.failures = 0
+        """Why the database is unavailable; "" while it responds."""
+        self.counters = WriteCounters()
 
     async def load_all(self) -> Metadata | None:
         """Everything stored, for the start; None when the store is unavailable."""
@@ -69,7 +90,7 @@ class Keeper:
             if version == loaded:
                 self.problem = ""
                 return None
-            # Loaded after its version was read: a change that came in between is loaded once more by the next call.
+            # Loaded after its version was read: a change in between is loaded once more by the next call.
             metadata: Metadata | MetadataChanges | None = None
             if loaded is not None:
                 metadata = await self._in_thread(lambda: self._repository.changed(loaded, version))
@@ -95,56 +116,59 @@ class Keeper:
 
     def _failed(self, error: Exception) -> None:
         if not self.problem:
-            logger.warning("the database is away, answers come from memory: %s", error)
-        self.failures += 1
+            logger.warning("the database is unavailable, answers come from memory: %s", error)
+        self.counters.failures += 1
         self.problem = f"{type(error).__name__}: {error}".splitlines()[0]
 
     def route(self, route: Route) -> None:
-        """A route was made or changed."""
+        """Queue a route that is new or changed."""
         self._routes[route.subject] = route
         self._wake.set()
 
     def group(self, group: BrokerGroup, reason: str) -> None:
-        """A broker group changed."""
+        """Queue a broker group that changed."""
         self._groups[group.name] = (group, reason)
         self._wake.set()
 
     def node(self, node: Node) -> None:
-        """A node reported."""
+        """Queue a node that registered."""
         self._nodes[node.node_id] = node
         self._wake.set()
 
     def heartbeat(self, name: str, steady_seconds: float) -> None:
-        """This metaserver lives and stores; written after everything that waits before it."""
+        """Queue that this metaserver runs and stores; written after everything queued before it."""
         self._heartbeat = (name, steady_seconds, self._clock.wall_ms())
         self._wake.set()
 
     def client(self, client: ClientSeen) -> None:
-        """Note that a client registered, once in CLIENT_SECONDS. Amortised O(1)."""
-        now = self._clock.monotonic()
-        while self._noted and now - next(iter(self._noted.values())) >= CLIENT_SECONDS:
-            self._noted.popitem(last=False)
-        if client in self._noted:
-            return
-        if len(self._clients) >= WORK_MAX or len(self._noted) >= SIGHTINGS_MAX:
-            self.dropped_clients += 1
-            return
-        self._noted[client] = now
-        self._clients[client] = None
-        self._wake.set()
+        """Queue that a client registered, once in CLIENT_SECONDS. Amortised O(1)."""
+        now, sightings = self._clock.monotonic(), self._sightings
+        while sightings and now - next(iter(sightings.values())) >= CLIENT_SECONDS:
+            sightings.popitem(last=False)
+        recorded_at = sightings.get(client)
+        if recorded_at is None or now - recorded_at >= CLIENT_SECONDS:
+            if len(self._clients) >= WORK_MAX:
+                self.counters.dropped_clients += 1
+                return
+            sightings[client] = now
+            self._clients[client] = None
+            self._wake.set()
+        sightings.move_to_end(client)
+        if len(sightings) > SIGHTINGS_MAX:
+            sightings.popitem(last=False)
 
     @property
-    def waiting(self) -> int:
-        """Things not stored yet."""
+    def pending(self) -> int:
+        """Changes not stored yet."""
         return len(self._routes) + len(self._groups) + len(self._nodes) + len(self._clients)
 
     @property
     def has_work(self) -> bool:
-        """Whether anything waits to be written."""
-        return self._heartbeat is not None or self.waiting > 0
+        """Whether anything is queued."""
+        return self._heartbeat is not None or self.pending > 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write until `stop`; what is left then is tried once."""
+        """Write until `stop`; what is left then is tried once more, within `last_write_seconds`."""
         failed = 0
         while not stop.is_set():
             if not self.has_work:
@@ -157,16 +181,16 @@ class Keeper:
                 failed += 1
                 await _either(stop, None, BACK_OFF_SECONDS[min(failed, len(BACK_OFF_SECONDS)) - 1])
         try:
-            async with asyncio.timeout(LAST_WRITE_SECONDS):
+            async with asyncio.timeout(self._last_write_seconds):
                 await self._write_all()
         except TimeoutError:
-            logger.warning("the database does not answer: %d changes are left to the next start", self.waiting)
+            logger.warning("the database does not respond: %d changes are not stored", self.pending)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _write_all(self) -> bool:
         try:
             while self._groups or self._nodes or self._routes:
-                # Groups first, each time: what came while something was written may refer to a group that came with it.
+                # Groups first, each time: a route or node that was queued meanwhile may refer to a group queued with it.
                 if self._groups:
                     await self._write_a_group()
                 elif self._nodes:
@@ -178,7 +202,7 @@ class Keeper:
                 try:
                     await self._in_thread(lambda b=batch: self._repository.save_clients(b))  # type: ignore[misc]
                 except Unstorable:
-                    # One of them: the others are worth a write each.
+                    # Caused by one of them: write each by itself.
                     for client in batch:
                         await self._store(lambda c=client: self._repository.save_clients([c]), f"client {client}")  # type: ignore[misc]
                 for client in batch:
@@ -190,7 +214,7 @@ class Keeper:
             self._failed(error)
             return False
         if self.problem:
-            logger.info("the database is back")
+            logger.info("the database responds again")
             self.problem = ""
         return True
 
@@ -212,18 +236,18 @@ class Keeper:
         if self._routes.get(name) == route:
             del self._routes[name]
         if stored is not None and stored != route:
-            # Another metaserver was first: its choice holds.
+            # Another metaserver stored its route first, which wins.
             self._on_route(stored)
 
     async def _store(self, call: Callable[[], T], what: str) -> T | None:
-        """Write one item; None for an item that can never be stored: it is dropped, logged and counted, so that it does not block
-        others.
+        """Write one change. Returns None for one that can never be stored: it is dropped, logged and counted, so that it does not
+        block others.
         """
         try:
             return await self._in_thread(call)
         except Unstorable as error:
-            self.unstorable += 1
-            logger.error("%s can't be stored and is left out: %s", what, error)
+            self.counters.unstorable += 1
+            logger.error("%s can't be stored and is dropped: %s", what, error)
             return None
 
 

@@ -1,4 +1,4 @@
-"""The metadata as plain frozen values: what the database keeps, and what answers come from. Pure."""
+"""The metadata as frozen values: what the database holds, and what answers are built from. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class BrokerGroup:
-    """A broker group's row: the place of truth for epoch, master and in-sync set (rules R1-R9 of the design)."""
+    """A broker group's row: the source of truth for epoch, master and in-sync set."""
 
     name: str
     kind: GroupKind
@@ -56,11 +56,11 @@ class Route:
     version: int
     created_at_ms: int
     phases: Mapping[str, Phase] = field(default_factory=dict)
-    """Of those of `broker_groups` that come or go."""
+    """Of those `broker_groups` that join or leave."""
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The groups of which producers are informed."""
+        """The groups that producers are sent."""
         return tuple(name for name in self.broker_groups if self.phases.get(name) in (None, Phase.LEAVING))
 
     @property
@@ -82,7 +82,7 @@ class ClientSeen:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRule:
-    """What was decided about a subject that nodes enforce; None: no limit, or the node's default."""
+    """The settings of a subject that nodes enforce; None: no limit, or the node's default."""
 
     is_archived: bool = False
     messages_per_second: int | None = None
@@ -93,7 +93,7 @@ class SubjectRule:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Everything a metaserver starts from."""
+    """Everything that a metaserver loads at its start."""
 
     broker_groups: tuple[BrokerGroup, ...] = ()
     nodes: tuple[Node, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from qmq.clock import ManualClock
-from qmq.daemon.read_gate import PIECE_BYTES_MIN, ReadGate
+from qmq.daemon.bulk_read_limiter import PIECE_BYTES_MIN, BulkReadLimiter
 from qmq.errors import LogError, ReadRefused
 from qmq.net.server import Connection
 from qmq.protocol import bulk_read
@@ -39,20 +39,20 @@ def frame() -> Frame:
     return FrameReader().feed(encode_request(Command.READ_INDEX, 1))[0]
 
 
-def make(clock: ManualClock | None = None, **changes: Any) -> ReadGate:
+def make(clock: ManualClock | None = None, **changes: Any) -> BulkReadLimiter:
     clock = clock or ManualClock()
     supervisor = Supervisor(clock, logger=logging.getLogger("test"), on_failure=lambda name, error: None)
-    return ReadGate(clock, supervisor, **{"token": "", "bytes_per_second": 0, **changes})
+    return BulkReadLimiter(clock, supervisor, **{"token": "", "bytes_per_second": 0, **changes})
 
 
-def serve(gate: ReadGate, peer: Peer, token: str = "", parts: Any = lambda: [b"x"]) -> None:
+def serve(gate: BulkReadLimiter, peer: Peer, token: str = "", parts: Any = lambda: [b"x"]) -> None:
     async def work() -> list[bytes]:
         return cast(list[bytes], parts())
 
     gate.serve(cast(Connection, peer), frame(), token, work)
 
 
-async def finished(gate: ReadGate) -> None:
+async def finished(gate: BulkReadLimiter) -> None:
     await asyncio.gather(*gate._tasks, return_exceptions=True)
     await asyncio.sleep(0)
 

@@ -1,0 +1,244 @@
+"""The metaserver's TCP side: registrations of clients and nodes, answered from memory; changed routes are pushed.
+
+Code 52 is never used: it is a trap of the official client (docs/reference/wire.md, 12, T2).
+"""
+
+import logging
+from collections.abc import Callable
+
+from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.client_handlers import ClientHandlers
+from metaserver.directory import Directory
+from metaserver.live_groups import Registered
+from metaserver.node_lines import node_lines
+from metaserver.official_nodes import OfficialNodes
+from metaserver.registration_rules import check_values
+from metaserver.registrations import RegistrationLimits
+from metaserver.route_table import OFFICIAL_VERSION
+from metaserver.write_behind import WriteBehind
+from qmq.clock import Clock
+from qmq.daemon.bulk_read_limiter import BulkReadLimiter
+from qmq.errors import ProtocolError
+from qmq.net.connection_auth import ConnectionAuth
+from qmq.net.server import Connection
+from qmq.protocol.bulk_read import ListNodesRequest, NodesPage
+from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, Command, ResponseCode, Role
+from qmq.protocol.commands import (
+    BrokerAcquireMetaRequest,
+    BrokerAcquireMetaResponse,
+    BrokerRegisterRequest,
+)
+from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
+from qmq.protocol.frames import Frame
+from qmq.protocol.kinds import Part
+from qmq.protocol.names import hidden_text_problem
+
+logger = logging.getLogger("qmq.meta")
+
+NODE_STORE_SECONDS = 2.0
+"""A node's heartbeats are stored this often at most, unless something changed."""
+
+
+class MetaHandlers(ClientHandlers):
+    """Answers the frames of clients and nodes.
+
+    Args:
+        auth: which connections may send commands of nodes. None: all.
+        official_nodes: which nodes of the official server may register. None: none may.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        write_behind: WriteBehind,
+        clock: Clock,
+        bulk_reads: BulkReadLimiter,
+        *,
+        limits: RegistrationLimits | None = None,
+        auth: ConnectionAuth | None = None,
+        official_nodes: OfficialNodes | None = None,
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
+        super().__init__(directory, write_behind, clock, limits=limits, call_soon=call_soon)
+        self._bulk_reads = bulk_reads
+        self._auth = auth or ConnectionAuth(None)
+        self._official_nodes = official_nodes or OfficialNodes()
+        self._store_node_at: dict[str, float] = {}
+        self._node_connections: dict[str, Connection] = {}
+        """By node id: the connection of its newest accepted registration."""
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """One request."""
+        if frame.version not in VERSIONS_SERVED:
+            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not supported")
+            return
+        try:
+            match frame.code:
+                case Command.CLIENT_REGISTER:
+                    self._client_register(connection, frame)
+                case Command.AUTHENTICATE:
+                    problem = self._auth.handle(connection, frame)
+                    if problem:
+                        self.counters.bad_requests["unauthenticated"] += 1
+                        self._warning(connection, "unauthenticated", problem)
+                case Command.NODE_REGISTER | Command.NODE_POLICY if not self._auth.is_trusted(connection):
+                    self.counters.bad_requests["unauthenticated"] += 1
+                    self._warning(connection, "unauthenticated", f"command {frame.code} without the node secret")
+                    self._auth.refuse(connection, frame)
+                case Command.NODE_REGISTER:
+                    self._node_register(connection, frame)
+                case Command.NODE_POLICY:
+                    self._node_policy(connection, frame)
+                case Command.BROKER_REGISTER:
+                    self._broker_register(connection, frame)
+                case Command.BROKER_ACQUIRE_META:
+                    self._acquire_meta(connection, frame)
+                case Command.LIST_NODES:
+                    self._list_nodes(connection, frame)
+                case Command.HEARTBEAT:
+                    connection.reply(frame, Command.HEARTBEAT)
+                case _:
+                    self.counters.bad_requests["unknown_command"] += 1
+                    self._warning(connection, "unknown_command", f"command {frame.code} is not the metaserver's")
+                    connection.reply(frame, ResponseCode.UNKNOWN_CODE)
+        except ProtocolError as error:
+            self._bad(connection, frame, "undecodable", str(error))
+
+    def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
+        self.counters.bad_requests[reason] += 1
+        self._warning(connection, reason, f"command {frame.code} refused: {text}")
+        connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def _node_register(self, connection: Connection, frame: Frame) -> None:
+        request = NodeRegisterRequest.decode(frame.body)
+        self.counters.node_registers += 1
+        check_values(request)
+        self._check_new_node(request.broker_group, request.node_id, request.address)
+        registered = self._register(connection, request)
+        connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
+        if registered.answer.accepted:
+            self._replace_connection(request.node_id, connection)
+
+    def _replace_connection(self, node_id: str, connection: Connection) -> None:
+        """Close a node's previous connection.
+
+        The network may deliver a heartbeat of that connection late. Applied after newer ones, it would restore an old state and
+        an old log end, which makes the group read only.
+        """
+        previous = self._node_connections.get(node_id)
+        if previous is connection:
+            return
+        self._node_connections[node_id] = connection
+        connection.on_close(lambda: self._connection_closed(node_id, connection))
+        if previous is not None:
+            previous.abort()
+
+    def _connection_closed(self, node_id: str, connection: Connection) -> None:
+        if self._node_connections.get(node_id) is connection:
+            del self._node_connections[node_id]
+
+    def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
+        """Raises ProtocolError for a new broker group or node whose name or address holds a hidden character."""
+        names = [address]
+        if broker_group not in self._directory.groups:
+            names.append(broker_group)
+        if node_id not in self._directory.nodes:
+            names.append(node_id)
+        for name in names:
+            problem = hidden_text_problem(name)
+            if problem:
+                raise ProtocolError(f"{name[:40]!a} {problem}")
+
+    def _register(self, connection: Connection, request: NodeRegisterRequest) -> Registered:
+        registered = self._directory.register(request)
+        code = registered.answer.code
+        if code:
+            self.counters.refused_nodes[code] += 1
+            self._warning(
+                connection, code, f"registration of node {request.node_id} refused: {registered.answer.reason}"
+            )
+        self._after(registered)
+        return registered
+
+    def _node_policy(self, connection: Connection, frame: Frame) -> None:
+        request = NodePolicyRequest.decode(frame.body)
+        node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
+        is_approved = live is not None and live.row.operator_state is not OperatorState.UNAPPROVED
+        if node is None or node.broker_group != request.broker_group or not is_approved:
+            raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
+        version, document = self._directory.policies.document(node.broker_group, request.policy_version)
+        self.counters.policies_sent += 1 if document else 0
+        connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode())
+
+    def _list_nodes(self, connection: Connection, frame: Frame) -> None:
+        request = ListNodesRequest.decode(frame.body)
+
+        async def work() -> list[Part]:
+            now_ms = self._clock.wall_ms()
+            return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
+
+        self._bulk_reads.serve(connection, frame, request.token, work)
+
+    def _after(self, registered: Registered) -> None:
+        node = registered.node
+        now = self._clock.monotonic()
+        if node is not None and (registered.has_changed or now >= self._store_node_at.get(node.node_id, 0.0)):
+            self._store_node_at[node.node_id] = now + NODE_STORE_SECONDS
+            self._write_behind.node(node)
+        if registered.group is not None:
+            self._write_behind.group(registered.group, registered.reason)
+        if registered.has_changed and registered.group is not None:
+            name = registered.group.name
+            logger.info("broker group %s is %s, master %s", name, registered.group.state, registered.group.master)
+            self._group_changed(name)
+
+    def _broker_register(self, connection: Connection, frame: Frame) -> None:
+        """Register a node of the official server that the settings allow. Its address serves as its node id.
+
+        Raises:
+            ProtocolError: a value is not allowed.
+        """
+        request = BrokerRegisterRequest.decode(frame.body)
+        problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
+        if problem:
+            self._bad(connection, frame, "node_not_allowed", problem)
+            return
+        self._check_new_node(request.broker_group, request.address, request.address)
+        masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
+        kind = masters.get(Role(request.role))
+        if kind is not None:
+            state = request.state
+            if request.request_type == BrokerRequestType.OFFLINE:
+                state = 4
+            if STATE_FROM_WIRE.get(state) is GroupState.OFFLINE and request.request_type == BrokerRequestType.ONLINE:
+                state = 1
+            node = NodeRegisterRequest(
+                request_type=request.request_type,
+                broker_group=request.broker_group,
+                node_id=request.address,
+                kind=kind,
+                role=request.role,
+                address=request.address,
+                admin_address="",
+                state=state,
+                epoch=0,
+                log_end=0,
+                started_at_ms=0,
+                version=OFFICIAL_VERSION,
+            )
+            check_values(node)
+            registered = self._register(connection, node)
+            if registered.answer.code:
+                raise ProtocolError(registered.answer.reason)
+        connection.reply(frame, ResponseCode.SUCCESS)
+
+    def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
+        request = BrokerAcquireMetaRequest.decode(frame.body)
+        address = f"{request.hostname}:{request.port}"
+        node = next((node for node in self._directory.nodes.values() if node.address == address), None)
+        if node is None:
+            raise ProtocolError(f"no node {address} is known")
+        answer = BrokerAcquireMetaResponse(node.broker_group, "", node.role)
+        connection.reply(frame, ResponseCode.SUCCESS, answer.encode())

@@ -1,0 +1,56 @@
+"""The metaserver's Prometheus metrics; texts name the metrics of QMQ that operators know."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from prometheus_client.core import Metric
+
+from metaserver.choices import GroupState
+from metaserver.directory import Directory
+from metaserver.handlers import MetaHandlers
+from metaserver.route_file import RouteFile
+from metaserver.write_behind import WriteBehind
+from qmq.daemon.daemon_metrics import DaemonMetrics, MeasuredDaemon
+
+
+class MeasuredMetaserver(MeasuredDaemon, Protocol):
+    """What metrics read of a metaserver."""
+
+    directory: Directory
+    handlers: MetaHandlers
+    write_behind: WriteBehind
+    route_file: RouteFile
+
+
+class MetaMetrics(DaemonMetrics):
+    """What a metaserver adds."""
+
+    def __init__(self, metaserver: MeasuredMetaserver) -> None:
+        super().__init__(metaserver, "qmq_meta")
+        self._metaserver = metaserver
+
+    def collect(self) -> Iterable[Metric]:
+        yield from super().collect()
+        meta, gauge = self._metaserver, self.gauge
+        handlers, write_behind = meta.handlers, meta.write_behind
+        yield from self.counters(handlers.counters, write_behind.counters, meta.route_file.counters)
+        yield gauge("database_up", "1 when the database responds", 0 if write_behind.problem else 1)
+        yield gauge("unstored_things", "Changes not stored yet", write_behind.pending)
+        yield gauge(
+            "route_file_saved",
+            "1 when the last save of the route file succeeded",
+            0 if meta.route_file.save_problem else 1,
+        )
+        yield gauge("registrations", "Registrations that receive pushed routes", len(handlers.registrations))
+        yield gauge(
+            "held_registrations",
+            "Registrations that wait for a usable broker group",
+            handlers.registrations.pending_count,
+        )
+        yield gauge("subjects", "Subjects routed", len(meta.directory.routes))
+        yield self.gauge_by(
+            "broker_group_live",
+            "1 when the group is not offline",
+            "broker_group",
+            {name: int(live.state is not GroupState.OFFLINE) for name, live in meta.directory.groups.items()},
+        )

@@ -1,0 +1,140 @@
+"""The metaserver's HTTP pages: its address for clients, and what it knows of broker groups and subjects."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from metaserver.choices import GroupKind
+from metaserver.directory import Directory
+from metaserver.domain import Route
+from metaserver.live_groups import LiveGroup
+from metaserver.route_file import RouteFile
+from metaserver.write_behind import WriteBehind
+from qmq.clock import Clock
+from qmq.daemon.admin_http import BadRequest, JsonHandler, number
+from qmq.daemon.shared_page import SharedPages
+
+ADDRESS_PAGE = "/meta/address"
+DELAY_GROUPS_PAGE = "/meta/delay-groups"
+SUBJECTS_PER_PAGE = 1_000
+
+
+class MetaPages:
+    """Builds the pages.
+
+    Args:
+        address: returns the address that clients connect to.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        write_behind: WriteBehind,
+        route_file: RouteFile,
+        clock: Clock,
+        address: Callable[[], str],
+    ) -> None:
+        self._directory = directory
+        self._write_behind = write_behind
+        self._route_file = route_file
+        self._address = address
+        self._subject_pages = SharedPages(clock)
+
+    def json_routes(self) -> dict[str, JsonHandler]:
+        """The JSON pages by path."""
+        return {
+            DELAY_GROUPS_PAGE: self._delay_groups,
+            "/meta/cluster": self._cluster,
+            "/meta/subjects": self._subjects,
+            "/meta/subjects/{subject:.+}": self._subject,
+        }
+
+    async def address_page(self, _: web.Request) -> str:
+        """The address that clients connect to, as text."""
+        return self._address()
+
+    async def _delay_groups(self, _: web.Request) -> dict[str, Any]:
+        """What clients need to look up and change delayed messages; routes give them the same addresses."""
+        return {
+            "delay_groups": [
+                {"name": name, "address": live.node.address if live.node is not None else ""}
+                for name, live in sorted(self._directory.groups.items())
+                if live.row.kind is GroupKind.DELAY
+            ]
+        }
+
+    async def _cluster(self, _: web.Request) -> dict[str, Any]:
+        write_behind = self._write_behind
+        return {
+            "metaserver": {
+                "tcp": self._address(),
+                "database": f"down: {write_behind.problem}" if write_behind.problem else "up",
+                "not_stored_yet": write_behind.pending,
+                "route_file": self._route_file_state(),
+                "subjects": len(self._directory.routes),
+            },
+            "broker_groups": [self._group(live) for _, live in sorted(self._directory.groups.items())],
+        }
+
+    def _route_file_state(self) -> str:
+        file = self._route_file
+        if file.save_problem:
+            return f"not written: {file.save_problem}"
+        return f"unreadable at the start: {file.load_problem}" if file.load_problem else "ok"
+
+    def _group(self, live: LiveGroup) -> dict[str, Any]:
+        row, node, directory = live.row, live.node, self._directory
+        members = [n.node_id for n in directory.nodes.values() if n.broker_group == row.name]
+        return {
+            "name": row.name,
+            "kind": str(row.kind),
+            "state": str(live.state),
+            "operator_state": str(row.operator_state),
+            "reason": live.reason,
+            "epoch": row.epoch,
+            "subjects": len(directory.subjects_of(row.name)),
+            "master": None
+            if node is None
+            else {
+                "node_id": node.node_id,
+                "address": node.address,
+                "admin_address": node.admin_address,
+                "version": node.version,
+                "log_end": node.log_end,
+                "last_heartbeat_seconds": round(directory.heartbeat_age(live), 3),
+                "lease_remaining_seconds": round(directory.lease_remaining(live), 3),
+            },
+            "members": sorted(members),
+        }
+
+    async def _subjects(self, request: web.Request) -> bytes:
+        limit = min(number(request, "limit", SUBJECTS_PER_PAGE, minimum=1) or 1, SUBJECTS_PER_PAGE)
+        key = request.query.get("prefix", ""), request.query.get("after", ""), limit
+        return await self._subject_pages.get(key, lambda: self._build_subjects(*key))
+
+    async def _build_subjects(self, prefix: str, after: str, limit: int) -> bytes:
+        names = sorted(name for name in self._directory.routes if name.startswith(prefix) and name > after)
+        page = [_route(self._directory.routes[name]) for name in names[:limit]]
+        answer = {"subjects": page, "next_after": names[limit - 1] if len(names) > limit else None}
+        return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
+
+    async def _subject(self, request: web.Request) -> dict[str, Any]:
+        name = request.match_info["subject"]
+        route = self._directory.routes.get(name)
+        if route is None:
+            raise BadRequest(
+                404, "subject.unknown", f"Subject {name!r} not found. It is created by its first producer or consumer."
+            )
+        return _route(route)
+
+
+def _route(route: Route) -> dict[str, Any]:
+    return {
+        "subject": route.subject,
+        "broker_groups": list(route.broker_groups),
+        "phases": {name: str(phase) for name, phase in route.phases.items()},
+        "route_version": route.version,
+        "created_at_ms": route.created_at_ms,
+    }

@@ -1,0 +1,73 @@
+"""Counters of a daemon and their Prometheus metrics, declared once: a counter is a dataclass field with its metric's name.
+
+A field without a metric is a plain number that other code reports.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import field, fields
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+_METRIC = "metric"
+
+
+def counted(metric: str, text: str) -> Any:
+    """A field that counts from 0 and is exported as a counter. Metric names lack the daemon's prefix."""
+    return field(default=0, metadata={_METRIC: (metric, text, "")})
+
+
+def counted_by(label: str, metric: str, text: str) -> Any:
+    """A field of type `collections.Counter` that is exported as a counter with one label."""
+    return field(default_factory=Counter, metadata={_METRIC: (metric, text, label)})
+
+
+class MetricFamilies:
+    """Makes the metric families of one daemon.
+
+    Args:
+        prefix: what every name starts with, such as `qmq_broker`.
+        labels: what every series carries, such as its broker group.
+    """
+
+    def __init__(self, prefix: str, labels: Mapping[str, str] | None = None) -> None:
+        self._prefix = prefix
+        self.labels = dict(labels or {})
+
+    def counters(self, *declared: Any) -> Iterable[Metric]:
+        """The metrics of all counted fields of dataclass instances."""
+        for counters in declared:
+            for item in fields(counters):
+                if _METRIC in item.metadata:
+                    metric, text, label = item.metadata[_METRIC]
+                    value = getattr(counters, item.name)
+                    yield self.by(metric, text, label, value) if label else self.counter(metric, text, value)
+
+    def counter(self, name: str, text: str, value: float) -> Metric:
+        """A counter of the whole daemon."""
+        return self.by(name, text, "", {"": value})
+
+    def gauge(self, name: str, text: str, value: float) -> Metric:
+        """A gauge of the whole daemon."""
+        return self.gauge_by(name, text, "", {"": value})
+
+    def by(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+        """A counter with one more label."""
+        return self._fill(CounterMetricFamily(self._name(name), text, labels=self._labels(label)), label, values)
+
+    def gauge_by(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+        """A gauge with one more label."""
+        return self._fill(GaugeMetricFamily(self._name(name), text, labels=self._labels(label)), label, values)
+
+    def _name(self, name: str) -> str:
+        return f"{self._prefix}_{name}"
+
+    def _labels(self, label: str) -> list[str]:
+        return [*self.labels, label] if label else list(self.labels)
+
+    def _fill(self, family: CounterMetricFamily | GaugeMetricFamily, label: str, values: Mapping[str, float]) -> Metric:
+        common = list(self.labels.values())
+        for key, value in values.items():
+            family.add_metric([*common, key] if label else common, value)
+        return family

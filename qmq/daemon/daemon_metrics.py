@@ -1,0 +1,61 @@
+"""Prometheus metrics that every daemon has, read from its counters when /metrics is requested."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.bulk_read_limiter import BulkReadLimiter
+from qmq.daemon.counters import MetricFamilies
+from qmq.daemon.job_metrics import job_metrics
+from qmq.daemon.machine import Machine
+from qmq.net.server import FrameServer
+from qmq.supervisor import Supervisor
+
+
+class MeasuredDaemon(Protocol):
+    """What metrics read of a daemon."""
+
+    server: FrameServer
+    admin: AdminHttp
+    bulk_reads: BulkReadLimiter
+    supervisor: Supervisor
+    machine: Machine
+
+
+class DaemonMetrics(MetricFamilies, Collector):
+    """The metrics of one daemon. Subclasses yield more in `collect`, and register histograms in `registry`."""
+
+    def __init__(self, daemon: MeasuredDaemon, prefix: str, labels: Mapping[str, str] | None = None) -> None:
+        super().__init__(prefix, labels)
+        self._daemon = daemon
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    async def families(self) -> list[Metric]:
+        """All families. What grows with subjects is read in slices, between which the event loop serves clients."""
+        return list(self.registry.collect())
+
+    def collect(self) -> Iterable[Metric]:
+        server, guard = self._daemon.server.metrics, self._daemon.admin.guard
+        yield self.by(
+            "bad_frames", "Frames that caused their connection to be closed", "reason", dict(server.bad_frames)
+        )
+        yield self.counter(
+            "half_frames", "Connections closed because a frame was not completed in time", server.half_frames
+        )
+        yield self.counter("write_stalls", "Connections closed because the client did not read", server.write_stalls)
+        yield self.counter("refused_connections", "Connections over the limit", server.refused)
+        yield self.by(
+            "cut_admin_connections", "Admin connections closed by the node, by reason", "reason", dict(guard.cut)
+        )
+        yield self.counter("bad_admin_requests", "Admin requests that were not valid HTTP", guard.bad_requests)
+        yield self.counter("handler_errors", "Requests that failed with an internal error", server.handler_errors)
+        yield self.counter("received_bytes", "Bytes received from clients", server.bytes_in)
+        yield self.counter("sent_bytes", "Bytes sent to clients", server.bytes_out)
+        yield from self.counters(self._daemon.bulk_reads.counters)
+        yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
+        yield from job_metrics(self._daemon.supervisor)
+        yield from self._daemon.machine.loop_pauses.metrics()

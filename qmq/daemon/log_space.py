@@ -1,0 +1,57 @@
+"""class LogSpace: whether there is space for sends beside what acks and pulls need."""
+
+from qmq.log.disk import Disk
+from qmq.log.log import SegmentedLog, commit_bytes_of
+
+
+class LogSpace:
+    """The free space of a log, and the reserve below which sends are refused, so that stored messages can still be processed.
+
+    Args:
+        folder: a folder on the disk of the log.
+        reserve_bytes: what sends leave free on the disk, and in the log.
+    """
+
+    def __init__(self, log: SegmentedLog, disk: Disk, folder: str, reserve_bytes: int) -> None:
+        self._log = log
+        self._disk = disk
+        self._folder = folder
+        self._reserve_bytes = reserve_bytes
+        self.disk_free_bytes = 0
+        self.disk_total_bytes = 0
+
+    def measure(self) -> None:
+        """Measure the free space of the disk. To be called about once a second."""
+        self.disk_free_bytes = self._disk.free_bytes(self._folder)
+        self.disk_total_bytes = self._disk.total_bytes(self._folder)
+
+    def lacks_space(self) -> str:
+        """Why sends are refused for lack of space; "" when there is space."""
+        reserve, room = self._reserve_bytes, self._log.room_bytes
+        if room >= 2 * reserve:
+            return ""
+        log_reserve = self._log_reserve_bytes
+        if self.disk_free_bytes < reserve and room < 2 * log_reserve:
+            return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
+        return self._lacks_room(room, log_reserve)
+
+    def lacks_space_for_copy(self, record_bytes: int) -> str:
+        """Why a record of stored messages, written again, would use the space reserved for acks and pulls; "" if it does not."""
+        log = self._log
+        # A record larger than half a segment must fit when the next segment exists: otherwise it could never be written.
+        beside = max(0, log.current_segment_bytes - commit_bytes_of(record_bytes))
+        log_reserve = min(self._log_reserve_bytes, beside)
+        return self._lacks_room(log.room_after(record_bytes), log_reserve)
+
+    @property
+    def _log_reserve_bytes(self) -> int:
+        """Bytes of the log that are reserved for acks and pulls."""
+        # Small segments hold a smaller reserve: otherwise no send would ever fit beside it.
+        return min(self._reserve_bytes, self._log.current_segment_bytes // 2)
+
+    def _lacks_room(self, room: int, log_reserve: int) -> str:
+        if room >= log_reserve:
+            return ""
+        # Until the next segment exists, it is not known whether there is space for it: what is left is for acks.
+        why = "no space" if self._log.is_out_of_space else "the next segment is not created yet"
+        return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"

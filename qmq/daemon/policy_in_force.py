@@ -1,0 +1,116 @@
+"""The policy that a node enforces, and the file that holds it between two runs."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from hashlib import blake2b
+
+from qmq.daemon.send_gate import SendGate
+from qmq.errors import ProtocolError
+from qmq.log.atomic_file import replace_file
+from qmq.log.disk import Disk
+from qmq.policy import NO_POLICY, POLICY_BYTES_MAX, NodePolicy, decode_policy
+
+_DIGEST_BYTES = 16
+
+
+class PolicyInForce:
+    """The newest policy that the metaserver sent, stored before it is applied.
+
+    Args:
+        folder: the node's data folder.
+        on_change: called with a new policy once it is in force.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        send_gate: SendGate,
+        on_change: Callable[[], None],
+        logger: logging.Logger,
+    ) -> None:
+        self.policy: NodePolicy = NO_POLICY
+        self._folder = folder
+        self._file = PolicyFile(disk, folder)
+        self._send_gate = send_gate
+        self._on_change = on_change
+        self._logger = logger
+
+    def load(self) -> None:
+        """Apply the stored policy; without one, or with an unreadable one, the node serves unrestricted. Reads the disk."""
+        try:
+            found = self._file.load()
+        except (ProtocolError, OSError) as error:
+            self._logger.error("the policy in %s can't be read, none is in force: %s", self._folder, error)
+            return
+        if found is not None:
+            self._apply(found)
+            self._logger.info("policy %s is in force, from the data folder", found.version)
+
+    async def replace(self, document: bytes) -> None:
+        """Store a policy in a thread, then apply it.
+
+        Raises:
+            ProtocolError: the document is not valid; the previous policy stays in force.
+            OSError: it can't be stored; as above.
+        """
+
+        def store() -> NodePolicy:
+            policy = decode_policy(document)
+            self._file.save(document)
+            return policy
+
+        policy = await asyncio.to_thread(store)
+        self._apply(policy)
+        self._on_change()
+        self._logger.info(
+            "policy %s is in force: rules for %d subjects, %d pauses, %s",
+            policy.version, len(policy.subjects), len(policy.paused), policy.read_only or "writable",
+        )  # fmt: skip
+
+    def _apply(self, policy: NodePolicy) -> None:
+        self.policy = policy
+        self._send_gate.apply(policy)
+
+
+class PolicyFile:
+    """The policy document in a node's folder: replaced as a whole, durable when `save` returns, preceded by its checksum."""
+
+    NAME = "policy"
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+
+    def save(self, document: bytes) -> None:
+        """Write a document as received: a newer version of this program may read more of it.
+
+        Raises OSError; the previous file is unchanged then.
+        """
+        replace_file(self._disk, f"{self._folder}/{self.NAME}", [_check(document) + b"\n", document])
+
+    def load(self) -> NodePolicy | None:
+        """The policy that was saved last; None when none was.
+
+        Raises:
+            ProtocolError: the file is damaged.
+            OSError: it can't be read.
+        """
+        if self.NAME not in self._disk.list_dir(self._folder):
+            return None
+        file = self._disk.open(f"{self._folder}/{self.NAME}", writable=False)
+        try:
+            size = file.size()
+            if size > POLICY_BYTES_MAX + 100:
+                raise ProtocolError(f"the file has {size} bytes")
+            check, _, data = file.pread(size, 0).partition(b"\n")
+        finally:
+            file.close()
+        if check != _check(data):
+            raise ProtocolError("its check does not match")
+        return decode_policy(data)
+
+
+def _check(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest().encode()

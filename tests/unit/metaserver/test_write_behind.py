@@ -1,0 +1,183 @@
+"""What the write-behind queue does with what the database will never take: it holds up nothing else."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from metaserver import write_behind as write_behind_module
+from metaserver.choices import GroupKind, GroupState
+from metaserver.domain import BrokerGroup, ClientSeen, Metadata, MetadataChanges, MetadataVersion, Node, Route
+from metaserver.repository import MemoryRepository, Unstorable
+from metaserver.write_behind import CLIENT_SECONDS, WriteBehind
+from qmq.clock import ManualClock
+from tests.support.waiting import eventually_async
+
+
+class PickyRepository(MemoryRepository):
+    """Takes nothing with "bad" in its name."""
+
+    def save_route(self, route: Route) -> Route:
+        if "bad" in route.subject:
+            raise Unstorable("no such text")
+        return super().save_route(route)
+
+    def save_clients(self, clients: list[ClientSeen]) -> None:
+        if any("bad" in client.client_id for client in clients):
+            raise Unstorable("no such text")
+        super().save_clients(clients)
+
+
+async def test_what_can_not_be_stored_is_left_out_and_holds_up_nothing_else() -> None:
+    repository, stop = PickyRepository(), asyncio.Event()
+    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+    for name in ("one", "bad", "two"):
+        write_behind.route(Route(name, ("g1",), 1, 0))
+        write_behind.client(ClientSeen(name, 1, "", f"client-{name}", "app"))
+    running = asyncio.create_task(write_behind.run(stop))
+    await eventually_async(lambda: write_behind.pending == 0)
+    stop.set()
+    await running
+    assert set(repository.routes) == {"one", "two"}
+    assert {client.client_id for client in repository.clients} == {"client-one", "client-two"}
+    assert write_behind.counters.unstorable == 2
+    assert write_behind.problem == "", "the database answers"
+
+
+class SlowRepository(MemoryRepository):
+    """Writes the first node when it is told to, and takes none before its broker group, like a foreign key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes_a_node = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def save_node(self, node: Node) -> None:
+        self.writes_a_node.set()
+        assert self.may_go_on.wait(10)
+        if node.broker_group not in self.groups:
+            raise Unstorable("its broker group does not exist")
+        super().save_node(node)
+
+
+async def test_a_broker_group_that_comes_while_a_node_is_written_is_stored_before_its_own_node() -> None:
+    repository, stop = SlowRepository(), asyncio.Event()
+    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+
+    def comes(name: str) -> None:
+        write_behind.group(
+            BrokerGroup(name, GroupKind.BROKER, GroupState.READ_WRITE, 1, f"{name}-a", (f"{name}-a",)), "new"
+        )
+        write_behind.node(Node(f"{name}-a", name, 0, "127.0.0.1:1", "127.0.0.1:2", "1", 0))
+
+    comes("g1")
+    running = asyncio.create_task(write_behind.run(stop))
+    await eventually_async(repository.writes_a_node.is_set)
+    comes("g2")
+    repository.may_go_on.set()
+    await eventually_async(lambda: write_behind.pending == 0)
+    stop.set()
+    await running
+    assert set(repository.nodes) == {"g1-a", "g2-a"}
+    assert write_behind.counters.unstorable == 0
+
+
+@dataclass(frozen=True)
+class CountedClient(ClientSeen):
+    """Counts how often a table looks it up."""
+
+    hashed: ClassVar[int] = 0
+
+    def __hash__(self) -> int:
+        CountedClient.hashed += 1
+        return hash((self.subject, self.client_id))
+
+
+def counted(number: int) -> CountedClient:
+    return CountedClient(f"s{number}", 1, "", "c", "app")
+
+
+async def test_a_sighting_over_the_limit_evicts_the_oldest_at_the_cost_of_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(write_behind_module, "SIGHTINGS_MAX", 1_000)
+    write_behind = WriteBehind(MemoryRepository(), lambda route: None, ManualClock())
+    for number in range(1_000):
+        write_behind.client(counted(number))
+    CountedClient.hashed = 0
+    for number in range(1_000, 1_100):
+        write_behind.client(counted(number))
+    assert CountedClient.hashed <= 6 * 100
+    assert (write_behind.counters.dropped_clients, write_behind.pending) == (0, 1_100)
+
+
+async def test_the_client_that_registered_least_recently_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_behind_module, "SIGHTINGS_MAX", 3)
+    repository, stop = MemoryRepository(), asyncio.Event()
+    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+    for number in (0, 1, 2, 0, 3):
+        write_behind.client(counted(number))
+    running = asyncio.create_task(write_behind.run(stop))
+    await eventually_async(lambda: write_behind.pending == 0)
+    write_behind.client(counted(0))
+    assert write_behind.pending == 0, "it registered after 1 and 2, which were evicted first"
+    write_behind.client(counted(1))
+    assert write_behind.pending == 1
+    stop.set()
+    await running
+
+
+async def test_sightings_over_the_limit_of_the_queue_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_behind_module, "WORK_MAX", 2)
+    write_behind = WriteBehind(MemoryRepository(), lambda route: None, ManualClock())
+    for number in range(3):
+        write_behind.client(counted(number))
+    assert (write_behind.counters.dropped_clients, write_behind.pending) == (1, 2)
+
+
+async def test_a_client_is_recorded_again_after_its_interval() -> None:
+    clock, repository, stop = ManualClock(), MemoryRepository(), asyncio.Event()
+    write_behind = WriteBehind(repository, lambda route: None, clock)
+    write_behind.client(counted(0))
+    running = asyncio.create_task(write_behind.run(stop))
+    await eventually_async(lambda: write_behind.pending == 0)
+    clock.advance(CLIENT_SECONDS - 1)
+    write_behind.client(counted(0))
+    assert write_behind.pending == 0
+    clock.advance(1)
+    write_behind.client(counted(0))
+    assert write_behind.pending == 1
+    stop.set()
+    await running
+
+
+class CountingRepository(MemoryRepository):
+    """Counts full loads, and knows the changes from number 1 on."""
+
+    full_loads = 0
+
+    def load(self) -> Metadata:
+        self.full_loads += 1
+        return super().load()
+
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
+        if since.number < 1:
+            return None
+        return MetadataChanges(frozenset({f"s{until.number}"}), frozenset(), frozenset(), Metadata())
+
+
+async def test_everything_is_loaded_once_and_then_what_changed_where_that_is_known() -> None:
+    repository = CountingRepository()
+    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+    assert isinstance(await write_behind.load(), Metadata)
+    assert await write_behind.load() is None
+    repository.changes_made = 1
+    assert isinstance(await write_behind.load(), Metadata), "the changes up to 1 are not known"
+    repository.changes_made = 3
+    found = await write_behind.load()
+    assert isinstance(found, MetadataChanges)
+    assert found.subjects == {"s3"}
+    assert await write_behind.load() is None
+    assert repository.full_loads == 2

@@ -1,0 +1,64 @@
+"""Full collections of a daemon examine what is new; everything is examined at a long interval."""
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from qmq.clock import ManualClock
+from qmq.daemon.garbage import COMPLETE_SECONDS, limit_collections
+
+
+class Jobs:
+    """In the place of a supervisor: keeps the job."""
+
+    job: Callable[[], None]
+
+    def every(self, seconds: float, name: str, job: Callable[[], None]) -> None:
+        self.job = job
+
+
+class Node:
+    """An object that can be a part of a cycle."""
+
+    other: Any = None
+
+
+@pytest.fixture
+def jobs() -> Iterator[tuple[Jobs, ManualClock]]:
+    jobs, clock, callbacks = Jobs(), ManualClock(), list(gc.callbacks)
+    gc.collect()
+    limit_collections(jobs, clock)  # type: ignore[arg-type]
+    yield jobs, clock
+    gc.callbacks[:] = callbacks
+    gc.unfreeze()
+    gc.freeze()
+
+
+def test_survivors_of_a_full_collection_are_not_examined_again(jobs: tuple[Jobs, ManualClock]) -> None:
+    kept = [Node() for _ in range(1_000)]
+    gc.collect()
+    assert not any(isinstance(item, Node) for item in gc.get_objects())
+    kept += [Node() for _ in range(10)]
+    assert sum(isinstance(item, Node) for item in gc.get_objects()) == 10
+
+
+def test_a_cycle_that_survived_is_freed_by_the_complete_collection(
+    jobs: tuple[Jobs, ManualClock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed = []
+    monkeypatch.setattr(Node, "__del__", lambda self: freed.append(self), raising=False)
+    one, two = Node(), Node()
+    one.other, two.other = two, one
+    gc.collect()
+    del one, two
+    gc.collect()
+    assert freed == []
+    supervisor, clock = jobs
+    clock.advance(COMPLETE_SECONDS - 1)
+    supervisor.job()
+    assert freed == []
+    clock.advance(1)
+    supervisor.job()
+    assert len(freed) == 2
