@@ -1,8 +1,8 @@
 """A timer wheel of the messages that are due in the loaded hours: (due time, ref) and nothing else. No clock inside; pure.
 
 It has a slot for each second, eight bytes a message. A slot is sorted when its second comes up, whatever its size, in one call of
-numpy; messages that are added afterwards wait in a small heap beside it. Cancelled messages stay in the wheel: the caller checks the
-state of each message that it takes.
+numpy; messages that are added afterwards wait in a small heap beside it. Cancelled messages stay in the wheel: the caller checks
+the state of each message that it takes.
 
     slot key = millisecond within the second << 32 | number within the hour
 """
