@@ -92,7 +92,7 @@ class DelayNode(Node):
         delay_max_ms = round(options.delay_max_days * DAY_MS)
         self.queries = Queries(self.store)
         self.changes = Changes(self.store, self.queries, self.committer, self.trusted, delay_max_ms)
-        self.metrics.handlers = Handlers(
+        self.handlers = self.metrics.handlers = Handlers(
             self.store,
             self.queries,
             self.changes,
@@ -180,7 +180,7 @@ class DelayNode(Node):
     # --- what happens ----------------------------------------------------------------------------------------------
 
     def handle(self, connection: Connection, frame: Frame) -> None:
-        self.metrics.handlers.handle(connection, frame)
+        self.handlers.handle(connection, frame)
 
     def synced(self, synced_end: int) -> None:
         self.store.effects.completed(synced_end)
