@@ -6,14 +6,13 @@ import pytest
 
 from delay_node import hour_reader
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation, Outcome
-from tests.sim.disk import SimulatedDisk, only_in_threads
+from tests.sim.disk import SimulatedDisk
 from tests.sim.loop import running_loop
 from tests.support.in_process import ShiftedClock, connected, delayed, now_ms, small_system
 from tests.support.waiting import eventually_async
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
-OPERATIONS = ("read", "create", "write", "remove", "rename", "sync", "sync_dir", "open", "list_dir")
 
 
 async def test_hours_are_read_written_and_removed_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,11 +28,12 @@ async def test_hours_are_read_written_and_removed_in_threads(tmp_path: Path, mon
         await system.start_delay()
         disk = system.delay.disk
         assert isinstance(disk, SimulatedDisk)
-        observers = [only_in_threads(f"/d1/{folder}", *OPERATIONS) for folder in ("schedule", "dispatch", "checkpoint")]
+        loop, on_loop = running_loop(), []
+        folders = tuple(f"{tmp_path}/d1/{name}" for name in ("schedule", "dispatch", "checkpoint"))
 
         def observe(operation: str, path: str) -> None:
-            for observer in observers:
-                observer(operation, path)
+            if path.startswith(folders) and not loop.is_in_thread:
+                on_loop.append((operation, path))
 
         disk.observe = observe
         for name in ("open", "list_dir"):
@@ -57,5 +57,4 @@ async def test_hours_are_read_written_and_removed_in_threads(tmp_path: Path, mon
                 lambda: not any(number in system.delay.store.hours for number in past), 20, "finished hours are removed"
             )
             await eventually_async(lambda: not system.delay.checkpoints._writer.has_removals, 20)
-        disk.observe = None
-        assert not running_loop().is_in_thread
+        assert on_loop == []
