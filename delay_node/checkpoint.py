@@ -1,6 +1,8 @@
 """Checkpoints of a delay store: a line of JSON, then a fixed row for each hour."""
 
+import asyncio
 import json
+from collections.abc import Generator
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -19,6 +21,8 @@ from qmq.log.recovery import Damage
 
 CHECKPOINT_NAME = "delay"
 CHECKPOINT_FORMAT = 1
+SLICE_HOURS = 500
+"""Hours whose files are set aside before other work of the event loop has its turn."""
 _HOUR = Struct(">IIQIIII")
 """hour, count, data bytes, dispatch entries, gone, refused, lost."""
 
@@ -105,7 +109,6 @@ class DelayDraft(CheckpointDraft):
     finished: list[Hour]
     removed: list[Hour]
     """Hours that an earlier checkpoint left out: their files are removed."""
-    unwritten_bytes: int
 
 
 class DelayCheckpoints:
@@ -117,6 +120,7 @@ class DelayCheckpoints:
         self._files = CheckpointStore(store.disk, f"{store.root}/checkpoint", CHECKPOINT_NAME)
         self._encoder = StateEncoder(store)
         self._removed: list[Hour] = []
+        self._taken_bytes = 0
 
     @property
     def has_removals(self) -> bool:
@@ -124,19 +128,34 @@ class DelayCheckpoints:
         return bool(self._hours.finished or self._removed)
 
     def draft(self) -> DelayDraft:
-        """Return the state at the end of the last commit. What is in memory of each hour is set aside to be written."""
+        """Return the state at the end of the last commit."""
         hours, log = self._hours, self._store.log
-        dirty = list(hours.dirty)
-        for hour in dirty:
-            for file in hour.files:
-                file.take()
         finished = [hours[number] for number in hours.finished if number in hours]
         # After a step back of the clock an hour may be in use again.
         self._removed = [hour for hour in self._removed if hour.number not in hours]
         return DelayDraft(
             self._encoder.encode(), log.position, log.known_synced_to, log.appended_end,
-            dirty, finished, list(self._removed), hours.unwritten_bytes,
+            list(hours.dirty), finished, list(self._removed),
         )  # fmt: skip
+
+    def set_aside(self, draft: DelayDraft) -> Generator[None, None, None]:
+        """Set aside what is in memory of the draft's hours, to be written; on the event loop, yielding after each SLICE_HOURS.
+
+        What an hour got after the draft may be written with it: a start counts only what the checkpoint counts.
+        """
+        self._taken_bytes = 0
+        for number, hour in enumerate(draft.hours):
+            for file in hour.files:
+                if size := file.memory_bytes:
+                    self._taken_bytes += size
+                    file.take()
+            if number % SLICE_HOURS == SLICE_HOURS - 1:
+                yield
+
+    async def prepare(self, draft: DelayDraft) -> None:
+        """As `set_aside`; other work of the event loop has its turn after each slice."""
+        for _ in self.set_aside(draft):
+            await asyncio.sleep(0)
 
     def save(self, draft: DelayDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
@@ -157,7 +176,7 @@ class DelayCheckpoints:
                 memory_bytes += file.memory_bytes
             if not memory_bytes:
                 hours.dirty.pop(hour, None)
-        hours.unwritten_bytes -= draft.unwritten_bytes
+        hours.unwritten_bytes -= self._taken_bytes
         self._removed = [hour for hour in self._removed if hour not in draft.removed]
         for hour in draft.finished:
             # One that a query uses is removed later.

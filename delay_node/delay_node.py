@@ -106,8 +106,9 @@ class DelayNode(Node):
             self.supervisor,
             self.message_bytes_max,
         )
+        writer = DelayCheckpoints(self.store)
         self.checkpoints = Checkpointing(
-            DelayCheckpoints(self.store),
+            writer,
             self.store.log,
             self.committer,
             self.clock,
@@ -115,6 +116,7 @@ class DelayNode(Node):
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             self._loaded_offset,
+            writer.prepare,
         )
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF

@@ -183,6 +183,7 @@ class DelayDriver:
     def checkpoint(self) -> None:
         """Make a checkpoint, and let the log's old segments go."""
         draft = self.checkpoints.draft()
+        run_to_end(self.checkpoints.set_aside(draft))
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
         self.store.log.drop_before(getattr(self, "_floor", 0))
