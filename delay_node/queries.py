@@ -14,13 +14,7 @@ from delay_node.hour_reader import read_states, slices
 from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
 from delay_node.schedule_log import Entry, checks_of, id_digest, message_id_of
 from delay_node.store import DelayStore
-from qmq.protocol.delayed import (
-    PAGE_MAX,
-    DelayedItem,
-    DelayedState,
-    DelayedTarget,
-    ListDelayedRequest,
-)
+from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedState, DelayedTarget, ListDelayedRequest
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES
 
