@@ -40,7 +40,7 @@ REFILLED_LANES_MAX = 500
 """Lanes that get bodies of overdue messages in one pass."""
 READY_BYTES_MAX = 64 << 20
 """Bodies of due messages in memory over all lanes; above it only refs are kept."""
-SLICE_MESSAGES = 2_000
+SLICE_MESSAGES = 500
 """Messages put into frames before other work of the event loop has its turn."""
 LATE_AFTER_MS = 1_000
 """A message this much overdue counts as late; late ones leave in the order of their due times."""
@@ -253,16 +253,15 @@ class Dispatcher:
 
     async def _send_ready(self) -> None:
         """Form frames, one for each broker group in turn, and send them, as long as broker groups accept more."""
-        sent = formed = 1
-        while formed:
-            formed = 0
+        sent, has_sent = 0, True
+        while has_sent:
+            has_sent = False
             for group in list(self.destinations.groups.values()):
-                if group.in_flight < FRAMES_IN_FLIGHT and group.queue:
-                    formed += self._send_frame(group)
-            sent += formed
-            if sent > SLICE_MESSAGES:
-                sent = 0
-                await asyncio.sleep(0)
+                if group.in_flight < FRAMES_IN_FLIGHT and group.queue and (formed := self._send_frame(group)):
+                    sent, has_sent = sent + formed, True
+                    if sent >= SLICE_MESSAGES:
+                        sent = 0
+                        await asyncio.sleep(0)
 
     def _send_frame(self, group: Group) -> int:
         """Send the group's next frame; return its number of messages."""
