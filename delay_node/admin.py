@@ -1,14 +1,17 @@
-"""The delay node's own pages of its admin HTTP server: /stats, look-ups, the calendar, and changes."""
+"""The delay node's own pages of its admin HTTP server: /stats, queries, the calendar, and changes."""
 
 import json
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
 
-from delay_node.pending import TIME_MAX_MS, BadQuery, Found
-from delay_node.store import LimitReached
-from qmq.daemon.admin_http import AdminHttp, BadRequest, Params
+from delay_node.changes import Changes
+from delay_node.errors import BadQuery, LimitReached
+from delay_node.held_step import HeldStep
+from delay_node.queries import TIME_MAX_MS, Found, Queries
+from qmq.clock import Clock
+from qmq.daemon.admin_http import BadRequest, Params
 from qmq.daemon.shared_page import SharedPages
 from qmq.errors import LogError
 from qmq.protocol.delayed import (
@@ -19,14 +22,11 @@ from qmq.protocol.delayed import (
     Operation,
 )
 
-if TYPE_CHECKING:
-    from delay_node.delay_node import DelayNode
-
 T = TypeVar("T")
 
 
 def shown(found: Found) -> dict[str, Any]:
-    """A message as JSON."""
+    """Return a message as JSON."""
     item = found.item()
     return {
         "message_id": item.message.message_id,
@@ -41,7 +41,7 @@ def shown(found: Found) -> dict[str, Any]:
 
 
 async def answered(work: Awaitable[T]) -> T:
-    """The node's errors as HTTP's."""
+    """Await work; convert the node's errors to HTTP errors."""
     try:
         return await work
     except (BadQuery, LimitReached) as error:
@@ -50,38 +50,37 @@ async def answered(work: Awaitable[T]) -> T:
         raise BadRequest(500, error.code, str(error)) from error
 
 
-class DelayAdmin:
-    """Answers for one delay node."""
+class NodeView(Protocol):
+    """The node as its pages see it."""
 
-    def __init__(self, node: "DelayNode") -> None:
+    def describe(self) -> dict[str, Any]:
+        """Return the content of `/stats`."""
+        ...
+
+    async def confirm_clock(self) -> HeldStep | None:
+        """Accept the wall clock; the step that was held until now. Raises OSError."""
+        ...
+
+
+class DelayPages:
+    """The pages of one delay node."""
+
+    def __init__(self, node: NodeView, queries: Queries, changes: Changes, clock: Clock) -> None:
         self._node = node
-        self._stats_pages = SharedPages(node.clock)
-
-    def server(self) -> AdminHttp:
-        """The HTTP server, not started."""
-        node = self._node
-        return AdminHttp(
-            node.options.admin_host,
-            node.options.admin_port,
-            health=node.health,
-            ready=node.readiness,
-            supervisor=node.supervisor,
-            clock=node.clock,
-            access=node.admin_access,
-            restrictions=node.restrictions,
-            metrics=node.metrics.families,
-            json_routes={
-                "/stats": self._stats,
-                "/calendar": self._calendar,
-                "/delayed": self._list,
-                "/delayed/{message_id}": self._find,
-            },
-            json_posts={
-                "/delayed/cancel": self._cancel_matching,
-                "/delayed/{message_id}/{operation:cancel|reschedule|deliver}": self._change,
-                "/clock/confirm": self._confirm_clock,
-            },
-        )
+        self._queries = queries
+        self._changes = changes
+        self._stats_pages = SharedPages(clock)
+        self.json_routes = {
+            "/stats": self._stats,
+            "/calendar": self._calendar,
+            "/delayed": self._list,
+            "/delayed/{message_id}": self._find,
+        }
+        self.json_posts = {
+            "/delayed/cancel": self._cancel_matching,
+            "/delayed/{message_id}/{operation:cancel|reschedule|deliver}": self._change,
+            "/clock/confirm": self._confirm_clock,
+        }
 
     async def _stats(self, request: web.Request) -> bytes:
         return await self._stats_pages.get(None, self._build_stats)
@@ -92,7 +91,7 @@ class DelayAdmin:
     async def _calendar(self, request: web.Request) -> dict[str, Any]:
         params = Params(request.query)
         subject, from_ms = params.text("subject", ""), params.moment_ms("from", 0)
-        hours = await answered(self._node.pending.calendar(subject, from_ms, params.moment_ms("to", TIME_MAX_MS)))
+        hours = await answered(self._queries.calendar(subject, from_ms, params.moment_ms("to", TIME_MAX_MS)))
         return {"subject": subject, "hours": [{"begin_ms": begin, "pending": count} for begin, count in hours]}
 
     @staticmethod
@@ -108,7 +107,7 @@ class DelayAdmin:
         )
 
     async def _list(self, request: web.Request) -> dict[str, Any]:
-        page, cursor = await answered(self._node.pending.page(self._query(Params(request.query))))
+        page, cursor = await answered(self._queries.page(self._query(Params(request.query))))
         return {"messages": [shown(found) for found in page], "cursor": cursor or None}
 
     @staticmethod
@@ -118,19 +117,19 @@ class DelayAdmin:
         )
 
     async def _find(self, request: web.Request) -> dict[str, Any]:
-        found = await answered(self._node.pending.find(self._target(request, Params(request.query))))
+        found = await answered(self._queries.find(self._target(request, Params(request.query))))
         return {"messages": [shown(item) for item in found]}
 
     async def _change(self, request: web.Request, params: Params) -> dict[str, Any]:
         operation = Operation(request.match_info["operation"])
         to_ms = params.moment_ms("to") if operation is Operation.RESCHEDULE else -1
         change = ChangeDelayedRequest(operation, to_ms, (self._target(request, params),))
-        (done,) = await answered(self._node.pending.change(change))
+        (done,) = await answered(self._changes.change(change))
         return {"message_id": done.message_id, "outcome": done.outcome, "state": done.state, "due_ms": done.due_ms}
 
     async def _cancel_matching(self, request: web.Request, params: Params) -> dict[str, Any]:
         query = CancelDelayedRequest(self._query(params), params.flag("dry_run"))
-        done = await answered(self._node.pending.cancel_matching(query))
+        done = await answered(self._changes.cancel_matching(query))
         return {
             "matched": done.matched,
             "cancelled": done.cancelled,

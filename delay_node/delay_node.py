@@ -1,19 +1,21 @@
-"""class DelayNode: a node that keeps messages until they are due, then hands them to the brokers."""
+"""class DelayNode: a node that stores messages until they are due, then delivers them to brokers."""
 
 import asyncio
 import logging
-from itertools import islice
 from typing import Any
 
-from delay_node.admin import DelayAdmin
-from delay_node.delivery import Delivery
+from delay_node.admin import DelayPages
+from delay_node.bulk_read import BulkReads
+from delay_node.changes import Changes
+from delay_node.checkpoint import DelayCheckpoints
+from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
 from delay_node.held_step import HeldStep, HeldStepFile
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
-from delay_node.pending import PendingMessages
-from delay_node.reading import DelayReading
-from delay_node.recovery import DelayCheckpoints, open_store
+from delay_node.queries import Queries
+from delay_node.recovery import open_store
+from delay_node.stats import delay_stats
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
@@ -27,7 +29,6 @@ from qmq.net.pool import Pool
 from qmq.net.server import Connection
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
-from qmq.policy import sends_policy
 from qmq.protocol.codes import Role
 from qmq.protocol.frames import Frame
 
@@ -36,9 +37,6 @@ logger = logging.getLogger("qmq.delay")
 DAY_MS = 86_400_000
 LOAD_RETRY_SECONDS = 5.0
 """Pause after an hour could not be read."""
-DUE_SOON_MS = 60_000
-RULES_SHOWN_MAX = 1_000
-"""Subjects whose rules `/stats` lists."""
 UNWRITTEN_FACTOR = 4
 """Sends are answered busy when this many times `checkpoint_bytes` of the schedule wait to be written."""
 
@@ -90,24 +88,27 @@ class DelayNode(Node):
 
     def build(self) -> AdminHttp:
         options = self.options
-        self.metrics = DelayMetrics(self)
+        self.metrics = DelayMetrics(self, self.store, self.trusted)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
-        self.pending = PendingMessages(self.store, self.committer, self.trusted, delay_max_ms)
-        self.handlers = Handlers(
+        self.queries = Queries(self.store)
+        self.changes = Changes(self.store, self.queries, self.committer, self.trusted, delay_max_ms)
+        self.handlers = self.metrics.handlers = Handlers(
             self.store,
-            self.pending,
+            self.queries,
+            self.changes,
             self.committer,
             self.trusted,
             self.refuse_sends,
             self.send_gate,
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
-            DelayReading(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
+            BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
             self.message_bytes_max,
         )
+        writer = DelayCheckpoints(self.store)
         self.checkpoints = Checkpointing(
-            DelayCheckpoints(self.store),
+            writer,
             self.store.log,
             self.committer,
             self.clock,
@@ -115,12 +116,13 @@ class DelayNode(Node):
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             self._loaded_offset,
+            writer.prepare,
         )
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
         )
         self._pool = Pool(DEFAULT_TIMEOUTS.connect)
-        self.delivery = Delivery(
+        self.dispatcher = self.metrics.dispatcher = Dispatcher(
             self.store,
             self.committer,
             self.trusted,
@@ -132,16 +134,29 @@ class DelayNode(Node):
             rng=self.machine.rng,
         )
         self._segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
-        self.store.on_near = self.delivery.due_soon
-        self.session.on_change = self.delivery.routes_changed
-        return DelayAdmin(self).server()
+        self.store.placer.on_near = self.dispatcher.due_added
+        self.session.on_change = self.dispatcher.routes_changed
+        pages = DelayPages(self, self.queries, self.changes, self.clock)
+        return AdminHttp(
+            options.admin_host,
+            options.admin_port,
+            health=self.health,
+            ready=self.readiness,
+            supervisor=self.supervisor,
+            clock=self.clock,
+            access=self.admin_access,
+            restrictions=self.restrictions,
+            metrics=self.metrics.families,
+            json_routes=pages.json_routes,
+            json_posts=pages.json_posts,
+        )
 
     async def before_serving(self) -> None:
         self._check_clock()
-        to_load = self.store.to_load(self.store.near_before_ms)
+        to_load = self.store.open_hours.to_load(self.store.placer.near_before_ms)
         if to_load:
             # Nothing newer is delivered before these hours are loaded.
-            self.delivery.frontier_ms = to_load[0].begin_ms
+            self.dispatcher.frontier_ms = to_load[0].begin_ms
         self.supervisor.every(
             JOB_SECONDS, "hour_loading", self._load_hours, retry_seconds=LOAD_RETRY_SECONDS, is_vital=True
         )
@@ -149,11 +164,11 @@ class DelayNode(Node):
     async def serving(self) -> None:
         if self.options.meta:
             self.session.start(self.supervisor)
-        self._delivering = self.supervisor.critical("delivery", self.delivery.run())
+        self._delivering = self.supervisor.critical("delivery", self.dispatcher.run())
 
     async def stopping(self) -> None:
         await super().stopping()
-        await self.delivery.stop(min(self.options.stop_seconds, self.options.send_seconds))
+        await self.dispatcher.stop(min(self.options.stop_seconds, self.options.send_seconds))
         if self._delivering is not None:
             await self.supervisor.cancel(self._delivering)
         await self.session.close()
@@ -163,7 +178,7 @@ class DelayNode(Node):
             await self._keep_step()
         except OSError as error:
             logger.error("the next start accepts the wall clock: the held step can't be written: %s", error)
-        self.store.close()
+        await self.store.io.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -171,7 +186,7 @@ class DelayNode(Node):
         self.handlers.handle(connection, frame)
 
     def synced(self, synced_end: int) -> None:
-        self.store.completed(synced_end)
+        self.store.effects.completed(synced_end)
 
     def start_jobs(self) -> None:
         super().start_jobs()
@@ -195,7 +210,7 @@ class DelayNode(Node):
 
     def _check_clock(self) -> None:
         """Move the time before which hours belong into the wheel; log when the clock's alarm starts and ends."""
-        self.store.near_before_ms = self.trusted.now_ms() + round(self.options.load_ahead_minutes * 60_000)
+        self.store.placer.near_before_ms = self.trusted.now_ms() + round(self.options.load_ahead_minutes * 60_000)
         alarm = self.clock_alarm
         if (alarm is not None) == self._has_logged_alarm:
             return
@@ -209,7 +224,7 @@ class DelayNode(Node):
             logger.warning("the wall clock is trusted again")
 
     async def _keep_step(self) -> None:
-        """Keep the step that is not accepted for a restart. Raises OSError."""
+        """Write the step that is not accepted, for a restart. Raises OSError."""
         async with self._clock_change:
             self.trusted.now_ms()
             held = self.trusted.held
@@ -217,7 +232,7 @@ class DelayNode(Node):
                 await asyncio.to_thread(self._step_file.keep, held)
 
     async def confirm_clock(self) -> HeldStep | None:
-        """Accept the wall clock, also after a restart; the step that was held until now.
+        """Accept the wall clock, also after a restart; return the step that was held until now.
 
         Raises:
             OSError: the step can't be removed from the disk; it is held as before.
@@ -226,7 +241,7 @@ class DelayNode(Node):
             await asyncio.to_thread(self._step_file.keep, None)
             alarm = self.clock_alarm
             self.trusted.confirm()
-        self.delivery.wake()
+        self.dispatcher.wake()
         return alarm
 
     async def _load_hours(self) -> None:
@@ -235,23 +250,22 @@ class DelayNode(Node):
         Raises:
             LogError: an hour can't be read.
         """
-        hours = self.store.to_load(self.store.near_before_ms)
-        self.delivery.frontier_ms = hours[0].begin_ms if hours else None
+        hours = self.store.open_hours.to_load(self.store.placer.near_before_ms)
+        self.dispatcher.frontier_ms = hours[0].begin_ms if hours else None
         for i, hour in enumerate(hours):
             await self.store.load(hour)
-            self.delivery.frontier_ms = hours[i + 1].begin_ms if i + 1 < len(hours) else None
-            self.delivery.wake()
+            self.dispatcher.frontier_ms = hours[i + 1].begin_ms if i + 1 < len(hours) else None
+            self.dispatcher.wake()
 
     def _close_hours(self) -> None:
         """Close hours that are past and have nothing left to do; the next checkpoint removes the files of old ones."""
         now_ms = self.trusted.now_ms()
         keep_ms = round(self.options.keep_hours * 3_600_000)
-        for hour in self.store.hours_before(now_ms):
-            is_settled = hour.pending == 0 and not hour.refused and hour.schedule.next_number == hour.schedule.count
-            if not is_settled or hour.end_ms >= now_ms or hour.opening is not None or hour.holders or hour.undecided:
+        for hour in self.store.hours.before(now_ms):
+            if not hour.is_complete or hour.end_ms >= now_ms or hour.opening is not None or hour.users:
                 continue
             if hour.end_ms + keep_ms < now_ms:
-                self.store.finished.add(hour.number)
+                self.store.hours.finished.add(hour.number)
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
@@ -260,22 +274,8 @@ class DelayNode(Node):
 
     @property
     def clock_alarm(self) -> HeldStep | None:
-        """The clock's step that is not believed."""
+        """The forward step of the wall clock that is not accepted."""
         return self.trusted.held
-
-    @property
-    def clock_steps(self) -> int:
-        return self.trusted.steps_refused
-
-    @property
-    def due_soon(self) -> int:
-        """Messages due within the next minute, by whole seconds; late ones included."""
-        return self.store.wheel.due_before(self.trusted.now_ms() + DUE_SOON_MS) + self.delivery.overdue
-
-    @property
-    def hours_memory_bytes(self) -> int:
-        """Memory of the open hours' states and ids."""
-        return sum(hour.memory_bytes for hour in self.store.hours.values() if hour.states is not None)
 
     def restrictions(self) -> dict[str, str]:
         """As of every node, and `clock` while a forward step of the wall clock is not accepted.
@@ -290,36 +290,6 @@ class DelayNode(Node):
         return found
 
     def describe(self) -> dict[str, Any]:
-        answer = super().describe()
-        store, delivery, alarm = self.store, self.delivery, self.clock_alarm
-        now_ms = self.trusted.now_ms()
-        answer |= {
-            "pending": store.pending,
-            "due_soon": self.due_soon,
-            "overdue": delivery.overdue,
-            "put_aside": store.refused,
-            "unreadable_messages": store.counters.lost + store.counters.unreadable,
-            "hours": len(store.hours),
-            "subjects": len(store.subject_names),
-            "wheel": {"messages": store.wheel.count, "memory_bytes": store.wheel.memory_bytes},
-            "hours_memory_bytes": self.hours_memory_bytes,
-            "unwritten_bytes": store.unwritten_bytes,
-            "delivered": store.counters.delivered,
-            "delivered_per_second": self.delivered_per_s,
-            "lateness_p99_seconds": self.metrics.last_minute.quantile(0.99),
-            "cancelled": store.counters.cancelled,
-            "moved": store.counters.moved,
-            "is_loading": self.delivery.frontier_ms is not None,
-            "undeliverable": delivery.problems(),
-            "subject_rules": [
-                {"subject": name, **sends_policy(rules)}
-                for name, rules in islice(self.policy.subjects.items(), RULES_SHOWN_MAX)
-                if rules.closed or rules.has_quota
-            ],
-            "clock": {
-                "now_ms": now_ms,
-                "ahead_ms": alarm.ahead_ms if alarm is not None else 0,
-                "held_since_ms": alarm.since_ms if alarm is not None else None,
-            },
-        }
-        return answer
+        return super().describe() | delay_stats(
+            self.store, self.dispatcher, self.trusted, self.policy, self.delivered_per_s, self.metrics.last_minute
+        )

@@ -1,4 +1,4 @@
-"""A short function per command: decode, decide, append, answer once it is on disk."""
+"""class Handlers: a short function for each command: decode, decide, append, answer when it is synced."""
 
 import asyncio
 import logging
@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.pending import PAGE_BYTES_MAX, BadQuery, PendingMessages
-from delay_node.reading import DelayReading
+from delay_node.bulk_read import BulkReads
+from delay_node.changes import Changes
+from delay_node.errors import BadQuery, LimitReached
+from delay_node.queries import PAGE_BYTES_MAX, Queries
 from delay_node.schedule_log import flags_and_times
-from delay_node.store import DelayStore, LimitReached
+from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import SendGate
@@ -43,11 +45,11 @@ from qmq.supervisor import Supervisor
 logger = logging.getLogger("qmq.delay.handlers")
 
 UNSYNCED_BYTES_MAX = 64 << 20
-"""Bytes appended and not yet on disk; above it sends are answered busy."""
+"""Bytes appended and not synced; above it sends are answered busy."""
 RUN_BYTES_MAX = 8 << 20
 """Messages of one send that become one record of the log, unless a single one is larger."""
 QUERIES_MAX = 64
-"""Questions and changes under way; a further one is answered busy."""
+"""Queries and changes under way; a further one is answered busy."""
 
 
 @dataclass(slots=True)
@@ -65,29 +67,31 @@ class Handlers:
     """Answers the frames of a delay node's clients.
 
     Args:
-        refuse_sends: why sends are refused at the moment, or "" when they are welcome.
-        send_gate: which subjects' messages are refused though.
+        refuse_sends: returns why sends are rejected now, "" when they are accepted.
+        send_gate: rejects messages of subjects that a policy closes or limits.
         delay_max_ms: how far ahead a due time may be.
-        unwritten_bytes_max: schedule and dispatch logs in memory only; above it sends are answered busy.
+        unwritten_bytes_max: maximum of schedule and dispatch logs in memory only; above it sends are answered busy.
     """
 
     def __init__(
         self,
         store: DelayStore,
-        pending: PendingMessages,
+        queries: Queries,
+        changes: Changes,
         committer: Committer,
         clock: TrustedClock,
         refuse_sends: Callable[[], str],
         send_gate: SendGate,
         delay_max_ms: int,
         unwritten_bytes_max: int,
-        reading: DelayReading,
+        bulk_reads: BulkReads,
         supervisor: Supervisor,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
         self._store = store
         self._supervisor = supervisor
-        self._pending = pending
+        self._queries = queries
+        self._changes = changes
         self._committer = committer
         self._clock = clock
         self._log_limiter = LogLimiter()
@@ -99,7 +103,7 @@ class Handlers:
         # A record has twelve bytes more for each message, which has 54 bytes at least.
         self._run_bytes_max = min(RUN_BYTES_MAX, (store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) * 3 // 4)
         self.counters = HandlerCounters()
-        self._queries: dict[asyncio.Task[None], None] = {}
+        self._running: dict[asyncio.Task[None], None] = {}
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
             Command.SEND_MESSAGE: self._send,
             Command.HEARTBEAT: lambda connection, frame: connection.reply(frame, Command.HEARTBEAT),
@@ -108,11 +112,11 @@ class Handlers:
             Command.CHANGE_DELAYED: lambda c, f: self._query(c, f, self._change(f)),
             Command.CANCEL_DELAYED: lambda c, f: self._query(c, f, self._cancel(f)),
             Command.DELAYED_CALENDAR: lambda c, f: self._query(c, f, self._calendar(f)),
-            **reading.table(),
+            **bulk_reads.table(),
         }
 
     def handle(self, connection: Connection, frame: Frame) -> None:
-        """One request frame; the answer may come later, in any order."""
+        """Handle a request frame; the answer may come later, in any order."""
         handler = self._table.get(frame.code)
         if handler is None:
             self._bad("unknown_command", connection, f"command {frame.code}")
@@ -143,12 +147,12 @@ class Handlers:
         refused, result = self._refuse_sends(), SendResult.STORE_ERROR
         if not refused and (
             self._store.log.pending_bytes > UNSYNCED_BYTES_MAX
-            or self._store.unwritten_bytes > self._unwritten_bytes_max
+            or self._store.hours.unwritten_bytes > self._unwritten_bytes_max
         ):
             refused, result = "delay node busy", SendResult.BROKER_BUSY
         offset, now_ms = -1, self._clock.now_ms()
         if self._send_gate and not refused:
-            runs = self._let_in(runs, data, failures)
+            runs = self._admit(runs, data, failures)
         for run in runs:
             if refused:
                 failures += [SendFailure(_id_of(data, begin), result, refused) for begin in run.raw_begins]
@@ -173,7 +177,7 @@ class Handlers:
     def _schedule(
         self, run: Run, data: memoryview, dues: NDArray[np.int64], now_ms: int, failures: list[SendFailure]
     ) -> int:
-        """Append a run to the log: its record's offset, or -1 when a limit is reached and its messages were added to `failures`."""
+        """Append a run to the log; return its record's offset, or -1 when a limit is reached: its messages become `failures`."""
         try:
             offset = self._store.schedule(run, data, dues, now_ms)
         except LimitReached as error:
@@ -183,9 +187,9 @@ class Handlers:
         self.counters.sends += run.count
         return offset
 
-    def _let_in(self, runs: list[Run], data: memoryview, failures: list[SendFailure]) -> list[Run]:
-        """What of these runs the policy lets in; the rest becomes failures."""
-        let_in = []
+    def _admit(self, runs: list[Run], data: memoryview, failures: list[SendFailure]) -> list[Run]:
+        """Return what the policy admits of these runs; the rest is added to `failures`."""
+        admitted = []
         for run in runs:
             taken, refusal = self._send_gate.judge(run)
             if refusal is not None:
@@ -193,11 +197,11 @@ class Handlers:
                 for begin in run.raw_begins[taken:]:
                     failures.append(SendFailure(_id_of(data, begin), refusal.result, refusal.remark))
             if taken:
-                let_in.append(run.part(0, taken))
-        return let_in
+                admitted.append(run.part(0, taken))
+        return admitted
 
     def _dues(self, run: Run, data: memoryview, now_ms: int) -> tuple[NDArray[np.int64], dict[int, str]]:
-        """Due times of a run's messages, past ones as now; and which can't be taken, with the reason.
+        """Return the due times of a run's messages, past ones as now; and which are rejected, with the reason.
 
         A message without the delay bit is due when its property says: the official client decides twice whether a message
         is delayed, and may come here with one that no longer is (trap T9).
@@ -214,11 +218,11 @@ class Handlers:
                 reasons[i] = f"delay.too_far: due time {dues[i]} ms is not within the next {days:g} days"
         return np.maximum(dues, now_ms), reasons
 
-    # --- questions and changes -------------------------------------------------------------------------------------
+    # --- queries and changes ---------------------------------------------------------------------------------------
 
     def _query(self, connection: Connection, frame: Frame, work: Coroutine[None, None, bytes]) -> None:
-        """Answer with what `work` gives; it may read files, and runs beside everything else."""
-        if len(self._queries) >= QUERIES_MAX:
+        """Answer with the result of `work`, which runs in a task of its own."""
+        if len(self._running) >= QUERIES_MAX:
             work.close()
             busy = Refusal("delay.busy", f"{QUERIES_MAX} lookups are running, the maximum; try again")
             connection.reply(frame, ResponseCode.PARAM_ERROR, busy.encode())
@@ -235,10 +239,10 @@ class Handlers:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task = self._supervisor.background("query", answer())
-        self._queries[task] = None
+        self._running[task] = None
 
         def ended(done: "asyncio.Task[None]") -> None:
-            self._queries.pop(done, None)
+            self._running.pop(done, None)
             work.close()
             if not done.cancelled() and done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
@@ -247,7 +251,7 @@ class Handlers:
 
     async def _find(self, frame: Frame) -> bytes:
         request = FindDelayedRequest.decode(frame.body)
-        found = await self._pending.find(request.target)
+        found = await self._queries.find(request.target)
         return DelayedPage(tuple(item.item() for item in found)).encode()
 
     def _list(self, connection: Connection, frame: Frame) -> None:
@@ -258,25 +262,25 @@ class Handlers:
 
     async def _page(self, frame: Frame, bytes_max: int) -> bytes:
         request = ListDelayedRequest.decode(frame.body)
-        found, cursor = await self._pending.page(request, bytes_max)
+        found, cursor = await self._queries.page(request, bytes_max)
         return DelayedPage(tuple(item.item() for item in found), cursor).encode()
 
     async def _change(self, frame: Frame) -> bytes:
-        changes = await self._pending.change(ChangeDelayedRequest.decode(frame.body))
+        changes = await self._changes.change(ChangeDelayedRequest.decode(frame.body))
         return ChangeDelayedResponse(tuple(changes)).encode()
 
     async def _cancel(self, frame: Frame) -> bytes:
         request = CancelDelayedRequest.decode(frame.body)
-        return (await self._pending.cancel_matching(request)).encode()
+        return (await self._changes.cancel_matching(request)).encode()
 
     async def _calendar(self, frame: Frame) -> bytes:
         request = DelayedCalendarRequest.decode(frame.body)
-        hours = await self._pending.calendar(request.subject, request.from_ms, request.to_ms)
+        hours = await self._queries.calendar(request.subject, request.from_ms, request.to_ms)
         return DelayedCalendar(tuple(hours)).encode()
 
 
 def _without(run: Run, left_out: dict[int, str]) -> list[tuple[Run, int]]:
-    """A run's stretches without some of its messages, each with the place of its first message in the run."""
+    """Return a run's stretches without some of its messages, each with the place of its first message in the run."""
     if not left_out:
         return [(run, 0)]
     sizes = run.raw_sizes()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from delay_node.late_queue import LateQueue
+from qmq.protocol.commands import BrokerGroupRoute
 
 FRAME_MESSAGES = 500
 FRAME_BYTES = 1 << 20
@@ -56,6 +57,8 @@ class Lane:
     is_parked: bool = False
     is_refilling: bool = False
     """Waits for the bytes of its overdue messages, or they are being read."""
+    routes: list[BrokerGroupRoute] = field(default_factory=list)
+    """Writable broker groups of the subject, as last read from the metaserver session."""
     rotation: int = 0
     avoid: str = ""
     problem: str = ""

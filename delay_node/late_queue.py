@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 CHUNK_REFS = 4096
-CHUNK_BYTES = 200
-"""About what a chunk takes beside its refs."""
+MERGED_REFS_MAX = 250_000
+"""Larger runs are not merged: it would hold up the event loop."""
 
 
 class _Run:
@@ -28,10 +28,6 @@ class _Run:
     @property
     def last_due(self) -> int:
         return self._chunks[-1][0][-1]
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(16 * dues.buffer_info()[1] + CHUNK_BYTES for dues, _ in self._chunks)
 
     def extend(self, dues: "array[int]", refs: "array[int]") -> None:
         """Add behind the last one."""
@@ -74,9 +70,9 @@ class LateQueue:
     """Taken from the front in due order; refs are added in any order.
 
     It keeps ascending runs, and takes from the one that begins with the oldest ref. Refs that fit at no end of a run begin a new
-    one; then runs are merged until each is more than twice as long as the next. So there are at most log2(n) runs at that time,
-    and a ref's run grows by half at least each time it is merged. Refs in due order, or from two such sequences in turn, are
-    never merged.
+    one; then runs of up to MERGED_REFS_MAX are merged until each is more than twice as long as the next. So there are few runs, and
+    a ref's run grows by half at least each time it is merged. Refs in due order, or from two such sequences in turn, are never
+    merged.
     """
 
     def __init__(self) -> None:
@@ -108,7 +104,8 @@ class LateQueue:
         at = len(runs) - 1
         while at > 0:
             runs.sort(key=lambda run: run.length, reverse=True)
-            if runs[at].length * 2 < runs[at - 1].length:
+            is_large = runs[at].length + runs[at - 1].length > MERGED_REFS_MAX
+            if is_large or runs[at].length * 2 < runs[at - 1].length:
                 at -= 1
             else:
                 runs[at - 1 : at + 1] = [self._merge(runs[at - 1], runs[at])]
@@ -142,8 +139,3 @@ class LateQueue:
             if not first.length:
                 self._runs.remove(first)
         return taken
-
-    @property
-    def memory_bytes(self) -> int:
-        """About how much memory it takes."""
-        return sum(run.memory_bytes for run in self._runs)

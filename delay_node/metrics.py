@@ -1,28 +1,33 @@
-"""The delay node's Prometheus metrics, read from its counters when somebody asks.
+"""The delay node's Prometheus metrics, read from its counters when they are requested.
 
-Beside each stands the name that QMQ's operators know (`docs/reference/metrics.md`).
+Some texts name the metric of QMQ in parentheses (`docs/reference/metrics.md`).
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily, Histogram, Metric
 
+from delay_node.dispatcher import Dispatcher
+from delay_node.handlers import Handlers
 from delay_node.lateness import LatenessWindow
+from delay_node.store import DelayStore
+from delay_node.trusted_clock import TrustedClock
+from qmq.daemon.node import Node
 from qmq.daemon.node_metrics import NodeMetrics
-
-if TYPE_CHECKING:
-    from delay_node.delay_node import DelayNode
 
 LATENESS_BUCKETS = (0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600)
 
 
 class DelayMetrics(NodeMetrics):
-    """What a delay node adds."""
+    """The metrics of a delay node. `dispatcher` and `handlers` are set before the first collection."""
 
-    def __init__(self, node: "DelayNode") -> None:
+    dispatcher: Dispatcher
+    handlers: Handlers
+
+    def __init__(self, node: Node, store: DelayStore, clock: TrustedClock) -> None:
         super().__init__(node, "qmq_delay")
-        self._delay = node
+        self._store = store
+        self._clock = clock
         self.lateness_seconds = Histogram(
             "qmq_delay_lateness_seconds",
             "Time from a message's due time until a broker has stored it (delayTime)",
@@ -33,15 +38,15 @@ class DelayMetrics(NodeMetrics):
         self.last_minute = LatenessWindow(LATENESS_BUCKETS)
 
     def observe_lateness(self, seconds: float) -> None:
-        """A message was delivered so late."""
+        """Record the lateness of a delivered message."""
         self.lateness_seconds.observe(seconds)
         self.last_minute.observe(seconds)
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
-        node, counter, gauge = self._delay, self.counter, self.gauge
-        store, delivery, handlers = node.store, node.delivery, node.handlers
-        counters, trouble = store.counters, delivery.counters
+        counter, gauge = self.counter, self.gauge
+        store, dispatcher, handlers = self._store, self.dispatcher, self.handlers
+        counters, trouble = store.counters, dispatcher.sender.counters
         yield counter(
             "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
         )
@@ -60,28 +65,32 @@ class DelayMetrics(NodeMetrics):
         yield counter("moved_messages", "Rescheduled messages", counters.moved)
         yield counter("put_aside_messages", "Messages held because all brokers rejected them", counters.refused)
         yield counter("lost_messages", "Corrupted schedule entries", counters.lost)
-        yield counter("unreadable_messages", "Corrupted messages", counters.unreadable)
+        yield counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
         yield counter(
             "unknown_deliveries", "Messages sent again because their first delivery is uncertain", trouble.unknown
         )
         yield counter("batches", "Batches sent to brokers", trouble.batches)
         yield counter("failed_batches", "Failed batches", trouble.failed_batches)
-        yield counter("clock_steps_refused", "Forward steps of the wall clock that were not accepted", node.clock_steps)
+        yield counter(
+            "clock_steps_refused", "Forward steps of the wall clock that were not accepted", self._clock.steps_refused
+        )
         yield gauge("pending_messages", "Pending messages", store.pending)
-        yield gauge("due_soon_messages", "Messages due within the next minute", node.due_soon)
-        yield gauge("overdue_messages", "Due messages not delivered yet", delivery.overdue)
+        yield gauge("due_soon_messages", "Messages due within the next minute", dispatcher.due_soon)
+        yield gauge("overdue_messages", "Due messages not delivered yet", dispatcher.lanes.overdue)
         yield gauge("put_aside", "Held messages, which wait for an operator", store.refused)
         yield gauge("wheel_messages", "Messages in the timer wheel", store.wheel.count)
         yield gauge("wheel_memory_bytes", "Memory of the timer wheel", store.wheel.memory_bytes)
-        yield gauge("hours_memory_bytes", "Memory of states and IDs of loaded hours", node.hours_memory_bytes)
-        yield gauge("unwritten_bytes", "Schedule and dispatch logs not written to disk yet", store.unwritten_bytes)
+        yield gauge("hours_memory_bytes", "Memory of states and IDs of loaded hours", store.hours.memory_bytes)
         yield gauge(
-            "clock_held", "1 while the wall clock is ahead by an unconfirmed step", node.clock_alarm is not None
+            "unwritten_bytes", "Schedule and dispatch logs not written to disk yet", store.hours.unwritten_bytes
+        )
+        yield gauge(
+            "clock_held", "1 while the wall clock is ahead by an unconfirmed step", self._clock.held is not None
         )
         per_subject = GaugeMetricFamily(
             "qmq_delay_undeliverable_messages", "Due messages by subject that can't be delivered now",
             labels=[*self.labels, "subject"],
         )  # fmt: skip
-        for problem in delivery.problems(100):
+        for problem in dispatcher.lanes.problems(100):
             per_subject.add_metric([*self.labels.values(), str(problem["subject"])], float(str(problem["waiting"])))
         yield per_subject

@@ -59,11 +59,7 @@ def is_valid(entry: bytes) -> bool:
 
 
 def make_index(
-    places: NDArray[np.int64],
-    dues: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    ids: NDArray[np.uint32],
-    subject: int,
+    places: NDArray[np.int64], dues: NDArray[np.int64], sizes: NDArray[np.int64], ids: NDArray[np.uint32], subject: int
 ) -> IndexArray:
     """Index entries of one subject's messages."""
     entries = np.empty(len(dues), dtype=INDEX)

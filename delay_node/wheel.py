@@ -1,154 +1,153 @@
-"""A timer wheel of what is due in the loaded hours: (due time, ref) and nothing else. No clock inside; pure.
+"""A timer wheel of the messages that are due in the loaded hours: (due time, ref) and nothing else. No clock inside; pure.
 
-Two levels: a slot per second, unsorted, eight bytes a message; and the one second that is being worked off, a heap by
-millisecond. Adding costs one append, a second is put in order when it comes up, and what was cancelled meanwhile is not
-taken out: whoever pops it looks at its state.
+It has a slot for each second, eight bytes a message. A slot is sorted when its second comes up, whatever its size, in one call of
+numpy; messages that are added afterwards wait in a small heap beside it. Cancelled messages stay in the wheel: the caller checks
+the state of each message that it takes.
 
     slot key = millisecond within the second << 32 | number within the hour
 """
 
-import heapq
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from heapq import heappop, heappush
+
+import numpy as np
 
 from delay_node.records import NUMBER_BITS, NUMBER_MAX, ref_of
 
 SECONDS_PER_HOUR = 3600
 KEY_BYTES = 8
-SLOT_BYTES = 200
-"""What an empty slot takes: the array, its place in the table and in the heap. An estimate for `memory_bytes`."""
+SLOT_BYTES = 300
+"""What an empty slot takes: the object, its array, its place in the table and in the heap. An estimate for `memory_bytes`."""
 
 
 def key_of(due_ms: int, number: int) -> int:
-    """A message's key in the slot of its second."""
+    """Return a message's key in the slot of its second."""
     return due_ms % 1000 << NUMBER_BITS | number
 
 
+class _Slot:
+    """The messages of one second: keys from `begin` on, and once these are sorted those added later, in a heap."""
+
+    __slots__ = ("added", "begin", "is_sorted", "keys")
+
+    def __init__(self, keys: "array[int]") -> None:
+        self.keys = keys
+        self.begin = 0
+        self.is_sorted = False
+        self.added: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.keys) - self.begin + len(self.added)
+
+    def take(self, key_end: int, limit: int) -> list[int]:
+        """Remove at most `limit` keys below `key_end`, smallest first."""
+        keys, added = self.keys, self.added
+        if not self.is_sorted:
+            np.frombuffer(keys, dtype=np.uint64)[self.begin :].sort()
+            self.is_sorted = True
+        end = min(bisect_left(keys, key_end, self.begin), self.begin + limit)
+        taken = keys[self.begin : end].tolist()
+        self.begin = end
+        if added and added[0] < key_end:
+            while added and added[0] < key_end and len(taken) < 2 * limit:
+                taken.append(heappop(added))
+            taken.sort()
+            for key in taken[limit:]:
+                heappush(added, key)
+            del taken[limit:]
+        return taken
+
+    def extend(self, keys: "array[int]") -> None:
+        """Add many keys, in any order."""
+        del self.keys[: self.begin]
+        self.keys.extend(keys)
+        self.begin, self.is_sorted = 0, False
+
+    def first(self) -> int:
+        """Return the smallest key of a sorted slot, which is not empty."""
+        heads = self.added[:1] + self.keys[self.begin : self.begin + 1].tolist()
+        return min(heads)
+
+
 class Wheel:
-    """Due messages in the order of their due times; those of one millisecond in the order they came to the node."""
+    """Due messages in the order of their due times; those of one millisecond in the order in which they reached the node."""
 
     def __init__(self) -> None:
-        self._slots: dict[int, array[int]] = {}
+        self._slots: dict[int, _Slot] = {}
         self._seconds: list[int] = []
-        self._second = -1
-        self._heap: list[int] = []
+        """A heap of the seconds with a slot."""
+        self._last_second = 0
         self.count = 0
+
+    def _slot(self, second: int) -> _Slot:
+        slot = self._slots.get(second)
+        if slot is None:
+            slot = self._slots[second] = _Slot(array("Q"))
+            heappush(self._seconds, second)
+            self._last_second = max(self._last_second, second)
+        return slot
 
     def add(self, due_ms: int, number: int) -> None:
         """Add one message of hour `due_ms // HOUR_MS`."""
-        second = due_ms // 1000
         self.count += 1
-        if second == self._second:
-            heapq.heappush(self._heap, key_of(due_ms, number))
-            return
-        slot = self._slots.get(second)
-        if slot is None:
-            slot = self._slots[second] = array("Q")
-            heapq.heappush(self._seconds, second)
-        slot.append(key_of(due_ms, number))
-
-    def add_second(self, second: int, keys: Iterable[int]) -> None:
-        """Add many messages of one second (seconds since the epoch), as keys; an array('Q') is taken over whole."""
-        fresh = keys if isinstance(keys, array) else array("Q", keys)
-        self.count += len(fresh)
-        if second == self._second:
-            self._heap.extend(fresh)
-            heapq.heapify(self._heap)
-            return
-        slot = self._slots.get(second)
-        if slot is None:
-            self._slots[second] = fresh
-            heapq.heappush(self._seconds, second)
+        slot = self._slots.get(due_ms // 1000) or self._slot(due_ms // 1000)
+        if slot.is_sorted:
+            heappush(slot.added, key_of(due_ms, number))
         else:
-            slot.extend(fresh)
+            slot.keys.append(key_of(due_ms, number))
+
+    def add_second(self, second: int, keys: "array[int]") -> None:
+        """Add many messages of one second (seconds since the epoch), as keys in an array('Q')."""
+        self.count += len(keys)
+        self._slot(second).extend(keys)
 
     def pop(self, until_ms: int, limit: int) -> list[tuple[int, int]]:
-        """Take out at most `limit` messages due at `until_ms` or earlier, oldest first: (due time, ref)."""
+        """Remove at most `limit` messages due at `until_ms` or earlier, oldest first: (due time, ref)."""
         taken: list[tuple[int, int]] = []
-        while len(taken) < limit and self._advance_to(until_ms // 1000):
-            heap, base = self._heap, self._second * 1000
-            hour = self._second // SECONDS_PER_HOUR
-            while heap and len(taken) < limit:
-                due_ms = base + (heap[0] >> NUMBER_BITS)
-                if due_ms > until_ms:
-                    self.count -= len(taken)
-                    return taken
-                taken.append((due_ms, ref_of(hour, heapq.heappop(heap) & NUMBER_MAX)))
-        self.count -= len(taken)
+        while (second := self._oldest()) is not None and second <= until_ms // 1000 and len(taken) < limit:
+            part = self._take(second, until_ms, limit - len(taken))
+            if not part:
+                break
+            taken += part
         return taken
 
     def pop_recent(self, from_ms: int, until_ms: int, limit: int) -> list[tuple[int, int]]:
-        """As `pop`, of the whole seconds from that of `from_ms` on, although older messages are waiting.
-
-        Cost: sorts these seconds at each call, so it is for times in which `pop` has a backlog.
-        """
-        if self._heap and self._second >= from_ms // 1000:
-            self._put_back()
+        """As `pop`, of the whole seconds from that of `from_ms` on, although older messages are waiting."""
         taken: list[tuple[int, int]] = []
         for second in range(from_ms // 1000, until_ms // 1000 + 1):
-            slot = self._slots.get(second)
-            if not slot or len(taken) == limit:
-                continue
-            keys, base, hour = sorted(slot), second * 1000, second // SECONDS_PER_HOUR
-            due_keys = (
-                len(keys) if second < until_ms // 1000 else bisect_left(keys, (until_ms % 1000 + 1) << NUMBER_BITS)
-            )
-            end = min(due_keys, limit - len(taken))
-            taken += [(base + (key >> NUMBER_BITS), ref_of(hour, key & NUMBER_MAX)) for key in keys[:end]]
-            # The slot stays, empty or not: its second is still in the heap of seconds.
-            self._slots[second] = array("Q", keys[end:])
-        self.count -= len(taken)
+            if second in self._slots and len(taken) < limit:
+                taken += self._take(second, until_ms, limit - len(taken))
         return taken
 
-    def _oldest_slot(self) -> int | None:
-        """The oldest second with a slot, without those that `pop_recent` emptied."""
+    def _take(self, second: int, until_ms: int, limit: int) -> list[tuple[int, int]]:
+        """Remove messages of one second. Its slot stays, empty or not: the second is in the heap of seconds."""
+        millis = min(1000, until_ms + 1 - second * 1000)
+        keys = self._slots[second].take(millis << NUMBER_BITS, limit)
+        self.count -= len(keys)
+        base, hour = second * 1000, second // SECONDS_PER_HOUR
+        return [(base + (key >> NUMBER_BITS), ref_of(hour, key & NUMBER_MAX)) for key in keys]
+
+    def _oldest(self) -> int | None:
+        """Return the oldest second with messages; slots that became empty are removed."""
         while self._seconds and not self._slots[self._seconds[0]]:
-            del self._slots[heapq.heappop(self._seconds)]
+            del self._slots[heappop(self._seconds)]
         return self._seconds[0] if self._seconds else None
 
-    def _put_back(self) -> None:
-        """Return the second in work to its slot."""
-        slot = self._slots.get(self._second)
-        if slot is None:
-            self._slots[self._second] = array("Q", self._heap)
-            heapq.heappush(self._seconds, self._second)
-        else:
-            slot.extend(self._heap)
-        self._second, self._heap = -1, []
-
-    def _advance_to(self, second_max: int) -> bool:
-        """Have the oldest second with messages, not after `second_max`, in the heap; False when there is none."""
-        oldest = self._oldest_slot()
-        if self._heap and (oldest is None or self._second < oldest):
-            return self._second <= second_max
-        if oldest is None or oldest > second_max:
-            return False
-        if self._heap:
-            # Something older came in after its second had passed.
-            self._put_back()
-        heapq.heappop(self._seconds)
-        self._second = oldest
-        self._heap = list(self._slots.pop(oldest))
-        heapq.heapify(self._heap)
-        return True
-
     def next_due_ms(self) -> int | None:
-        """No message is due before this; None when the wheel is empty. Exact for the second in work, else its begin."""
-        oldest = self._oldest_slot()
-        if self._heap and (oldest is None or self._second < oldest):
-            return self._second * 1000 + (self._heap[0] >> NUMBER_BITS)
-        return None if oldest is None else oldest * 1000
+        """No message is due before this; None when the wheel is empty. Exact for a second that came up, else its begin."""
+        second = self._oldest()
+        if second is None:
+            return None
+        slot = self._slots[second]
+        return second * 1000 + (slot.first() >> NUMBER_BITS if slot.is_sorted else 0)
 
     def due_before(self, until_ms: int) -> int:
-        """How many messages are due up to a time, counted by whole seconds."""
-        last = until_ms // 1000
-        count = sum(len(self._slots[second]) for second in self._slots if second <= last)
-        return count + (len(self._heap) if self._second <= last else 0)
+        """Return how many messages are due up to a time, counted by whole seconds. Cost: a step for each second after it."""
+        later = (self._slots.get(second) for second in range(until_ms // 1000 + 1, self._last_second + 1))
+        return self.count - sum(len(slot) for slot in later if slot is not None)
 
     @property
     def memory_bytes(self) -> int:
         """About how much memory it takes."""
-        slots = sum(slot.buffer_info()[1] * KEY_BYTES for slot in self._slots.values())
-        # A key in the heap is an int object (32 bytes) and its pointer.
-        return slots + SLOT_BYTES * len(self._slots) + 40 * len(self._heap)
+        return KEY_BYTES * self.count + SLOT_BYTES * len(self._slots)

@@ -277,7 +277,7 @@ class Nodes:
         while True:
             room = limit - len(found)
             query = ListDelayedRequest(subject, 0, until_ms, PENDING_STATES, limit=room, cursor=cursor)
-            page, cursor = await self._delay.pending.page(query)
+            page, cursor = await self._delay.queries.page(query)
             items = [entry.item() for entry in page]
             found += [StoredMessage(item.message, moment(item.due_ms)) for item in items]
             if not cursor or len(found) >= limit:
@@ -412,7 +412,7 @@ class Nodes:
         # The first job finds the hours that the second one loads.
         await _run_jobs(self._delay.supervisor, "clock")
         await _run_jobs(self._delay.supervisor, "hour_loading")
-        self._delay.delivery.wake()
+        self._delay.dispatcher.wake()
         if self._broker is None:
             return
         try:
@@ -422,7 +422,7 @@ class Nodes:
         except TimeoutError:
             raise TimeoutError(
                 f"message {left[0].message_id} of subject {left[0].subject!r} is due and not delivered after"
-                f" {ADVANCE_SECONDS_MAX:g} s; subjects that can't be delivered: {self._delay.delivery.problems()}"
+                f" {ADVANCE_SECONDS_MAX:g} s; subjects that can't be delivered: {self._delay.dispatcher.lanes.problems(20)}"
             ) from None
 
 

@@ -7,6 +7,7 @@ says is then never ahead of the log.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -69,6 +70,7 @@ class Checkpointing(Generic[D]):
     Args:
         log: the log whose replay they bound.
         loaded_offset: where the checkpoint that the store was opened from stands, 0 without one.
+        prepare: work between draft and save that the event loop does in slices.
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class Checkpointing(Generic[D]):
         bytes_between: int,
         seconds: float,
         loaded_offset: int,
+        prepare: Callable[[D], Awaitable[None]] | None = None,
     ) -> None:
         self._writer = writer
+        self._prepare = prepare
         self._log = log
         self._committer = committer
         self._clock = clock
@@ -135,6 +139,8 @@ class Checkpointing(Generic[D]):
         began = self._clock.monotonic()
         draft = self._writer.draft()
         await self._committer.synced(draft.appended_end - 1)
+        if self._prepare is not None:
+            await self._prepare(draft)
         await asyncio.get_running_loop().run_in_executor(None, self._writer.save, draft)
         self._writer.saved(draft)
         self.last_position = draft.position

@@ -339,7 +339,7 @@ BREAKAGES = (
     ),
     Breakage(
         "messages are delivered a second early",
-        "delay_node.delivery:Delivery._fetch",
+        "delay_node.dispatcher:Dispatcher._fetch",
         "now_ms = self._clock.now_ms()",
         "now_ms = self._clock.now_ms() + 1000",
         "early",
@@ -357,7 +357,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a cancel is confirmed and not made",
-        "delay_node.pending:PendingMessages._decide",
+        "delay_node.changes:Changes._decide",
         "self._store.act(RecordKind.CANCELLED, [entry.ref], now_ms)",
         "pass",
         "cancelled",
@@ -366,7 +366,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a cancel of a message on its way is confirmed",
-        "delay_node.pending:PendingMessages._decide",
+        "delay_node.changes:Changes._decide",
         "answer(Outcome.UNCHANGED if done_already else Outcome.TOO_LATE, state)",
         "answer(Outcome.DONE, state)",
         "cancelled",
@@ -382,7 +382,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a message counts as delivered before a broker has it",
-        "delay_node.delivery:Delivery._claim",
+        "delay_node.batches:BatchSender._claim",
         "return set(fresh)",
         "return self._store.act(RecordKind.DELIVERED, fresh, self._clock.now_ms()) and set(fresh)",
         "progress",
@@ -390,7 +390,7 @@ BREAKAGES = (
     ),
     Breakage(
         "an answer without a result counts as delivered",
-        "delay_node.delivery:Delivery._send",
+        "delay_node.batches:BatchSender._send",
         "        self.counters.unknown += len(items)\n        self._failed(items, route, str(error))\n        return\n",
         "        failures = {}\n",
         "lost",
@@ -399,7 +399,7 @@ BREAKAGES = (
     Breakage(
         "hours are not loaded after a restart",
         "delay_node.store:DelayStore.load",
-        "    for second, keys in opened.seconds:\n        self.wheel.add_second(second, keys)",
+        "    for second, keys in seconds:\n        self.wheel.add_second(second, keys)",
         "    pass",
         "progress",
         replace(DELAYED, faults=("kill",), fault_seconds=0.5),

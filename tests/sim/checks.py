@@ -18,7 +18,8 @@ from broker_node.reader import read_and_repair
 from broker_node.recovery import open_store as open_broker_store
 from broker_node.store import MessageStore, StoreLimits
 from delay_node.delay_node import DelayNode
-from delay_node.hour import read_hour
+from delay_node.hour_reader import read_hour
+from delay_node.io_threads import run_to_end
 from delay_node.recovery import open_store as open_delay_store
 from delay_node.store import DelayStore
 from qmq.errors import ProtocolError
@@ -353,7 +354,7 @@ def delay_state(store: DelayStore) -> dict[str, Any]:
     """Everything that a delay node derives from its log."""
     found: dict[str, Any] = {"pending": store.pending, "refused": store.refused}
     for hour in store.hours.values():
-        states = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=False).states
+        states = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=False)).states
         found[f"hour {hour.number}"] = (hour.schedule.count, bytes(bytearray(states)))
     return found
 

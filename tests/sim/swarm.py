@@ -646,7 +646,7 @@ def _waiting_for_repair(node: DelayNode) -> int:
     """Due messages of subjects whose only broker group takes nothing because its log is damaged."""
     return sum(
         int(found["waiting"])
-        for found in node.delivery.problems()
+        for found in node.dispatcher.lanes.problems(20)
         if "the message log is corrupted" in str(found["why"])
     )
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from delay_node.hour import Hour, read_hour
+from delay_node.checkpoint import DelayCheckpoints
+from delay_node.hour import Hour
+from delay_node.hour_reader import read_hour
+from delay_node.io_threads import run_to_end
 from delay_node.records import HOUR_MS, RecordKind, State, ref_of
-from delay_node.recovery import DelayCheckpoints, open_store
+from delay_node.recovery import open_store
 from delay_node.schedule_log import message_id_of
 from delay_node.store import DelayStore
 from delay_node.wheel import Wheel
@@ -117,7 +120,7 @@ class DelayDriver:
         (run,), _ = scan_batch(bytes(body))
         self.copies += made
         for copy in made:
-            hour = self.store.hour(copy.due_ms // HOUR_MS)
+            hour = self.store.hours.make(copy.due_ms // HOUR_MS)
             taken = sum(1 for c in made if c.ref >= 0 and c.due_ms // HOUR_MS == hour.number)
             copy.ref = ref_of(hour.number, hour.schedule.next_number + taken)
             self.by_ref[copy.ref] = copy
@@ -125,7 +128,7 @@ class DelayDriver:
 
     def _open_hour(self, hour: Hour) -> None:
         if hour.states is None:
-            hour.states = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=False).states
+            hour.states = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=False)).states
 
     def _some(self, state: State) -> list[Copy]:
         """A few promised messages in a state."""
@@ -148,7 +151,7 @@ class DelayDriver:
         """Give one another due time."""
         for copy in self._some(State.PENDING)[:1]:
             self._open_hour(self.store.hours[copy.ref >> 32])
-            (entry,) = self.store.read_now([copy.ref])
+            (entry,) = self.store.bodies.read_now([copy.ref])
             assert entry.data is not None
             due_ms = self.due()
             copy.decided = State.MOVED
@@ -166,7 +169,7 @@ class DelayDriver:
         while (commit := log.take()) is not None:
             log.write(commit)
             log.complete(commit)
-            self.store.completed(log.synced_end)
+            self.store.effects.completed(log.synced_end)
         assert self.store.pending == sum(hour.pending for hour in self.store.hours.values())
         assert self.store.refused == sum(hour.refused for hour in self.store.hours.values())
         for copy in self.copies:
@@ -180,6 +183,7 @@ class DelayDriver:
     def checkpoint(self) -> None:
         """Make a checkpoint, and let the log's old segments go."""
         draft = self.checkpoints.draft()
+        run_to_end(self.checkpoints.set_aside(draft))
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
         self.store.log.drop_before(getattr(self, "_floor", 0))
@@ -196,7 +200,7 @@ class DelayDriver:
         self._floor = 0
         found: dict[int, State] = {}
         for hour in self.store.hours.values():
-            opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=False)
+            opened = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=False))
             found |= {ref_of(hour.number, number): State(state) for number, state in enumerate(opened.states)}
         self.copies = [copy for copy in self.copies if copy.is_promised or self._is_there(copy, found)]
         self.by_ref = {copy.ref: copy for copy in self.copies}
@@ -210,7 +214,7 @@ class DelayDriver:
     def _is_there(self, copy: Copy, found: dict[int, State]) -> bool:
         if copy.ref not in found:
             return False
-        (entry,) = self.store.read_now([copy.ref])
+        (entry,) = self.store.bodies.read_now([copy.ref])
         return entry.data is not None and message_id_of(entry.data) == copy.message_id
 
     # --- judging ---------------------------------------------------------------------------------------------------
@@ -241,21 +245,21 @@ class DelayDriver:
     @staticmethod
     def _read(store: DelayStore, hour: Hour, found: dict[int, tuple[str, int, State]], wheel: Wheel) -> None:
         """Read an hour's messages into `found`, those that wait into `wheel`."""
-        opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
+        opened = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True))
         with judging(Check.KEPT):
             assert opened.damaged == 0, f"{opened.damaged} entries are damaged"
             assert opened.lost == 0, f"{opened.lost} messages are lost"
         for second, keys in opened.seconds:
             wheel.add_second(second, keys)
         refs = [ref_of(hour.number, number) for number in range(hour.schedule.count)]
-        for entry in store.read_now(refs):
+        for entry in store.bodies.read_now(refs):
             with judging(Check.KEPT):
                 assert entry.data is not None, "unreadable"
             with judging(Check.CONTENT):
                 message = whole_message(bytes(entry.data))
                 assert message.time_ms == entry.due_ms
                 assert message.properties[KEY_SCHEDULE] == str(entry.due_ms)
-                assert store.subject_name(entry.subject) == message.subject
+                assert store.subjects.name(entry.subject) == message.subject
             state = State(opened.states[entry.ref & 0xFFFFFFFF])
             found[entry.ref] = (message.message_id, entry.due_ms, state)
         gone = sum(state in (State.DELIVERED, State.CANCELLED, State.MOVED) for state in opened.states)
@@ -270,7 +274,7 @@ class DelayDriver:
         states = [state for _, _, state in found.values()]
         assert store.pending == sum(state in (State.PENDING, State.CLAIMED) for state in states)
         assert store.refused == states.count(State.REFUSED)
-        assert store.order == sorted(store.hours)
+        assert store.hours.order == sorted(store.hours)
         due = {ref for _, ref in wheel.pop(1 << 60, 1 << 40)}
         assert due == {ref for ref, (_, _, state) in found.items() if state in (State.PENDING, State.CLAIMED)}
 

@@ -532,7 +532,7 @@ ALLOWED = {
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
-    ("delay_node/delivery.py", "add_done_callback"): "after the supervisor's own; ends delivery",
+    ("delay_node/batches.py", "add_done_callback"): "after the supervisor's own; ends delivery",
     ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     (
         "qmq/net/server.py",
@@ -540,7 +540,6 @@ ALLOWED = {
     ): "writes answers: what it raises reaches the event loop's handler, which counts it",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
-    ("delay_node/store.py", "run_in_executor"): "awaited in the next line",
 }
 """Places outside it, each with the reason why its failure is not silent. An awaited call needs none."""
 

@@ -11,11 +11,12 @@ import random
 
 import pytest
 
-from delay_node import recovery
+from delay_node import checkpoint
 from delay_node.append_file import AppendFile
-from delay_node.hour import read_hour
+from delay_node.checkpoint import CHECKPOINT_NAME
+from delay_node.hour_reader import read_hour
+from delay_node.io_threads import run_to_end
 from delay_node.records import RecordKind, State
-from delay_node.recovery import CHECKPOINT_NAME
 from delay_node.store import DelayStore
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
@@ -95,7 +96,7 @@ def test_a_crash_after_a_crash_goes_on_where_the_first_ended(seed: int) -> None:
         driver.check(disk)
         driver.disk = disk
         driver.store = driver._open(disk)
-        driver.checkpoints = recovery.DelayCheckpoints(driver.store)
+        driver.checkpoints = checkpoint.DelayCheckpoints(driver.store)
         driver._floor = 0
         driver.run(80)
     driver.commit()
@@ -141,7 +142,7 @@ def test_damaged_checkpoints_cost_time_and_no_message(seed: int, lost: str) -> N
     for path in checkpoints[-1:] if lost == "the newest" else checkpoints:
         disk.names[path].content[60] ^= 1
     store = driver.check(disk)
-    assert store.subject_names
+    assert store.subjects.names
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -162,11 +163,11 @@ def test_f10_flipped_bits_of_schedule_files_are_said_and_never_delivered(part: i
         store = driver._open(disk)
         unreadable = lost = damaged = 0
         for hour in store.hours.values():
-            opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
+            opened = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True))
             lost, damaged = lost + opened.lost, damaged + opened.damaged
             for number, state in enumerate(opened.states):
                 ref = hour.number << 32 | number
-                (entry,) = store.read_now([ref])
+                (entry,) = store.bodies.read_now([ref])
                 if entry.data is None:
                     unreadable += 1
                 elif state != State.LOST:
@@ -196,10 +197,10 @@ def test_a_message_log_damaged_in_the_middle_keeps_the_numbers_of_the_others() -
     store = driver._open(disk)
     assert store.log.damaged
     for hour in store.hours.values():
-        opened = read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True)
+        opened = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True))
         for number in range(hour.schedule.count):
             copy = driver.by_ref[hour.number << 32 | number]
-            (entry,) = store.read_now([copy.ref])
+            (entry,) = store.bodies.read_now([copy.ref])
             if entry.data is not None:
                 assert entry.due_ms == copy.due_ms
                 assert opened.states[number] == copy.decided, "an action met another message"
@@ -217,7 +218,7 @@ def some_crashes() -> None:
 
 
 def test_a_checkpoint_saved_before_its_files_are_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "sync_files", lambda disk, paths: None)
+    monkeypatch.setattr(checkpoint, "sync_files", lambda disk, paths: None)
     with CaughtBy(Check.KEPT):
         some_crashes()
 

@@ -115,9 +115,11 @@ async def test_f35_all_brokers_down_while_messages_fall_due(tmp_path: Path) -> N
         rng, begin = random.Random(35), now_ms() + 6_000 + count // 10
         dues = [begin + rng.randrange(1_500) for _ in range(count)]
         await send_all(client, dues, first=1)
-        await eventually_async(lambda: system.delay.delivery.overdue == count, 60, "everything is overdue and held")
-        assert system.delay.delivery.problems()[0]["waiting"] == count
-        assert system.delay.delivery.memory_bytes < 64 * count, "held without their bytes"
+        await eventually_async(
+            lambda: system.delay.dispatcher.lanes.overdue == count, 60, "everything is overdue and held"
+        )
+        assert system.delay.dispatcher.lanes.problems(20)[0]["waiting"] == count
+        assert system.delay.dispatcher.lanes.ready_bytes == 0, "they wait without their bodies"
         # What is overdue and was never on its way can still be cancelled.
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m5"))
         assert change.outcome is Outcome.DONE
@@ -140,7 +142,7 @@ async def test_one_subject_s_trouble_is_nobody_else_s(tmp_path: Path) -> None:
         await send_all(client, [now_ms()] * 5_000, "bad")
         await send_all(client, [now_ms() + 100] * 50, "good")
         await all_stored(system, 50, "good", 10)
-        assert system.delay.delivery.overdue == 5_000
+        assert system.delay.dispatcher.lanes.overdue == 5_000
         system.delay.session.routes = route  # type: ignore[method-assign]
         await all_stored(system, 5_000, "bad", 10)
 
@@ -300,6 +302,6 @@ async def test_damage_is_shown_and_makes_no_supervisor_restart_the_node(tmp_path
     async with small_system(tmp_path) as system:
         assert system.delay.describe()["unreadable_messages"] == 0
         system.delay.store.counters.lost += 2
-        system.delay.store.counters.unreadable += 1
+        system.delay.store.bodies.unreadable += 1
         assert system.delay.describe()["unreadable_messages"] == 3
         assert system.delay.health() == ""

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from delay_node import delivery, handlers, pending, store
-from delay_node.hour import Hour, Opened
+from delay_node import batches, bodies, dispatcher, due_lanes, handlers, open_hours, placement, queries, subjects
+from delay_node.bodies import Bodies
+from delay_node.hour import Hour
+from delay_node.hour_reader import Opened
+from delay_node.open_hours import OpenHours
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
@@ -103,7 +106,7 @@ def lead_to(system: SmallSystem, *brokers: OddBroker) -> None:
 async def test_a_message_that_brokers_refuse_is_put_aside_and_can_be_freed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "REFUSAL_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(batches, "REFUSAL_PAUSE_SECONDS", 0.02)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         broker.refused = {"m3": SendResult.BLOCK, "m5": SendResult.SUBJECT_NOT_ASSIGNED}
         await client.send(*[delayed(i, now_ms()) for i in range(10)])
@@ -133,7 +136,7 @@ async def test_a_message_that_brokers_refuse_is_put_aside_and_can_be_freed(
 async def test_a_message_that_spoils_a_batch_is_found_by_halving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "REFUSAL_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(batches, "REFUSAL_PAUSE_SECONDS", 0.01)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         broker.unreadable = {"m37"}
         await client.send(*[delayed(i, now_ms() + 100) for i in range(100)])
@@ -147,7 +150,7 @@ async def test_what_passes_is_tried_again_and_can_be_cancelled_meanwhile(tmp_pat
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         broker.refused = {f"m{i}": result for i in range(4)}
         await client.send(*[delayed(i, now_ms()) for i in range(5)])
-        await eventually_async(lambda: broker.got["m4"] == 1 and system.delay.delivery.overdue == 4)
+        await eventually_async(lambda: broker.got["m4"] == 1 and system.delay.dispatcher.lanes.overdue == 4)
         # None of the four is on its way now, and the broker said that it has none of them.
         outcome = Outcome.TOO_LATE
         while outcome is Outcome.TOO_LATE:  # a try may just be under way
@@ -166,7 +169,7 @@ async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_pa
         await eventually_async(lambda: broker.got["m1"] >= 1)
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
-        await eventually_async(lambda: system.delay.delivery.counters.unknown == 1)
+        await eventually_async(lambda: system.delay.dispatcher.sender.counters.unknown == 1)
         assert broker.got["m1"] == 1, "this is the pause before the next try"
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
@@ -190,11 +193,11 @@ async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_pa
 async def test_a_batch_that_a_broker_stored_in_part_before_it_failed_stays_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "REFUSAL_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(batches, "REFUSAL_PAUSE_SECONDS", 0.05)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         broker.stores_first_and_fails = True
         await client.send(delayed(1, now_ms()), delayed(2, now_ms()))
-        await eventually_async(lambda: system.delay.delivery.counters.refusals >= 2)
+        await eventually_async(lambda: system.delay.dispatcher.sender.counters.refusals >= 2)
         changes = await client.change(Operation.CANCEL, DelayedTarget("m1"), DelayedTarget("m2"))
         assert {change.outcome for change in changes} == {Outcome.TOO_LATE}, "the broker may have stored them"
         broker.stores_first_and_fails = False
@@ -206,11 +209,11 @@ async def test_a_definite_failure_after_an_uncertain_one_leaves_the_claim(tmp_pa
     async with odd(tmp_path, send_seconds=0.3) as (system, broker), connected(system.delay) as client:
         broker.is_silent = True
         await client.send(delayed(1, now_ms()))
-        await eventually_async(lambda: system.delay.delivery.counters.unknown >= 1)
+        await eventually_async(lambda: system.delay.dispatcher.sender.counters.unknown >= 1)
         broker.refused = {"m1": SendResult.BROKER_BUSY}
         broker.is_silent = False
-        failed = system.delay.delivery.counters.failed_batches
-        await eventually_async(lambda: system.delay.delivery.counters.failed_batches >= failed + 2)
+        failed = system.delay.dispatcher.sender.counters.failed_batches
+        await eventually_async(lambda: system.delay.dispatcher.sender.counters.failed_batches >= failed + 2)
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert change.outcome is Outcome.TOO_LATE, "the first try may have arrived"
         broker.refused = {}
@@ -231,7 +234,7 @@ async def test_a_group_that_answers_errors_is_left_for_another(tmp_path: Path) -
 
 
 async def test_a_subject_too_many_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "SUBJECTS_MAX", 2)
+    monkeypatch.setattr(subjects, "SUBJECTS_MAX", 2)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         await client.send(delayed(1, now_ms(), "a"))
         failures = await client.send(
@@ -244,7 +247,7 @@ async def test_a_subject_too_many_is_refused_alone(tmp_path: Path, monkeypatch: 
 
 
 async def test_an_hour_that_is_full_refuses_its_messages_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "NUMBER_MAX", 3)
+    monkeypatch.setattr(placement, "NUMBER_MAX", 3)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         begin = (now_ms() + 2 * DAY) // HOUR * HOUR
         await client.send(*[delayed(i, begin) for i in range(3)])
@@ -297,13 +300,13 @@ async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monk
     monkeypatch.setattr(handlers, "QUERIES_MAX", 3)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         hold = asyncio.Event()
-        find = system.delay.pending.find
+        find = system.delay.queries.find
 
         async def slow(target: DelayedTarget) -> list[object]:
             await hold.wait()
             return await find(target)  # type: ignore[return-value]
 
-        monkeypatch.setattr(system.delay.pending, "find", slow)
+        monkeypatch.setattr(system.delay.queries, "find", slow)
         body = FindDelayedRequest(DelayedTarget("m1")).encode()
         asked = [client.caller.call_soon(Command.FIND_DELAYED, body) for _ in range(4)]
         busy = await asyncio.wait_for(asked[3], 5)
@@ -344,15 +347,15 @@ async def test_sends_are_answered_busy_while_the_schedule_can_t_be_written(
 async def test_far_hours_that_were_looked_into_are_let_go_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 30)
+    monkeypatch.setattr(open_hours, "OPEN_FAR_ENTRIES_MAX", 30)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         begin = (now_ms() + 2 * DAY) // HOUR * HOUR
         await client.send(*[delayed(i, begin + i // 10 * HOUR + i) for i in range(100)])
         for i in range(0, 100, 3):
             (change,) = await client.change(Operation.CANCEL, DelayedTarget(f"m{i}", due_ms=begin + i // 10 * HOUR + i))
             assert change.outcome is Outcome.DONE
-        open_hours = [hour for hour in system.delay.store.hours.values() if hour.states is not None]
-        assert sum(hour.schedule.count for hour in open_hours) <= 30
+        in_memory = [hour for hour in system.delay.store.hours.values() if hour.states is not None]
+        assert sum(hour.schedule.count for hour in in_memory) <= 30
         page = await client.listed(ListDelayedRequest("orders", 0, begin + 30 * DAY, limit=200))
         assert {item.message.message_id for item in page.items} == {f"m{i}" for i in range(100) if i % 3}
         assert system.delay.store.pending == 66
@@ -362,24 +365,24 @@ async def test_hours_that_do_not_fit_into_memory_together_are_opened_one_at_a_ti
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two thirds of the limit in each hour: a message that moved from one to the other needs both."""
-    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 30)
+    monkeypatch.setattr(open_hours, "OPEN_FAR_ENTRIES_MAX", 30)
     held: list[int] = []
-    hold = store.DelayStore._hold
+    admit = OpenHours._admit
 
-    def watched(self: store.DelayStore, hour: Hour) -> None:
-        hold(self, hour)
-        held.append(sum(other.schedule.count for other in self.hours.values() if other.holders))
+    def watched(self: OpenHours, hour: Hour) -> None:
+        admit(self, hour)
+        held.append(sum(other.schedule.count for other in self._hours.values() if other.users))
 
-    monkeypatch.setattr(store.DelayStore, "_hold", watched)
+    monkeypatch.setattr(OpenHours, "_admit", watched)
     opened: list[int] = []
-    read_hour = store.read_hour
+    read_hour = open_hours.read_hour
 
-    def counted(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -> Opened:
+    def counted(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -> Generator[None, None, Opened]:
         opened.append(hour.number)
         assert len(opened) < 10_000, "hours close each other for ever"
         return read_hour(hour, count, dispatch_count, for_wheel=for_wheel)
 
-    monkeypatch.setattr(store, "read_hour", counted)
+    monkeypatch.setattr(open_hours, "read_hour", counted)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         begin = (now_ms() + 2 * DAY) // HOUR * HOUR
         dues = [begin + i // 20 * HOUR + i for i in range(120)]
@@ -407,11 +410,11 @@ async def test_hours_that_do_not_fit_into_memory_together_are_opened_one_at_a_ti
         changes = await client.change(Operation.CANCEL, *targets)
         assert [change.outcome for change in changes] == [Outcome.DONE] * len(targets)
         assert max(held) <= 30, "what is held keeps to the limit"
-        assert not any(hour.holders for hour in system.delay.store.hours.values())
+        assert not any(hour.users for hour in system.delay.store.hours.values())
 
 
 async def test_a_cancelled_question_lets_its_hour_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 5)
+    monkeypatch.setattr(open_hours, "OPEN_FAR_ENTRIES_MAX", 5)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         begin = (now_ms() + 2 * DAY) // HOUR * HOUR
         await client.send(*[delayed(i, begin + i // 4 * HOUR) for i in range(12)])
@@ -419,35 +422,37 @@ async def test_a_cancelled_question_lets_its_hour_go(tmp_path: Path, monkeypatch
         numbers = [begin // HOUR + i for i in range(3)]
 
         async def use(number: int) -> None:
-            async with kept.held(number):
+            async with kept.open_hours.use(number):
                 await asyncio.sleep(0)
 
-        async with kept.held(numbers[0]):
+        async with kept.open_hours.use(numbers[0]):
             waiting = [asyncio.create_task(use(number)) for number in numbers[1:]]
             await asyncio.sleep(0)
             waiting[0].cancel()
             await asyncio.wait(waiting[:1])
             assert not waiting[1].done(), "there is no room yet"
         await waiting[1]
-        assert [kept.hours[number].holders for number in numbers] == [0, 0, 0]
+        assert [kept.hours[number].users for number in numbers] == [0, 0, 0]
 
 
 async def test_many_bytes_of_due_messages_are_not_held_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "LANE_MESSAGES", 50)
-    monkeypatch.setattr(delivery, "FETCH_MESSAGES", 40)
-    monkeypatch.setattr(delivery, "READY_BYTES_MAX", 64 << 10)
+    monkeypatch.setattr(due_lanes, "LANE_MESSAGES", 50)
+    monkeypatch.setattr(dispatcher, "FETCH_MESSAGES", 40)
+    monkeypatch.setattr(dispatcher, "READY_BYTES_MAX", 64 << 10)
     async with odd(tmp_path, send_seconds=0.5) as (system, broker), connected(system.delay) as client:
         broker.is_silent = True
         due = now_ms() + 200
         await client.send(*[delayed(i, due + i, data="x" * 1_000) for i in range(1_000)])
-        await eventually_async(lambda: system.delay.delivery.overdue + 500 * system.delay.delivery.sending >= 1_000, 10)
-        assert system.delay.delivery._ready_bytes < 4 * (64 << 10)
+        await eventually_async(
+            lambda: system.delay.dispatcher.lanes.overdue + 500 * system.delay.dispatcher.sender.sending >= 1_000, 10
+        )
+        assert system.delay.dispatcher.lanes.ready_bytes < 4 * (64 << 10)
         broker.is_silent = False
         await eventually_async(lambda: system.delay.store.pending == 0, 30)
         assert set(broker.got) == {f"m{i}" for i in range(1_000)}
-        assert system.delay.delivery._ready_bytes == 0, "what was counted in was counted out"
+        assert system.delay.dispatcher.lanes.ready_bytes == 0, "what was counted in was counted out"
 
 
 async def test_nothing_is_answered_and_nothing_leaves_before_it_is_on_disk(
@@ -490,19 +495,19 @@ async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_orde
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size, most = 30_000, 100_000
-    for module in (store, delivery):
+    for module in (bodies, dispatcher, queries):
         monkeypatch.setattr(module, "READ_BYTES_MAX", most)
-    monkeypatch.setattr(delivery, "READY_BYTES_MAX", 2 * most)
-    monkeypatch.setattr(pending, "FOUND_BYTES_MAX", most)
+    monkeypatch.setattr(dispatcher, "READY_BYTES_MAX", 2 * most)
+    monkeypatch.setattr(queries, "FOUND_BYTES_MAX", most)
     reads: list[int] = []
-    read_now = store.DelayStore.read_now
+    read_now = Bodies.read_now
 
-    def watched(self: store.DelayStore, refs: list[int], bytes_max: int = most) -> list[Entry]:
+    def watched(self: Bodies, refs: list[int], bytes_max: int = most) -> list[Entry]:
         entries = read_now(self, refs, min(bytes_max, most))
         reads.append(sum(len(entry.data) for entry in entries if entry.data is not None))
         return entries
 
-    monkeypatch.setattr(store.DelayStore, "read_now", watched)
+    monkeypatch.setattr(Bodies, "read_now", watched)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         broker.is_silent = True
         due = now_ms() + DAY
@@ -530,25 +535,25 @@ async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_orde
         await eventually_async(lambda: system.delay.store.pending == 0, 20)
         assert set(broker.got) == {f"m{i}" for i in range(40)}
         assert max(reads) <= most + size + 1_000
-        assert system.delay.delivery._ready_bytes == 0
+        assert system.delay.dispatcher.lanes.ready_bytes == 0
 
 
 async def test_an_hour_with_undecided_effects_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "OPEN_FAR_ENTRIES_MAX", 1)
+    monkeypatch.setattr(open_hours, "OPEN_FAR_ENTRIES_MAX", 1)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         begin = (now_ms() + 2 * DAY) // HOUR * HOUR
         await client.send(*[delayed(i, begin + i * HOUR) for i in range(3)])
         kept = system.delay.store
         hours = [kept.hours[begin // HOUR + i] for i in range(3)]
-        async with kept.held(hours[0].number):
+        async with kept.open_hours.use(hours[0].number):
             kept.act(RecordKind.CANCELLED, [hours[0].number << 32], now_ms())
         for hour in hours[1:]:
-            async with kept.held(hour.number):
+            async with kept.open_hours.use(hour.number):
                 pass
         assert hours[0].is_open, "its decision is nowhere but in memory"
         (change,) = await client.change(Operation.DELIVER, DelayedTarget("m0", due_ms=begin))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "cancelled")
-        async with kept.held(hours[1].number):
+        async with kept.open_hours.use(hours[1].number):
             pass
         assert not hours[0].is_open
 
@@ -561,6 +566,6 @@ async def test_a_question_that_meets_a_bug_of_ours_is_answered_all_the_same(
         async def broken(target: DelayedTarget) -> list[object]:
             raise KeyError("a bug")
 
-        monkeypatch.setattr(system.delay.pending, "find", broken)
+        monkeypatch.setattr(system.delay.queries, "find", broken)
         frame = await client.raw(Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget("m1")).encode())
         assert frame.code == ResponseCode.BROKER_ERROR

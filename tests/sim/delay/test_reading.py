@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from delay_node import store as delay_store
+from delay_node import bodies
 from delay_node.schedule_log import INDEX
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
@@ -103,8 +103,8 @@ async def test_hours_and_their_messages_are_what_was_scheduled(tmp_path: Path) -
 
 
 async def test_hours_and_names_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delay_node.reading.NAMES_BYTES", 20)
-    monkeypatch.setattr("delay_node.reading.HOURS_PAGE_MAX", 4)
+    monkeypatch.setattr("delay_node.bulk_read.NAMES_BYTES", 20)
+    monkeypatch.setattr("delay_node.bulk_read.HOURS_PAGE_MAX", 4)
     first = now_ms() // HOUR_MS + 5
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         for n in range(10):
@@ -156,7 +156,7 @@ async def test_a_damaged_body_that_a_query_reads_is_counted_once(tmp_path: Path)
 async def test_so_many_damaged_messages_are_remembered_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delay_store, "DAMAGED_MAX", 2)
+    monkeypatch.setattr(bodies, "DAMAGED_MAX", 2)
     hour = now_ms() // HOUR_MS + 5
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         await client.send(*(delayed(n, hour * HOUR_MS + n, padding="x" * 100) for n in range(6)))

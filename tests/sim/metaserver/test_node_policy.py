@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker_node.broker import Broker
-from delay_node.delivery import SUBJECT_REFUSED_SECONDS
+from delay_node.batches import SUBJECT_REFUSED_SECONDS
 from metaserver.domain import MetadataVersion
 from metaserver.options import MetaOptions
 from metaserver.repository import MemoryRepository
@@ -285,12 +285,12 @@ async def test_due_messages_of_a_closed_subject_hold_up_no_other_subject_and_com
         due = now_ms() + 200
         async with connected(system.delay) as client:
             assert not await client.send(*(delayed(n, due) for n in range(50)))
-            await eventually_async(lambda: system.delay.delivery.counters.failed_batches > 0)
+            await eventually_async(lambda: system.delay.dispatcher.sender.counters.failed_batches > 0)
             # The subject rests, the broker group does not.
             for number in range(100, 110):
                 assert not await client.send(delayed(number, now_ms(), "open"))
                 await eventually_async(lambda wanted=number: f"m{wanted}" in system.counts("open"))
-                assert system.delay.delivery._breaker.closes_at("g1") == 0
+                assert system.delay.dispatcher.destinations.breaker.closes_at("g1") == 0
         # At rest in between: not asked for in a circle.
         rests = (now_ms() - due) / 1000 / SUBJECT_REFUSED_SECONDS
         assert broker.handlers.counters.policy_refused_messages["closed"] <= 50 * (rests + 2)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delay_node import checkpoint
 from delay_node.append_file import AppendFile
 from delay_node.dispatch_log import DispatchLog
 from delay_node.records import (
@@ -26,6 +27,8 @@ from qmq.log.disk import SystemDisk
 from qmq.log.index import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, encode_entry, redate_entry
 from qmq.protocol.scan import scan_batch
+from tests.support.delay_driver import DelayDriver
+from tests.support.memory_disk import MemoryDisk
 from tests.support.wire import decode_entries
 
 times = st.integers(0, (1 << 62) - 1)
@@ -173,3 +176,18 @@ def test_another_due_time_changes_nothing_else(
     runs, failures = scan_batch(moved)
     assert len(runs) == 1
     assert not failures
+
+
+def test_files_are_set_aside_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "SLICE_HOURS", 10)
+    driver = DelayDriver(MemoryDisk(), 1)
+    for number in range(45):
+        driver.store.hours.make(number).schedule.data.append(b"x")
+        driver.store.hours.dirty[driver.store.hours[number]] = None
+    driver.store.hours.unwritten_bytes = 45
+    draft = driver.checkpoints.draft()
+    assert sum(1 for _ in driver.checkpoints.set_aside(draft)) == 4
+    driver.checkpoints.save(draft)
+    driver.checkpoints.saved(draft)
+    assert driver.store.hours.unwritten_bytes == 0
+    assert not driver.store.hours.dirty

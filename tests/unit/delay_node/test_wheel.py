@@ -68,3 +68,20 @@ def test_a_message_takes_few_bytes() -> None:
 def test_refs_hold_hour_and_number() -> None:
     for hour, number in ((0, 0), (472_000, 7), ((1 << 32) - 1, (1 << 32) - 1)):
         assert (hour_of(ref_of(hour, number)), number_of(ref_of(hour, number))) == (hour, number)
+
+
+def test_a_second_in_work_takes_further_messages_in_order() -> None:
+    wheel = Wheel()
+    for number in range(300):
+        wheel.add(BASE + 999 - number * 3, number)
+    taken = wheel.pop(BASE + 999, 100)
+    wheel.add(BASE + 1, 900)
+    wheel.add(BASE + 998, 901)
+    assert wheel.next_due_ms() == BASE + 1
+    taken += wheel.pop(BASE + 999, 1_000)
+    assert number_of(taken[100][1]) == 900
+    dues = [due for due, _ in taken]
+    assert dues[:100] == sorted(dues[:100])
+    assert dues[100:] == sorted(dues[100:])
+    assert len(taken) == 302
+    assert wheel.count == 0

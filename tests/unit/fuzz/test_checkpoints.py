@@ -8,8 +8,8 @@ from typing import Any
 
 from broker_node.recovery import CHECKPOINT_NAME as BROKER_NAME
 from broker_node.recovery import encode_state
-from delay_node import recovery as delay_recovery
-from delay_node.recovery import CHECKPOINT_NAME as DELAY_NAME
+from delay_node.checkpoint import CHECKPOINT_NAME as DELAY_NAME
+from delay_node.checkpoint import StateEncoder
 from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.protocol.commands import PullRequest
@@ -114,5 +114,5 @@ def test_a_delay_node_starts_from_any_checkpoint_state_or_says_clearly_why_not()
         except LogError:
             refused += 1
             continue
-        delay_recovery.encode_state(store)
+        StateEncoder(store).encode()
     assert refused > 150

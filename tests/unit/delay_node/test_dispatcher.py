@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 
-from delay_node import delivery as module
-from delay_node.delivery import Delivery
+from delay_node import destinations, due_lanes
+from delay_node import dispatcher as module
+from delay_node.destinations import Destinations
+from delay_node.dispatcher import Dispatcher
+from delay_node.due_lanes import DueLanes
+from delay_node.lanes import Lane
 from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
 from delay_node.schedule_log import Entry
+from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel, key_of
 from qmq.clock import ManualClock
+from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.supervisor import Supervisor
@@ -32,8 +38,8 @@ class PlainStore:
     def __init__(self, messages: Sequence[tuple[int, int]], size: int = 40) -> None:
         self.messages = list(messages)
         self.size = size
-        self.subject_names = [f"s{number}" for number in range(1 + max(subject for _, subject in messages))]
-        self.subject_numbers = {name: number for number, name in enumerate(self.subject_names)}
+        self.subjects = Subjects([f"s{number}" for number in range(1 + max(subject for _, subject in messages))])
+        self.bodies = self
         self.states = bytearray(len(messages))
         self.hours = {HOUR: SimpleNamespace(states=self.states)}
         self.wheel = Wheel()
@@ -45,9 +51,6 @@ class PlainStore:
 
     def state(self, ref: int) -> State:
         return State(self.states[number_of(ref)])
-
-    def subject_name(self, number: int) -> str:
-        return self.subject_names[number]
 
     async def read(self, refs: Sequence[int], bytes_max: int = 8 << 20) -> list[Entry]:
         found = []
@@ -106,30 +109,30 @@ class PlainBrokers:
 async def deliver_all(
     store: PlainStore, brokers: PlainBrokers, *, after_outage: bool = False, rng: Random | None = None
 ) -> None:
-    """Run a Delivery until each message has left. `after_outage`: first all wait in their lanes without a broker group."""
+    """Run a Dispatcher until each message has left. `after_outage`: first all wait in their lanes without a broker group."""
     committer: Any = SimpleNamespace(synced=lambda offset: asyncio.sleep(0), kick=lambda: None)
     clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
     ticks = ManualClock()
     supervisor = Supervisor(ticks, logger=logging.getLogger("qmq.delay"), on_failure=lambda name, error: None)
-    delivery = Delivery(
+    dispatcher = Dispatcher(
         store, committer, clock, brokers, brokers, supervisor,  # type: ignore[arg-type]
         observe=lambda seconds: None, rng=rng or Random(1),
     )  # fmt: skip
     known, brokers.routes_known = brokers.routes_known, () if after_outage else brokers.routes_known
-    running = asyncio.create_task(delivery.run())
+    running = asyncio.create_task(dispatcher.run())
     if after_outage:
-        await eventually_async(lambda: running.done() or delivery.overdue == len(store.states))
+        await eventually_async(lambda: running.done() or dispatcher.lanes.overdue == len(store.states))
         brokers.routes_known = known
-        for subject in store.subject_names:
-            delivery.routes_changed(subject, 1)
+        for subject in store.subjects.names:
+            dispatcher.routes_changed(subject, 1)
     await eventually_async(lambda: running.done() or store.states.count(State.DELIVERED) == len(store.states))
     assert not running.done(), running.exception()
-    await delivery.stop(1)
+    await dispatcher.stop(1)
     await running
     assert supervisor.failing() == {}
-    assert delivery.overdue == 0
-    assert delivery.memory_bytes == 0, "what was counted in was counted out"
-    assert not delivery.lanes, "lanes without messages are removed"
+    assert dispatcher.lanes.overdue == 0
+    assert dispatcher.lanes.ready_bytes == 0, "what was counted in was counted out"
+    assert not dispatcher.lanes.by_subject, "lanes without messages are removed"
 
 
 BACKLOG = 40_000
@@ -233,9 +236,50 @@ async def test_one_lane_never_holds_all_frames_of_a_broker_group() -> None:
     # No frame is answered before the other subject's messages are out.
     await eventually_async(lambda: delivering.done() or QUIET in brokers.subjects())
     assert QUIET in brokers.subjects()
-    assert held.qsize() <= module.FRAMES_IN_FLIGHT
+    assert held.qsize() <= destinations.FRAMES_IN_FLIGHT
     while not delivering.done():
         while not held.empty():
             held.get_nowait().set()
         await asyncio.sleep(0)
     await delivering
+
+
+@pytest.mark.slow
+async def test_a_backlog_of_one_subject_delays_none_of_10_000_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the work of the passes follows the messages: lanes without any cost nothing."""
+    quiet = 10_000
+    enqueued = 0
+    enqueue = DueLanes.enqueue
+
+    def counted(self: DueLanes, lane: Lane, now: float) -> None:
+        nonlocal enqueued
+        enqueued += 1
+        enqueue(self, lane, now)
+
+    monkeypatch.setattr(DueLanes, "enqueue", counted)
+    busy = [(OVERDUE_MS + i // 100, BUSY) for i in range(BACKLOG)]
+    store = PlainStore([*busy, *[(NOW_MS - 10, 1 + i) for i in range(quiet)]])
+    brokers = PlainBrokers(store)
+    await deliver_all(store, brokers)
+    order = brokers.subjects()
+    last = max(at for at, subject in enumerate(order) if subject != BUSY)
+    assert last < 2 * quiet + 5 * module.FETCH_MESSAGES, f"the last other message left after {last} of {len(order)}"
+    assert enqueued < 4 * len(order)
+
+
+async def test_lanes_that_wait_for_brokers_are_resumed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_lanes, "RESUMED_MAX", 7)
+    destinations_ = Destinations(PlainBrokers(PlainStore([(0, 0)])), Backoff())  # type: ignore[arg-type]
+    lanes = DueLanes(Subjects([f"s{n}" for n in range(50)]), destinations_, Random(1))
+    for subject in range(50):
+        lane = lanes.lane(subject)
+        lanes.add(lane, Entry(subject, NOW_MS, subject, b"x"), is_late=False)
+        lanes.park(lane, 1.0, "no broker group")
+    assert lanes.overdue == 50
+    assert len(lanes.problems(20)) == 20
+    passes = 1
+    while lanes.resume(2.0):
+        assert sum(not lane.is_parked for lane in lanes.by_subject.values()) == 7 * passes
+        passes += 1
+    assert passes == 8
+    assert lanes.problems(20) == []

@@ -1,7 +1,7 @@
-"""Reads in bulk (LIST_HOURS, READ_SCHEDULE): the schedule by hour of due time, entries as they lie on disk.
+"""Reads in bulk (LIST_HOURS, READ_SCHEDULE): the schedule by hour of due time, entries as they are stored.
 
-An hour that is read is opened like one that somebody asks about: what became of each of its messages is a byte in memory. Only
-synced messages have numbers, and an answer waits until the decisions it tells of are synced.
+An hour that is read is opened as for a query: the state of each of its messages is a byte in memory. Only synced messages have
+numbers, and an answer waits until the decisions it contains are synced.
 """
 
 from bisect import bisect_right
@@ -34,12 +34,12 @@ from qmq.protocol.scan import CRC_BYTES
 NAMES_BYTES = 1 << 20
 """About how many bytes of subject names one answer holds."""
 ENTRY_BYTES = INDEX_BYTES + 1
-"""What a message takes in an answer without its body."""
+"""Size of a message in an answer without its body."""
 MESSAGE_BYTES_GUESSED = 256
 """How many entries are read for a page with bodies; fewer leave when messages are larger."""
 
 
-class DelayReading:
+class BulkReads:
     """Answers reads in bulk over a delay node's store."""
 
     def __init__(
@@ -52,7 +52,7 @@ class DelayReading:
         self._node_id = node_id
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
-        """The commands and their handlers."""
+        """Return the commands and their handlers."""
         return {Command.LIST_HOURS: self._list_hours, Command.READ_SCHEDULE: self._read_schedule}
 
     def _list_hours(self, connection: Connection, frame: Frame) -> None:
@@ -65,15 +65,15 @@ class DelayReading:
 
     async def _hours(self, request: ListHoursRequest) -> list[Part]:
         store = self._store
-        at = bisect_right(store.order, request.after)
-        numbers = store.order[at : at + max(1, min(request.limit, HOURS_PAGE_MAX))]
+        at = bisect_right(store.hours.order, request.after)
+        numbers = store.hours.order[at : at + max(1, min(request.limit, HOURS_PAGE_MAX))]
         hours = []
         for number in numbers:
             hour = store.hours[number]
             data_bytes = hour.schedule.data.end
             hours.append(HourCounts(number, hour.schedule.count, hour.pending, hour.refused, data_bytes))
-        next_after = numbers[-1] if at + len(numbers) < len(store.order) else -1
-        names, first = store.subject_names, max(0, request.subjects_from)
+        next_after = numbers[-1] if at + len(numbers) < len(store.hours.order) else -1
+        names, first = store.subjects.names, max(0, request.subjects_from)
         last, room = first, NAMES_BYTES
         while last < len(names) and room > 0:
             room -= 2 + len(names[last].encode())
@@ -88,7 +88,7 @@ class DelayReading:
             raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=WRONG_RANGE)
         bytes_max = self._gate.piece_bytes(request.bytes_max)
         each = ENTRY_BYTES + (MESSAGE_BYTES_GUESSED if request.with_data else 0)
-        async with self._store.held(request.hour) as hour:
+        async with self._store.open_hours.use(request.hour) as hour:
             if hour is None:
                 raise ReadRefused(f"hour {request.hour} has no messages on this node", code=UNKNOWN_HOUR)
             end = hour.schedule.count
@@ -110,11 +110,11 @@ class DelayReading:
     def _record_damage(self, hour: int, first: int, states: bytes, sizes: bytes) -> None:
         """Record messages of an answer that have no body, but not those that were counted as lost when the hour was opened."""
         empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
-        self._store.found_damage(ref_of(hour, first + i) for i in empty if states[i] != State.LOST)
+        self._store.bodies.found_damage(ref_of(hour, first + i) for i in empty if states[i] != State.LOST)
 
     async def _decided(self) -> None:
-        """Wait until every decision so far is on disk."""
-        offset = self._store.undecided_offset
+        """Wait until every decision so far is synced."""
+        offset = self._store.effects.last_offset
         if offset >= 0:
             await self._committer.synced(offset)
 

@@ -1,0 +1,236 @@
+"""class BatchSender: sends batches of due messages to broker groups and applies the results.
+
+Before a batch leaves, its messages are *claimed* in the log: from then on they may have been delivered, so a cancel is answered
+too_late, after a crash as well. What the broker stored is recorded as delivered. What it reports as not stored is pending again;
+everything else, an answer without results included, stays claimed and is sent again. A message that brokers reject for what it is
+is held for an operator after REFUSALS_MAX rejections.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from delay_node.destinations import Destinations, Group
+from delay_node.due_lanes import DueLanes
+from delay_node.lanes import Item, Lane
+from delay_node.records import RecordKind, State, hour_of
+from delay_node.schedule_log import message_id_of
+from delay_node.store import DelayStore
+from delay_node.trusted_clock import TrustedClock
+from qmq.daemon.committer import Committer
+from qmq.errors import QmqError
+from qmq.net.pool import Pool
+from qmq.protocol.codes import Command, ResponseCode, SendResult
+from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
+from qmq.protocol.names import is_subject_refusal
+from qmq.supervisor import Supervisor
+
+logger = logging.getLogger("qmq.delay.batches")
+
+SEND_SECONDS = 5.0
+REFUSALS_MAX = 5
+REFUSAL_PAUSE_SECONDS = 1.0
+"""Before a rejected message is tried again; doubled each time."""
+SUBJECT_REFUSED_SECONDS = 1.0
+"""Pause of a subject's messages that brokers reject by policy: the subject is closed, or over its quota."""
+_REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
+
+
+@dataclass(slots=True)
+class DeliveryCounters:
+    """Counts since start, for metrics."""
+
+    batches: int = 0
+    failed_batches: int = 0
+    unknown: int = 0
+    refusals: int = 0
+
+
+class BatchSender:
+    """Sends batches, each in a task of its own.
+
+    Args:
+        observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
+        on_end: called when a batch has ended.
+    """
+
+    def __init__(
+        self,
+        store: DelayStore,
+        committer: Committer,
+        clock: TrustedClock,
+        pool: Pool,
+        supervisor: Supervisor,
+        lanes: DueLanes,
+        destinations: Destinations,
+        *,
+        observe: Callable[[float], None],
+        on_end: Callable[[], None],
+        send_seconds: float,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._pool = pool
+        self._supervisor = supervisor
+        self._lanes = lanes
+        self._breaker = destinations.breaker
+        self._observe = observe
+        self._on_end = on_end
+        self._send_seconds = send_seconds
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self.failure: BaseException | None = None
+        self.counters = DeliveryCounters()
+
+    @property
+    def sending(self) -> int:
+        """Batches under way."""
+        return len(self._tasks)
+
+    def is_waiting(self, ref: int) -> bool:
+        """Return whether a message still has to be delivered."""
+        hour = self._store.hours.get(hour_of(ref))
+        return hour is not None and hour.states is not None and self._store.state(ref) in (State.PENDING, State.CLAIMED)
+
+    def start(self, items: list[Item], lanes: list[Lane], route: BrokerGroupRoute, group: Group) -> None:
+        """Send messages of these lanes in one batch."""
+        group.in_flight += 1
+        for lane in lanes:
+            lane.frames[group.name] += 1
+        task = self._supervisor.background("delivery_batch", self._send(items, route))
+        self._tasks[task] = None
+
+        def ended(done: "asyncio.Task[None]") -> None:
+            now = asyncio.get_running_loop().time()
+            self._tasks.pop(done, None)
+            group.in_flight -= 1
+            for lane in lanes:
+                lane.frames[group.name] -= 1
+                self._lanes.enqueue(lane, now)
+            if not done.cancelled() and done.exception() is not None:
+                self.failure = done.exception()
+            self._on_end()
+
+        task.add_done_callback(ended)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Wait for batches under way, then cancel the rest."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=grace_seconds)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    async def _send(self, items: list[Item], route: BrokerGroupRoute) -> None:
+        """Send one batch to one broker group."""
+        loop = asyncio.get_running_loop()
+        try:
+            caller = await self._pool.get(route.master)
+        except QmqError as error:
+            # Nothing left this node, nothing was claimed.
+            self._failed(items, route, str(error))
+            return
+        items = [item for item in items if self.is_waiting(item.ref)]
+        if not items:
+            return
+        claimed = await self._claim(items)
+        self.counters.batches += 1
+        try:
+            body = b"".join([item.data for item in items])
+            frame = await caller.call(Command.SEND_MESSAGE, body, timeout_s=self._send_seconds)
+            if frame.code == ResponseCode.BROKER_ERROR:
+                await self._refused_whole(items, route)
+                return
+            if frame.code == ResponseCode.BROKER_REJECT:
+                # Not a master: it refuses before it reads.
+                self._store.release(claimed)
+            if frame.code != ResponseCode.SUCCESS:
+                self._failed(items, route, f"{route.name} answered code {frame.code}")
+                return
+            failures = decode_send_response(frame.body)
+        except QmqError as error:
+            self.counters.unknown += len(items)
+            self._failed(items, route, str(error))
+            return
+        self._breaker.succeeded(route.name)
+        self._apply_results(items, failures, route, loop.time(), claimed)
+
+    async def _claim(self, items: list[Item]) -> set[int]:
+        """Claim what is pending and return its refs. They alone may be released: an older claim means an uncertain attempt."""
+        fresh = [item.ref for item in items if self._store.state(item.ref) is State.PENDING]
+        if not fresh:
+            return set()
+        await self._committer.synced(self._store.act(RecordKind.CLAIMED, fresh, self._clock.now_ms()))
+        return set(fresh)
+
+    def _apply_results(
+        self,
+        items: list[Item],
+        failures: dict[str, SendFailure],
+        route: BrokerGroupRoute,
+        now: float,
+        claimed: set[int],
+    ) -> None:
+        """Apply the broker's result of each message. `claimed`: refs that this attempt claimed."""
+        again: list[Item] = []
+        stored: list[Item] = []
+        problem = ""
+        is_group_fine = True
+        for item in items:
+            failure = failures.get(message_id_of(item.data)) if failures else None
+            if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
+                stored.append(item)
+            elif failure.result in _REFUSED:
+                why = f"{route.name}: {failure.remark or 'refused'} (result {failure.result})"
+                self._refuse(item, why, now, is_released=item.ref in claimed)
+            else:
+                problem = f"{route.name}: {failure.remark or 'not stored'} (result {failure.result})"
+                is_group_fine = is_group_fine and is_subject_refusal(failure.remark)
+                again.append(item)
+        if stored:
+            now_ms = self._clock.now_ms()
+            self._store.act(RecordKind.DELIVERED, [item.ref for item in stored], now_ms)
+            self._committer.kick()
+            for item in stored:
+                self._observe(max(0, now_ms - item.due_ms) / 1000)
+        if again:
+            self._store.release([item.ref for item in again if item.ref in claimed])
+            self._failed(again, route, problem, is_group_fine=is_group_fine)
+
+    def _failed(self, items: list[Item], route: BrokerGroupRoute, problem: str, *, is_group_fine: bool = False) -> None:
+        """Return messages to the front of their lanes, and pause the broker group.
+
+        When it rejects them for their subjects' policy (`is_group_fine`), those lanes pause instead: it accepts other subjects.
+        """
+        now = asyncio.get_running_loop().time()
+        self.counters.failed_batches += 1
+        if not is_group_fine:
+            self._breaker.failed(route.name, now)
+        self._lanes.return_failed(items, route.name, problem, now, SUBJECT_REFUSED_SECONDS if is_group_fine else 0.0)
+
+    async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:
+        """The broker failed on a batch. Halves find the message that it fails on.
+
+        The answer does not say what was stored before the failure, so all of the batch stays claimed.
+        """
+        if len(items) == 1:
+            self._refuse(items[0], f"{route.name} fails on it", asyncio.get_running_loop().time(), is_released=False)
+            return
+        middle = len(items) // 2
+        for half in (items[:middle], items[middle:]):
+            await self._send(half, route)
+
+    def _refuse(self, item: Item, why: str, now: float, *, is_released: bool) -> None:
+        """Retry a message that a broker rejects for what it is, and hold it in the end. Unless `is_released` it stays claimed."""
+        self.counters.refusals += 1
+        item.refusals += 1
+        if is_released:
+            self._store.release([item.ref])
+        at = now + REFUSAL_PAUSE_SECONDS * 2 ** (item.refusals - 1)
+        if item.refusals < REFUSALS_MAX and self._lanes.retry_later(item, at):
+            return
+        logger.error("message %s is held after %d rejections: %s", message_id_of(item.data), item.refusals, why)
+        self._store.act(RecordKind.REFUSED, [item.ref], self._clock.now_ms())
+        self._committer.kick()

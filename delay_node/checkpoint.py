@@ -1,0 +1,197 @@
+"""Checkpoints of a delay store: a line of JSON, then a fixed row for each hour."""
+
+import asyncio
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as StructError
+
+from delay_node.hour import Hour
+from delay_node.hours import Hours
+from delay_node.store import DelayStore
+from delay_node.subjects import Subjects
+from qmq.daemon.checkpointing import CheckpointDraft
+from qmq.errors import LogError
+from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
+from qmq.log.disk import Disk
+from qmq.log.index import sync_files
+from qmq.log.record import Position
+from qmq.log.recovery import Damage
+
+CHECKPOINT_NAME = "delay"
+CHECKPOINT_FORMAT = 1
+SLICE_HOURS = 500
+"""Hours whose files are set aside before other work of the event loop has its turn."""
+_HOUR = Struct(">IIQIIII")
+"""hour, count, data bytes, dispatch entries, gone, refused, lost."""
+
+
+class StateEncoder:
+    """Encodes the state of a store. It keeps what it encoded, so that the cost follows the hours and subjects that changed."""
+
+    def __init__(self, store: DelayStore) -> None:
+        self._store = store
+        self._rows = {hour.number: self._row(hour) for hour in store.hours.values()}
+        self._names = bytearray()
+        self._names_count = 0
+
+    @staticmethod
+    def _row(hour: Hour) -> bytes:
+        schedule = hour.schedule
+        return _HOUR.pack(
+            hour.number, schedule.count, schedule.data.end, hour.dispatch.count, hour.gone, hour.refused, hour.lost
+        )
+
+    def forget(self, hour: int) -> None:
+        """Forget an hour that was removed."""
+        self._rows.pop(hour, None)
+
+    def encode(self) -> bytes:
+        """Return the state; finished hours are left out."""
+        store, log, rows = self._store, self._store.log, self._rows
+        for hour in store.hours.dirty:
+            rows[hour.number] = self._row(hour)
+        names = store.subjects.names
+        for name in names[self._names_count :]:
+            self._names += b"," * bool(self._names) + json.dumps(name).encode()
+        self._names_count = len(names)
+        finished = store.hours.finished
+        counted = [row for number, row in rows.items() if number not in finished] if finished else list(rows.values())
+        head = {
+            "format": CHECKPOINT_FORMAT,
+            "hours": len(counted),
+            "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
+            "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
+        }
+        return b"".join([json.dumps(head)[:-1].encode(), b', "subjects": [', self._names, b"]}\n", *counted])
+
+
+def restore_state(store: DelayStore, checkpoint: Checkpoint) -> None:
+    """Fill an empty store from a checkpoint.
+
+    Raises:
+        LogError: another version wrote it.
+    """
+    line, _, rows = checkpoint.state.partition(b"\n")
+    try:
+        head = json.loads(line)
+        if head["format"] != CHECKPOINT_FORMAT:
+            raise LogError(
+                f"the checkpoint has format {head['format']}, this version reads {CHECKPOINT_FORMAT}",
+                code="log.format_unknown",
+            )
+        if head["hours"] * _HOUR.size != len(rows):
+            raise ValueError(f"{len(rows)} bytes for {head['hours']} hours")
+        store.known_damage = [Damage(as_number(begin), as_number(end), str(why)) for begin, end, why in head["damaged"]]
+        store.known_tails = {
+            as_number(base): Position(as_number(offset), as_number(crc)) for base, offset, crc in head["segment_tails"]
+        }
+        store.subjects = Subjects(list(map(as_text, head["subjects"])))
+        for hour, count, data_end, dispatch_count, gone, refused, lost in _HOUR.iter_unpack(rows):
+            store.hours.make(
+                hour,
+                count=count,
+                data_end=data_end,
+                dispatch_count=dispatch_count,
+                gone=gone,
+                refused=refused,
+                lost=lost,
+            )
+    except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
+        # Its CRC matched: another program wrote it.
+        raise LogError(f"the checkpoint's state can't be read: {error}", code="log.format_unknown") from error
+
+
+@dataclass(frozen=True, slots=True)
+class DelayDraft(CheckpointDraft):
+    hours: list[Hour]
+    finished: list[Hour]
+    removed: list[Hour]
+    """Hours that an earlier checkpoint left out: their files are removed."""
+
+
+class DelayCheckpoints:
+    """Takes a delay store's state and writes it, the hours' files first."""
+
+    def __init__(self, store: DelayStore) -> None:
+        self._hours: Hours = store.hours
+        self._store = store
+        self._files = CheckpointStore(store.disk, f"{store.root}/checkpoint", CHECKPOINT_NAME)
+        self._encoder = StateEncoder(store)
+        self._removed: list[Hour] = []
+        self._taken_bytes = 0
+
+    @property
+    def has_removals(self) -> bool:
+        """Whether files of finished hours have to be removed."""
+        return bool(self._hours.finished or self._removed)
+
+    def draft(self) -> DelayDraft:
+        """Return the state at the end of the last commit."""
+        hours, log = self._hours, self._store.log
+        finished = [hours[number] for number in hours.finished if number in hours]
+        # After a step back of the clock an hour may be in use again.
+        self._removed = [hour for hour in self._removed if hour.number not in hours]
+        return DelayDraft(
+            self._encoder.encode(), log.position, log.known_synced_to, log.appended_end,
+            list(hours.dirty), finished, list(self._removed),
+        )  # fmt: skip
+
+    def set_aside(self, draft: DelayDraft) -> Generator[None, None, None]:
+        """Set aside what is in memory of the draft's hours, to be written; on the event loop, yielding after each SLICE_HOURS.
+
+        What an hour got after the draft may be written with it: a start counts only what the checkpoint counts.
+        """
+        self._taken_bytes = 0
+        for number, hour in enumerate(draft.hours):
+            for file in hour.files:
+                if size := file.memory_bytes:
+                    self._taken_bytes += size
+                    file.take()
+            if number % SLICE_HOURS == SLICE_HOURS - 1:
+                yield
+
+    async def prepare(self, draft: DelayDraft) -> None:
+        """As `set_aside`; other work of the event loop has its turn after each slice."""
+        for _ in self.set_aside(draft):
+            await asyncio.sleep(0)
+
+    def save(self, draft: DelayDraft) -> None:
+        """Make a draft durable; from any one thread. Raises OSError."""
+        disk = self._store.disk
+        written = [file.write(disk) for hour in draft.hours for file in hour.files]
+        sync_files(disk, [path for path in written if path is not None])
+        self._files.save(draft.state, draft.position, draft.synced_to)
+        for hour in draft.removed:
+            remove_files(disk, hour)
+
+    def saved(self, draft: DelayDraft) -> None:
+        """Free what was written, and forget finished hours; on the event loop."""
+        hours = self._hours
+        for hour in draft.hours:
+            memory_bytes = 0
+            for file in hour.files:
+                file.written()
+                memory_bytes += file.memory_bytes
+            if not memory_bytes:
+                hours.dirty.pop(hour, None)
+        hours.unwritten_bytes -= self._taken_bytes
+        self._removed = [hour for hour in self._removed if hour not in draft.removed]
+        for hour in draft.finished:
+            # One that a query uses is removed later.
+            if hour.number in hours.finished and not hour.users:
+                hours.forget(hour)
+                self._store.bodies.forget(hour.number)
+                self._encoder.forget(hour.number)
+                self._removed.append(hour)
+
+
+def remove_files(disk: Disk, hour: Hour) -> None:
+    """Remove the files of an hour; one may never have been written."""
+    for file in hour.files:
+        file.forget()
+        try:
+            disk.remove(file.path())
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,229 @@
+"""class DueLanes: the lanes of all subjects with due messages, and the memory that they take."""
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from delay_node.destinations import LANE_FRAMES_IN_FLIGHT, Destinations
+from delay_node.lanes import Item, Lane
+from delay_node.schedule_log import Entry
+from delay_node.subjects import Subjects
+from qmq.protocol.commands import BrokerGroupRoute
+
+if TYPE_CHECKING:
+    from random import Random
+
+FIRST_ROTATIONS = 1 << 16
+"""A lane's first rotation is drawn from so many: far more than a subject has broker groups, so that each is as likely."""
+LANE_MESSAGES = 4_000
+"""Messages of one subject with their bodies in memory."""
+LANE_OVERDUE_MESSAGES = 1_000
+"""A lane with fewer overdue messages with bodies in memory gets further ones."""
+REFUSED_WAITING_MAX = 10_000
+REFUSED_BYTES_MAX = 32 << 20
+"""Rejected messages that wait for another try, and their bytes; further ones are held at once."""
+RESUMED_MAX = 500
+"""Lanes resumed in one pass: when broker groups return, all subjects are due at the same moment."""
+PROBLEM_LANES_MAX = 10_000
+"""Parked lanes of which `problems` returns the largest."""
+
+
+class DueLanes:
+    """A lane is *parked* while none of its broker groups can be used: its messages wait as due times and refs, without bodies.
+
+    Args:
+        rng: chooses the broker group that a lane begins with. A lane is removed when it is idle, so a subject with a message now
+            and then would otherwise use the same broker group each time.
+    """
+
+    def __init__(self, subjects: Subjects, destinations: Destinations, rng: "Random") -> None:
+        self._subjects = subjects
+        self._destinations = destinations
+        self._rng = rng
+        self.by_subject: dict[int, Lane] = {}
+        self.to_refill: deque[Lane] = deque()
+        """Lanes with room for bodies of their overdue messages; each gets its share, then goes to the end."""
+        self.ready_bytes = 0
+        """Bodies of due messages in memory."""
+        self._waiting = 0
+        self._parked_lanes: dict[Lane, None] = {}
+        self._parked: list[tuple[float, int, Lane]] = []
+        self._refused: list[tuple[float, int, Item]] = []
+        self._refused_bytes = 0
+        self._tie = itertools.count()
+
+    @property
+    def overdue(self) -> int:
+        """Due messages that are not delivered, without those in unanswered frames."""
+        return self._waiting + len(self._refused)
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next lane or rejected message is tried again."""
+        return min((heap[0][0] for heap in (self._parked, self._refused) if heap), default=None)
+
+    def problems(self, limit: int) -> list[dict[str, object]]:
+        """Return subjects whose messages can't be delivered now, with the reasons."""
+        lanes = [lane for lane in itertools.islice(self._parked_lanes, PROBLEM_LANES_MAX) if lane.waiting]
+        largest = heapq.nlargest(limit, lanes, key=lambda lane: lane.waiting)
+        return [{"subject": lane.name, "waiting": lane.waiting, "why": lane.problem} for lane in largest]
+
+    def lane(self, subject: int) -> Lane:
+        """Return the lane of a subject, created when the subject had no due messages."""
+        lane = self.by_subject.get(subject)
+        if lane is None:
+            rotation = self._rng.randrange(FIRST_ROTATIONS)
+            lane = self.by_subject[subject] = Lane(subject, self._subjects.name(subject), rotation=rotation)
+        return lane
+
+    # --- messages in and out ---------------------------------------------------------------------------------------
+
+    def add(self, lane: Lane, entry: Entry, *, is_late: bool) -> None:
+        """Add a due message: with its body if the lane has room for it."""
+        self._waiting += 1
+        is_behind_others = is_late and (lane.late or lane.returned)
+        if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or is_behind_others:
+            lane.late.add([(entry.due_ms, entry.ref)])
+        else:
+            item = Item(entry.ref, entry.due_ms, entry.subject, entry.data)
+            self._load(lane.old if is_late else lane.fresh, item)
+
+    def _load(self, queue: deque[Item], item: Item) -> None:
+        queue.append(item)
+        self.ready_bytes += len(item.data)
+
+    def drop(self, count: int) -> None:
+        """Account for messages that need no delivery any more, or that can't be read."""
+        self._waiting -= count
+
+    def take_late(self, lane: Lane, limit: int) -> list[tuple[int, int]]:
+        """Remove overdue messages without bodies: (due time, ref). Each is added again, or dropped."""
+        if lane.returned:
+            lane.late.add(sorted(lane.returned))
+            lane.returned.clear()
+        return lane.late.take(limit)
+
+    def refill(self, lane: Lane, refs: Sequence[tuple[int, int]], entries: Sequence[Entry]) -> int:
+        """Give a lane bodies of the messages that `take_late` removed; return how many are corrupted."""
+        if lane.is_parked:
+            lane.returned += refs
+            return 0
+        lane.late.add([(entry.due_ms, entry.ref) for entry in entries if entry.is_unread])
+        damaged = 0
+        for entry in entries:
+            if entry.data is not None:
+                self._load(lane.old, Item(entry.ref, entry.due_ms, entry.subject, entry.data))
+            elif not entry.is_unread:
+                damaged += 1
+        self.drop(damaged)
+        return damaged
+
+    def taken(self, items: Sequence[Item]) -> None:
+        """Account for messages that leave in a frame."""
+        self.ready_bytes -= sum(len(item.data) for item in items)
+        self._waiting -= len(items)
+
+    def return_failed(self, items: Sequence[Item], avoid: str, problem: str, now: float, pause: float) -> None:
+        """Put messages of a failed batch to the front of their lanes; park these when `pause` seconds are given."""
+        by_subject: dict[int, list[Item]] = {}
+        for item in items:
+            by_subject.setdefault(item.subject, []).append(item)
+        for subject, mine in by_subject.items():
+            lane = self.lane(subject)
+            lane.problem, lane.avoid = problem, avoid
+            self._destinations.refresh(lane)
+            self._waiting += len(mine)
+            if lane.is_parked:
+                lane.returned += [(item.due_ms, item.ref) for item in mine]
+                continue
+            lane.old = deque(sorted((*mine, *lane.old), key=lambda item: item.due_ms))
+            self.ready_bytes += sum(len(item.data) for item in mine)
+            if pause:
+                self.park(lane, now + pause, problem)
+
+    def retry_later(self, item: Item, at: float) -> bool:
+        """Keep a rejected message for another try; False when there is no room for it."""
+        if len(self._refused) >= REFUSED_WAITING_MAX or self._refused_bytes >= REFUSED_BYTES_MAX:
+            return False
+        self._refused_bytes += len(item.data)
+        heapq.heappush(self._refused, (at, next(self._tie), item))
+        return True
+
+    # --- lanes -----------------------------------------------------------------------------------------------------
+
+    def routes(self, lane: Lane, now: float) -> list[BrokerGroupRoute]:
+        """Return the broker groups that the lane may use now; without any it is parked."""
+        routes = self._destinations.routes(lane, now)
+        if not routes:
+            self.park(lane, *self._destinations.pause(lane, now))
+        return routes
+
+    def enqueue(self, lane: Lane, now: float) -> None:
+        """After a lane changed: have it served, have it refilled, or remove it when it is idle."""
+        if lane.is_parked:
+            return
+        if lane.is_idle:
+            self.by_subject.pop(lane.subject, None)
+            return
+        if lane.ready:
+            for route in self.routes(lane, now):
+                if lane.frames[route.name] < LANE_FRAMES_IN_FLIGHT:
+                    self._destinations.group(route.name).queue.add(lane)
+        has_room = len(lane.old) < LANE_OVERDUE_MESSAGES
+        if (lane.late or lane.returned) and has_room and not lane.is_refilling:
+            lane.is_refilling = True
+            self.to_refill.append(lane)
+
+    def park(self, lane: Lane, until: float, problem: str) -> None:
+        """Free the bodies of a lane's messages until a broker group may be tried."""
+        lane.is_parked = True
+        lane.problem = problem
+        self._parked_lanes[lane] = None
+        lane.returned += [(item.due_ms, item.ref) for item in lane.old]
+        lane.late.add([(item.due_ms, item.ref) for item in lane.fresh])
+        self.ready_bytes -= sum(len(item.data) for queue in (lane.old, lane.fresh) for item in queue)
+        lane.old.clear()
+        lane.fresh.clear()
+        self._park_until(lane, until)
+
+    def _park_until(self, lane: Lane, until: float) -> None:
+        lane.parked_until = until
+        heapq.heappush(self._parked, (until, next(self._tie), lane))
+
+    def routes_changed(self, subject: int) -> bool:
+        """Use new routes of a subject; return whether its lane is to be resumed."""
+        lane = self.by_subject.get(subject)
+        if lane is None:
+            return False
+        lane.routes = []
+        if lane.is_parked:
+            self._park_until(lane, 0.0)
+        return lane.is_parked
+
+    def resume(self, now: float) -> bool:
+        """Resume lanes and rejected messages whose pause is over; return whether there are more than RESUMED_MAX."""
+        for _ in range(RESUMED_MAX):
+            if self._parked and self._parked[0][0] <= now:
+                lane = heapq.heappop(self._parked)[2]
+                if lane.is_parked and lane.parked_until <= now:
+                    lane.is_parked = False
+                    lane.routes = []
+                    del self._parked_lanes[lane]
+                    self.enqueue(lane, now)
+            elif self._refused and self._refused[0][0] <= now:
+                self._resume_refused(heapq.heappop(self._refused)[2], now)
+            else:
+                return False
+        return True
+
+    def _resume_refused(self, item: Item, now: float) -> None:
+        self._refused_bytes -= len(item.data)
+        self._waiting += 1
+        lane = self.lane(item.subject)
+        if lane.is_parked:
+            lane.returned.append((item.due_ms, item.ref))
+        else:
+            self._load(lane.fresh, item)
+            self.enqueue(lane, now)

@@ -1,0 +1,185 @@
+"""Places messages in the schedules of their hours of due time. Numbers and places are given before the log has a record, the
+schedules and the wheel follow when it is synced.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delay_node.errors import LimitReached
+from delay_node.hour import Hour
+from delay_node.hours import Hours
+from delay_node.records import HOUR_MS, NUMBER_MAX
+from delay_node.schedule_log import INDEX, INDEX_BYTES, id_digests, lost_index, make_index
+from delay_node.wheel import Wheel
+from qmq.protocol.scan import CRC_BYTES
+
+logger = logging.getLogger("qmq.delay.placement")
+
+
+@dataclass(slots=True)
+class Placement:
+    """A record's messages sorted by hour. Hour i gets messages [firsts[i], ends[i])."""
+
+    hours: list[Hour]
+    firsts: list[int]
+    ends: list[int]
+    numbers: list[int]
+    """First number in each hour."""
+    index: bytes
+    slices: list[memoryview]
+    """The entries, one slice a message; of a single hour, neighbours as one."""
+    dues_ms: list[int]
+    ids: NDArray[np.uint32]
+    data_bytes: int
+
+    def cancel(self) -> None:
+        """Free the numbers and places again: the log rejected the record."""
+        sizes = np.frombuffer(self.index, dtype=INDEX)["size"]
+        for i, hour in enumerate(self.hours):
+            hour.schedule.next_number = self.numbers[i]
+            hour.schedule.next_place -= int(sizes[self.firsts[i] : self.ends[i]].sum())
+
+
+class Placer:
+    """Gives messages their numbers, and adds them to schedules and wheel. `on_near` gets the due time of what the wheel got."""
+
+    def __init__(self, hours: Hours, wheel: Wheel) -> None:
+        self._hours = hours
+        self._wheel = wheel
+        self.near_before_ms = 0
+        """Hours that begin before this belong into the wheel."""
+        self.on_near: Callable[[int], None] = lambda due_ms: None
+
+    def prepare(
+        self,
+        data: memoryview,
+        begins: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        dues: NDArray[np.int64],
+        subject: int,
+        given: Sequence[int] | None,
+    ) -> tuple[Placement, list[int]]:
+        """Sort a record's messages by hour. Numbers are those `given` (replay), or the next of each hour.
+
+        Raises:
+            LimitReached: an hour is full.
+
+        Cost: some twenty numpy calls a record, one CRC a message, and a handful of steps for each hour in it.
+        """
+        ids = id_digests(data, begins)
+        hours = dues // HOUR_MS
+        order = np.argsort(hours, kind="stable") if (hours != hours[0]).any() else np.arange(len(hours))
+        numbers = np.empty(len(hours), dtype=np.int64)
+        if given is not None:
+            order, numbers = self._unknown(order, hours, np.array(given, dtype=np.int64))
+            if not len(order):
+                return Placement([], [], [], [], b"", [], [], ids[:0], 0), []
+        begins, sizes, dues, ids, hours = begins[order], sizes[order], dues[order], ids[order], hours[order]
+        firsts = np.concatenate(([0], np.flatnonzero(np.diff(hours)) + 1))
+        counts = np.diff(firsts, append=len(hours))
+        known = self._hours
+        targets = [known.get(number) or self._hours.make(number) for number in hours[firsts].tolist()]
+        if known.finished:
+            known.finished.difference_update(hour.number for hour in targets)
+        schedules = [hour.schedule for hour in targets]
+        if given is None:
+            next_numbers = np.array([schedule.next_number for schedule in schedules])
+            if (next_numbers + counts > NUMBER_MAX).any():
+                raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
+            numbers[order] = np.arange(len(hours)) + np.repeat(next_numbers - firsts, counts)
+        else:
+            next_numbers = numbers[order][firsts]
+            for hour, number in zip(targets, next_numbers.tolist(), strict=True):
+                self._fill(hour, number)
+        ends = np.cumsum(sizes)
+        bases = np.array([schedule.next_place for schedule in schedules]) - (ends - sizes)[firsts]
+        index = make_index(ends - sizes + np.repeat(bases, counts), dues, sizes, ids, subject).tobytes()
+        cut = _neighbours if len(targets) == 1 else _each
+        stops = firsts + counts
+        next_places = bases + ends[stops - 1]
+        for schedule, number, place in zip(
+            schedules, (next_numbers + counts).tolist(), next_places.tolist(), strict=True
+        ):
+            schedule.next_number = number
+            schedule.next_place = place
+        placement = Placement(
+            targets, firsts.tolist(), stops.tolist(), next_numbers.tolist(), index,
+            cut(data, begins - CRC_BYTES, sizes), dues.tolist(), ids, int(ends[-1]),
+        )  # fmt: skip
+        return placement, numbers.tolist()
+
+    def _unknown(
+        self, order: NDArray[np.int64], hours: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """In replay: leave out the messages that their hours contain already, as after a salvage."""
+        known = {n: self._hours.make(n).schedule.next_number for n in set(hours.tolist())}
+        have = np.array([known[n] for n in hours.tolist()])
+        return order[numbers[order] >= have[order]], numbers
+
+    def _fill(self, hour: Hour, number: int) -> None:
+        """In replay: add empty entries for numbers lost to corruption of the log, so that the others keep theirs."""
+        missing = number - hour.schedule.next_number
+        if missing <= 0:
+            return
+        logger.error("hour %d: %d messages from number %d on are lost to corruption of the log", hour.number, missing,
+                     hour.schedule.next_number)  # fmt: skip
+        hour.schedule.append(lost_index(missing), b"", hour.schedule.count)
+        hour.schedule.next_number = number
+        self._hours.dirty[hour] = None
+
+    def place(self, placement: Placement) -> None:
+        """Add the messages of a synced record to their hours, near ones to the wheel."""
+        index, slices, near_before = placement.index, placement.slices, self.near_before_ms // HOUR_MS
+        is_one = len(placement.hours) == 1
+        groups = zip(placement.hours, placement.firsts, placement.ends, placement.numbers, strict=True)
+        for hour, first, end, number in groups:
+            data = (
+                slices[first] if end == first + 1 and not is_one else b"".join(slices if is_one else slices[first:end])
+            )
+            hour.schedule.append(index[first * INDEX_BYTES : end * INDEX_BYTES], data, number)
+            if hour.number <= near_before or hour.states is not None or hour.ids is not None:
+                self._place_near(hour, placement.dues_ms[first:end], placement.ids[first:end], number)
+        self._hours.dirty.update(dict.fromkeys(placement.hours))
+        self._hours.unwritten_bytes += placement.data_bytes + len(index)
+
+    def _place_near(self, hour: Hour, dues_ms: list[int], ids: NDArray[np.uint32], number: int) -> None:
+        """Update what is in memory of an hour that messages were just added to."""
+        if hour.begin_ms < self.near_before_ms and not hour.is_near:
+            self._come_near(hour, len(dues_ms))
+        if hour.states is not None:
+            hour.states += bytes(len(dues_ms))
+        if hour.ids is not None:
+            hour.ids.tail.extend(ids.tolist())
+        if hour.is_near:
+            add = self._wheel.add
+            for due_ms in dues_ms:
+                add(due_ms, number)
+                number += 1
+            self.on_near(min(dues_ms))
+
+    def _come_near(self, hour: Hour, just_added: int) -> None:
+        """Have a new hour in the wheel from its first message on; one with older messages is loaded instead."""
+        if hour.schedule.count == just_added:
+            hour.is_near = True
+            if hour.states is None:
+                hour.states = bytearray()
+
+
+def _each(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
+    """The entries' bytes, one slice a message."""
+    ends = (begins + sizes).tolist()
+    return [data[begin:end] for begin, end in zip(begins.tolist(), ends, strict=True)]
+
+
+def _neighbours(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
+    """The entries' bytes, neighbours as one slice."""
+    ends = begins + sizes
+    breaks = np.flatnonzero(begins[1:] != ends[:-1]) + 1
+    firsts = [0, *breaks.tolist()]
+    lasts = [*(breaks - 1).tolist(), len(begins) - 1]
+    first_places, last_places = begins[firsts].tolist(), ends[lasts].tolist()
+    return [data[begin:end] for begin, end in zip(first_places, last_places, strict=True)]

@@ -1,0 +1,362 @@
+"""Queries about delayed messages: find, list, and the calendar. Files are read in threads."""
+
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from delay_node.bodies import READ_BYTES_MAX
+from delay_node.errors import BadQuery
+from delay_node.hour import Hour
+from delay_node.hour_reader import read_states, slices
+from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
+from delay_node.schedule_log import Entry, checks_of, id_digest, message_id_of
+from delay_node.store import DelayStore
+from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedState, DelayedTarget, ListDelayedRequest
+from qmq.protocol.raw import RawView
+from qmq.protocol.scan import CRC_BYTES
+
+SCAN_MESSAGES = 2_000
+"""Messages that one page checks; when few match, the page is short and its cursor continues."""
+SCAN_HOURS = 500
+"""Hours that one page searches."""
+PAGE_BYTES_MAX = 4 << 20
+FOUND_BYTES_MAX = 64 << 20
+"""Bytes of the messages of one query or change."""
+CALENDAR_HOURS_MAX = 24 * 366 * 2 + 48
+CALENDAR_CACHE_ENTRIES = 1_000_000
+"""Counts by hour and subject that the calendar keeps; those used least recently are dropped first."""
+TIME_MAX_MS = 1 << 48
+"""Later times (year 10889) are rejected."""
+
+WORDS = {
+    State.PENDING: DelayedState.PENDING,
+    State.CLAIMED: DelayedState.DELIVERING,
+    State.DELIVERED: DelayedState.DELIVERED,
+    State.CANCELLED: DelayedState.CANCELLED,
+    State.MOVED: DelayedState.MOVED,
+    State.REFUSED: DelayedState.REFUSED,
+    State.LOST: DelayedState.LOST,
+}
+WAITING = frozenset({State.PENDING, State.CLAIMED, State.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A scheduled message with its state when it was read; `data` is its whole entry."""
+
+    ref: int
+    due_ms: int
+    state: State
+    data: bytes
+
+    def item(self) -> DelayedItem:
+        """Return it as answers contain it."""
+        return DelayedItem(self.due_ms, WORDS[self.state], self.data[CRC_BYTES:])
+
+
+class Queries:
+    """Queries about one node's messages."""
+
+    def __init__(self, store: DelayStore) -> None:
+        self._store = store
+        self._calendar: OrderedDict[int, tuple[tuple[int, int], dict[int, int]]] = OrderedDict()
+        self._calendar_entries = 0
+
+    # --- find ------------------------------------------------------------------------------------------------------
+
+    async def find(self, target: DelayedTarget) -> list[Found]:
+        """Return every copy of a message, oldest due first. Raises LogError."""
+        (entries,) = await self.locate([target])
+        found = []
+        for number, mine in by_hour(entries).items():
+            async with self._store.open_hours.use(number) as hour:
+                if hour is not None:
+                    found += [
+                        Found(e.ref, e.due_ms, self._store.state(e.ref), e.data) for e in mine if e.data is not None
+                    ]
+        return sorted(found, key=lambda item: (item.due_ms, item.ref))
+
+    async def locate(self, targets: Sequence[DelayedTarget]) -> list[list[Entry]]:
+        """Return the copies of each message: in the hour of its due time and where it was moved from there, otherwise anywhere."""
+        for target in targets:
+            check_time(target.due_ms, "due_ms", -1)
+        digests = [id_digest(target.message_id.encode()) for target in targets]
+        where: list[set[int]] = [{t.due_ms // HOUR_MS} if t.due_ms >= 0 else set() for t in targets]
+        found: list[dict[int, Entry]] = [{} for _ in targets]
+        searched: list[set[int]] = [set() for _ in targets]
+        while any(where):
+            refs: list[list[int]] = []
+            for i, hours in enumerate(where):
+                searched[i] |= hours
+                refs.append([ref for number in hours for ref in await self._candidates(number, digests[i])])
+            known = {ref for entries in found for ref in entries}
+            await self._verify(targets, refs, found)
+            fresh = [entry for entries in found for ref, entry in entries.items() if ref not in known]
+            moved: dict[int, int] = {}
+            for number, mine in by_hour(fresh).items():
+                async with self._store.open_hours.use(number) as hour:
+                    if hour is None:
+                        continue
+                    for entry in mine:
+                        if self._store.state(entry.ref) is State.MOVED:
+                            moved[entry.ref] = hour.moved.get(number_of(entry.ref), number)
+            where = [{moved[ref] for ref in entries if ref in moved} - searched[i] for i, entries in enumerate(found)]
+        missing = [i for i, entries in enumerate(found) if not entries]
+        if missing:
+            refs = [[] for _ in targets]
+            for i, candidates in zip(missing, await self._everywhere([digests[i] for i in missing]), strict=True):
+                refs[i] = candidates
+            await self._verify(targets, refs, found)
+        return [list(entries.values()) for entries in found]
+
+    async def _candidates(self, number: int, digest: int) -> list[int]:
+        async with self._store.open_hours.use(number) as hour:
+            if hour is None or not hour.schedule.count:
+                return []
+            ids = await self._store.open_hours.ids(hour)
+            return [ref_of(number, n) for n in ids.find(digest)]
+
+    async def _verify(
+        self, targets: Sequence[DelayedTarget], refs: list[list[int]], found: list[dict[int, Entry]]
+    ) -> None:
+        """Read the candidates of all targets at once, and keep those with the id and the subject of their target."""
+        entries = iter(await self._read_all([ref for candidates in refs for ref in candidates]))
+        for i, candidates in enumerate(refs):
+            target = targets[i]
+            for _ in candidates:
+                entry = next(entries)
+                if entry.data is None or message_id_of(entry.data) != target.message_id:
+                    continue
+                if target.subject and self._store.subjects.name(entry.subject) != target.subject:
+                    continue
+                found[i][entry.ref] = entry
+
+    async def _read_all(self, refs: list[int]) -> list[Entry]:
+        """Read messages, READ_BYTES_MAX at a time.
+
+        Raises:
+            BadQuery: they have more than FOUND_BYTES_MAX bytes.
+        """
+        entries: list[Entry] = []
+        left = FOUND_BYTES_MAX
+        while len(entries) < len(refs):
+            part = await self._store.bodies.read(refs[len(entries) :], min(left, READ_BYTES_MAX))
+            whole = [entry for entry in part if not entry.is_unread]
+            left -= sum(len(entry.data) for entry in whole if entry.data is not None)
+            entries += whole
+            if left <= 0 and len(entries) < len(refs):
+                raise BadQuery(
+                    f"the requested messages have more than {FOUND_BYTES_MAX} bytes in total; request fewer at a time",
+                    code="delay.too_much",
+                )
+        return entries
+
+    async def _everywhere(self, digests: list[int]) -> list[list[int]]:
+        """Return candidates in all hours, read from their files without keeping anything."""
+        hours = [self._store.hours[number] for number in self._store.hours.order]
+        wanted = np.array(digests, dtype=np.uint32)
+
+        def scan() -> Generator[None, None, list[list[int]]]:
+            refs: list[list[int]] = [[] for _ in digests]
+            for hour in hours:
+                for begin, end in slices(hour.schedule.count):
+                    ids = hour.schedule.read_index(begin, end)["id"]
+                    for n in np.flatnonzero(np.isin(ids, wanted)).tolist():
+                        for i in np.flatnonzero(wanted == ids[n]).tolist():
+                            refs[i].append(ref_of(hour.number, begin + n))
+                    yield
+            return refs
+
+        return await self._store.io.run(scan())
+
+    # --- list ------------------------------------------------------------------------------------------------------
+
+    async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
+        """Return a page of messages in the order of their due times, and the cursor of the next page.
+
+        Args:
+            bytes_max: of the messages together; the page ends with the message that reaches it.
+
+        Raises:
+            BadQuery: a value is not valid.
+            LogError: the disk could not give them.
+        """
+        wanted = _states(query.states)
+        limit = min(max(1, query.limit), PAGE_MAX)
+        from_ms, after = _check_range(query.from_ms, query.to_ms), _cursor(query.cursor)
+        subject = self._store.subjects.find(query.subject) if query.subject else None
+        page: list[Found] = []
+        if query.subject and subject is None:
+            return page, ""
+        begin = max(from_ms, after[0]) if after is not None else from_ms
+        hours = self._store.hours.between(begin, query.to_ms)
+        scanned = searched = size = 0
+        for number in hours:
+            hour = self._store.hours.get(number)
+            if hour is None or (wanted <= WAITING and hour.pending + hour.refused == 0):
+                continue
+            if searched >= SCAN_HOURS:
+                return page, f"{hour.begin_ms}:-1"
+            searched += 1
+            async with self._store.open_hours.use(number) as held:
+                if held is None:
+                    continue
+                places = await self._scan(held, subject, begin, query.to_ms, wanted, after)
+                while places:
+                    entries = await self._store.bodies.read([ref_of(number, n) for _, n in places[:SCAN_MESSAGES]])
+                    # What was too much for one read begins the next.
+                    read = next((i for i, entry in enumerate(entries) if entry.is_unread), len(entries))
+                    part, places = places[:read], places[read:]
+                    for (due_ms, n), entry in zip(part, entries[:read], strict=True):
+                        scanned += 1
+                        state = self._store.state(entry.ref)
+                        if state in wanted and entry.data is not None:
+                            found = Found(entry.ref, due_ms, state, entry.data)
+                            if _matches(found, query.match):
+                                page.append(found)
+                                size += len(entry.data)
+                        if len(page) >= limit or size >= bytes_max or scanned >= SCAN_MESSAGES:
+                            return page, f"{due_ms}:{n}"
+        return page, ""
+
+    async def _scan(
+        self,
+        hour: Hour,
+        subject: int | None,
+        from_ms: int,
+        to_ms: int,
+        wanted: frozenset[State],
+        after: tuple[int, int] | None,
+    ) -> list[tuple[int, int]]:
+        """Return (due time, number) of an open hour's matching messages, in order; at most SCAN_MESSAGES + 1 of them."""
+        assert hour.states is not None
+        states = np.frombuffer(bytes(hour.states), dtype=np.uint8)
+
+        most = SCAN_MESSAGES + 1
+
+        def scan() -> Generator[None, None, list[tuple[int, int]]]:
+            best: list[tuple[int, int]] = []
+            for begin, end in slices(len(states)):
+                index = hour.schedule.read_index(begin, end)
+                fits = np.isin(states[begin:end], [int(state) for state in wanted])
+                fits &= (index["due"] >= from_ms) & (index["due"] < to_ms)
+                if subject is not None:
+                    fits &= index["subject"] == subject
+                numbers = np.flatnonzero(fits)
+                dues = index["due"][numbers]
+                numbers += begin
+                if after is not None:
+                    behind = (dues > after[0]) | ((dues == after[0]) & (numbers > after[1]))
+                    dues, numbers = dues[behind], numbers[behind]
+                order = np.lexsort((numbers, dues))[:most]
+                best = sorted([*best, *zip(dues[order].tolist(), numbers[order].tolist(), strict=True)])[:most]
+                yield
+            return best
+
+        return await self._store.io.run(scan())
+
+    # --- calendar --------------------------------------------------------------------------------------------------
+
+    async def calendar(self, subject: str, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+        """Return (begin of the hour, pending messages) for the hours of a range that have some.
+
+        Raises:
+            BadQuery: the range is not valid.
+            LogError: the disk could not give the numbers.
+        """
+        begin_ms = _check_range(from_ms, to_ms) // HOUR_MS * HOUR_MS
+        hours = [self._store.hours[number] for number in self._store.hours.between(begin_ms, to_ms)]
+        hours = [hour for hour in hours if hour.pending > 0]
+        if len(hours) > CALENDAR_HOURS_MAX:
+            raise BadQuery(f"{len(hours)} hours have messages in this range, at most {CALENDAR_HOURS_MAX} are listed")
+        if not subject:
+            return [(hour.begin_ms, hour.pending) for hour in hours]
+        number = self._store.subjects.find(subject)
+        if number is None:
+            return []
+        counts = [(hour.begin_ms, (await self._by_subject(hour)).get(number, 0)) for hour in hours]
+        return [(begin_ms, count) for begin_ms, count in counts if count]
+
+    async def _by_subject(self, hour: Hour) -> dict[int, int]:
+        """Return an hour's pending messages by subject; kept until the hour changes."""
+        version = (hour.schedule.count, hour.dispatch.count)
+        known = self._calendar.get(hour.number)
+        if known is not None and known[0] == version:
+            self._calendar.move_to_end(hour.number)
+            return known[1]
+
+        def count() -> Generator[None, None, dict[int, int]]:
+            states, _ = yield from read_states(hour, *version)
+            found = np.zeros(len(self._store.subjects), dtype=np.int64)
+            for begin, end in slices(len(states)):
+                here = np.isin(states[begin:end], [State.PENDING, State.CLAIMED])
+                index = hour.schedule.read_index(begin, end)
+                waiting = index["subject"][here & (index["check"] == checks_of(index))]
+                found += np.bincount(waiting, minlength=len(found))[: len(found)]
+                yield
+            present = np.flatnonzero(found)
+            return dict(zip(present.tolist(), found[present].tolist(), strict=True))
+
+        counts = await self._store.io.run(count())
+        self._calendar_entries += len(counts) - len(self._calendar.pop(hour.number, (version, {}))[1])
+        self._calendar[hour.number] = (version, counts)
+        while self._calendar_entries > CALENDAR_CACHE_ENTRIES:
+            _, (_, dropped) = self._calendar.popitem(last=False)
+            self._calendar_entries -= len(dropped)
+        return counts
+
+
+R = TypeVar("R", Entry, Found)
+
+
+def by_hour(items: Iterable[R]) -> dict[int, list[R]]:
+    """Group messages by hour, earliest first."""
+    found: dict[int, list[R]] = {}
+    for item in sorted(items, key=lambda item: item.ref):
+        found.setdefault(hour_of(item.ref), []).append(item)
+    return found
+
+
+def _states(words: Sequence[str]) -> frozenset[State]:
+    if not words:
+        return WAITING
+    by_word = {str(word): state for state, word in WORDS.items()}
+    unknown = [word for word in words if word not in by_word]
+    if unknown:
+        raise BadQuery(f"state {unknown[0]!r} is not valid; must be one of {', '.join(by_word)}")
+    return frozenset(by_word[word] for word in words)
+
+
+def check_time(moment_ms: int, name: str, least: int = 0) -> None:
+    if not least <= moment_ms <= TIME_MAX_MS:
+        raise BadQuery(f"{name} is {moment_ms}; must be milliseconds since 1970, at most {TIME_MAX_MS}")
+
+
+def _check_range(from_ms: int, to_ms: int) -> int:
+    check_time(from_ms, "from")
+    check_time(to_ms, "to")
+    if from_ms > to_ms:
+        raise BadQuery(f"from {from_ms} is after to {to_ms}")
+    return from_ms
+
+
+def _cursor(text: str) -> tuple[int, int] | None:
+    if not text:
+        return None
+    due, _, number = text.partition(":")
+    try:
+        place = int(due), int(number)
+    except ValueError as error:
+        raise BadQuery(f"cursor {text[:40]!r} is not a cursor of this list") from error
+    check_time(place[0], "cursor")
+    return place
+
+
+def _matches(found: Found, match: Mapping[str, str]) -> bool:
+    if not match:
+        return True
+    properties = RawView(found.data, CRC_BYTES).properties
+    return all(properties.get(key) == value for key, value in match.items())
