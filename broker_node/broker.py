@@ -4,27 +4,29 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from broker_node.admin import BrokerAdmin
+from broker_node.admin.metrics import BrokerMetrics
+from broker_node.admin.pages import BrokerPages
+from broker_node.admin.view import NodeView
+from broker_node.bulk_read import BulkReads
 from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
 from broker_node.message_log import ColdRead
-from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
 from broker_node.progress import Consumer
 from broker_node.rates import RateTable
-from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
 from broker_node.settlement import Settlement
-from broker_node.stats import rate_increases
 from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject import Group, Subject
+from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
+from broker_node.turns import Turns
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
@@ -45,6 +47,8 @@ SWEEP_SUBJECTS_MAX = 2_000
 """Subjects checked for silent consumers in one run of the job; all of them in turn."""
 SWEEP_CONSUMERS_MAX = 100
 """Consumers settled, or forgotten, in one sweep."""
+SAMPLE_UNITS = 1_000
+"""Subjects and groups whose rates are sampled in one turn of the event loop."""
 SETTLEMENTS_MAX = 1_000
 """Settlements under way above which a sweep begins no more."""
 
@@ -80,6 +84,7 @@ class Broker(Node):
             handles=HandleCache(self.disk, budget.index_files, self.clock),
         )
         self.store.lacks_space_for_copy = self.lacks_space_for_copy
+        self.changes = SubjectChanges(self.store.subjects, self.store.touched, lambda: self.store.log.begin, self.clock)
         self._say_recovery(self.recovery)
         return self.store.log
 
@@ -90,7 +95,6 @@ class Broker(Node):
             retry_delay_ms=round(options.retry_delay_seconds * 1000),
             lease_seconds=options.consumer_lease_seconds,
         )
-        self.metrics = BrokerMetrics(self)
         self.handlers = Handlers(
             self.store,
             self.delivery,
@@ -98,7 +102,7 @@ class Broker(Node):
             self.clock,
             self.refuse_sends,
             self.send_gate,
-            BrokerReading(
+            BulkReads(
                 self.store,
                 self.committer,
                 self.clock,
@@ -132,7 +136,49 @@ class Broker(Node):
             options.checkpoint_seconds,
             0 if self.recovery.rebuilt else self.recovery.from_offset,
         )
-        return BrokerAdmin(self).server()
+        self.metrics = BrokerMetrics(
+            self,
+            self.store,
+            self.delivery,
+            self.handlers,
+            self.subject_retention,
+            self.history_retention,
+            self.retention_clock,
+        )
+        return self._admin()
+
+    def _admin(self) -> AdminHttp:
+        options = self.options
+        view = NodeView(
+            store=self.store,
+            clock=self.clock,
+            rates=self.rates,
+            changes=self.changes,
+            boot_id=f"{self.machine.rng.getrandbits(48):012x}",
+            lease_seconds=options.consumer_lease_seconds,
+            describe=lambda: self.describe(),
+            policy=lambda: self.policy,
+            is_paused=self.handlers.is_paused,
+            address_of=self.handlers.consumer_connections.find,
+            duplicate_addresses=self.delivery.duplicates.addresses,
+            deferred_settlements=lambda: len(self.delivery.deferred),
+            wake=self.handlers.wake,
+            synced=self.committer.synced,
+        )
+        pages = BrokerPages(view)
+        return AdminHttp(
+            options.admin_host,
+            options.admin_port,
+            health=self.health,
+            ready=self.readiness,
+            supervisor=self.supervisor,
+            clock=self.clock,
+            access=self.admin_access,
+            restrictions=self.restrictions,
+            metrics=self.metrics.families,
+            json_routes=pages.routes(),
+            json_posts=pages.posts(),
+        )
 
     def _retention_clock(self) -> RetentionClock:
         gaps: Sequence[Gap] = ()
@@ -219,9 +265,15 @@ class Broker(Node):
         every(JOB_SECONDS, "consumer_leases", self._sweep)
         every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
 
-    def _sample_rates(self) -> None:
-        self.rates.add(self.clock.monotonic(), rate_increases(self.store.touched))
-        self.store.touched.clear()
+    async def _sample_rates(self) -> None:
+        self.changes.advance()
+        rates, turns = self.rates, Turns(SAMPLE_UNITS)
+        rates.begin(self.clock.monotonic())
+        for subject in self.changes.take_unsampled():
+            await turns.spend(1 + len(subject.groups))
+            rates.count(subject.meter, subject.sent_total, subject.bytes_total)
+            for group in subject.groups.values():
+                rates.count(group.meter, group.pulled_total, group.acked_total)
 
     def _retain_subjects(self) -> None:
         self.subject_retention.tick(self.checkpoints.saved)
@@ -244,6 +296,7 @@ class Broker(Node):
     def policy_changed(self) -> None:
         self.handlers.apply(self.policy)
         self.subject_retention.apply(self.policy)
+        self.changes.reset()
 
     def _sweep(self) -> None:
         """Retry messages of consumers whose lease ended, and deferred ones; remove consumers that are silent for very long.
@@ -278,6 +331,10 @@ class Broker(Node):
         """Whether the consumer was silent for long enough to lose its messages or its place."""
         lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
         silent = now - consumer.seen_at
+        presence = consumer.presence(now, lease)
+        if presence != consumer.reported:
+            consumer.reported = presence
+            subject.changed()
         if silent < lease:
             if not self.delivery.abandoned(group, consumer, now):
                 return False

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from broker_node.actions import StartReason
-from broker_node.addresses import ConsumerAddresses
+from broker_node.bulk_read import BulkReads
+from broker_node.consumer_connections import ConsumerConnections
 from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.message_log import ColdRead
 from broker_node.pull_gate import PullGate
-from broker_node.reading import BrokerReading
 from broker_node.reset import set_position
 from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
 from broker_node.store import LimitReached, MessageStore
@@ -105,7 +105,7 @@ class Handlers:
         clock: Clock,
         refuse_sends: Callable[[], str],
         send_gate: SendGate,
-        reading: BrokerReading,
+        reading: BulkReads,
         supervisor: Supervisor,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         auth: ConnectionAuth | None = None,
@@ -122,7 +122,7 @@ class Handlers:
         self._supervisor = supervisor
         self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
         self.counters = HandlerCounters()
-        self.addresses = ConsumerAddresses()
+        self.consumer_connections = ConsumerConnections()
         self.settlements = SettlementRunner(
             store, committer, supervisor, on_ended=delivery.settled, on_no_space=delivery.no_space
         )
@@ -289,7 +289,7 @@ class Handlers:
         check_subject(request.subject)
         check_group(request.group)
         check_consumer_id(request.consumer_id)
-        self.addresses.note(request.consumer_id, connection)
+        self.consumer_connections.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
             what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
             self._bad("illegal_pull", connection, what)

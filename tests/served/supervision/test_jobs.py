@@ -18,8 +18,8 @@ import pytest
 
 import metaserver.metaserver
 import qmq.daemon.node
+from broker_node.admin.group_pages import wait_until_durable
 from broker_node.broker import Broker
-from broker_node.group_pages import wait_until_durable
 from broker_node.message_log import ColdRead
 from broker_node.retry import BATCH_MESSAGES_MAX
 from delay_node.delay_node import DelayNode

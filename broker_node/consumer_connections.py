@@ -6,7 +6,7 @@ ADDRESSES_MAX = 100_000
 """Most consumer ids remembered; those beyond it have no address until others go."""
 
 
-class ConsumerAddresses:
+class ConsumerConnections:
     """Open connections by consumer id. What is closed is forgotten at once."""
 
     def __init__(self) -> None:

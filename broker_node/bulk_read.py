@@ -84,7 +84,7 @@ class _Found:
     groups: list[tuple[str, bool, int, _Bounds, tuple[tuple[int, str], ...], IndexView]]
 
 
-class BrokerReading:
+class BulkReads:
     """Answers reads in bulk over a broker's store."""
 
     def __init__(
