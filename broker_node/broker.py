@@ -15,6 +15,7 @@ from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
 from broker_node.message_log import ColdRead
 from broker_node.options import BrokerOptions
+from broker_node.pacer import Pacer
 from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
@@ -26,7 +27,6 @@ from broker_node.subject import Group, Subject
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
-from broker_node.turns import Turns
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
@@ -48,7 +48,7 @@ SWEEP_SUBJECTS_MAX = 2_000
 SWEEP_CONSUMERS_MAX = 100
 """Consumers settled, or forgotten, in one sweep."""
 SAMPLE_UNITS = 1_000
-"""Subjects and groups whose rates are sampled in one turn of the event loop."""
+"""Subjects and groups whose rates are sampled in one iteration of the event loop."""
 SETTLEMENTS_MAX = 1_000
 """Settlements under way above which a sweep begins no more."""
 
@@ -267,10 +267,10 @@ class Broker(Node):
 
     async def _sample_rates(self) -> None:
         self.changes.advance()
-        rates, turns = self.rates, Turns(SAMPLE_UNITS)
+        rates, pacer = self.rates, Pacer(SAMPLE_UNITS)
         rates.begin(self.clock.monotonic())
         for subject in self.changes.take_unsampled():
-            await turns.spend(1 + len(subject.groups))
+            await pacer.spend(1 + len(subject.groups))
             rates.count(subject.meter, subject.sent_total, subject.bytes_total)
             for group in subject.groups.values():
                 rates.count(group.meter, group.pulled_total, group.acked_total)

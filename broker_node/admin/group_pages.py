@@ -1,6 +1,7 @@
 """One consumer group for the control plane: how it is, what a reset would do, reset, forget."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -181,7 +182,7 @@ class GroupPages:
             raise BadRequest(400, error.code, str(error)) from error
         except LimitReached as error:
             raise BadRequest(409, error.code, str(error)) from error
-        await wait_until_durable(view, group.progress.applied_at)
+        await wait_until_durable(view.synced, group.progress.applied_at)
         view.wake(subject.name)
         return {**answer, "done": True}
 
@@ -203,7 +204,7 @@ class GroupPages:
                 409, "group.in_use", f"group {name} of {subject.name} {reason}; use force to remove it anyway"
             )
         next_sequence = group.progress.next_sequence
-        await wait_until_durable(view, view.store.forget_group(subject, group))
+        await wait_until_durable(view.synced, view.store.forget_group(subject, group))
         return {
             "subject": subject.name,
             "group": name,
@@ -246,11 +247,11 @@ def _add_oldest(member: dict[str, Any], entries: IndexView, now_ms: int) -> None
         member["oldest_unacked_ms"] = max(0, now_ms - at_ms)
 
 
-async def wait_until_durable(view: NodeView, offset: int) -> None:
+async def wait_until_durable(synced: Callable[[int], Awaitable[None]], offset: int) -> None:
     """Wait until a record is on disk. Raises BadRequest 503 after DURABLE_SECONDS_MAX, or when the log fails."""
     try:
         async with asyncio.timeout(DURABLE_SECONDS_MAX):
-            await view.synced(offset)
+            await synced(offset)
     except TimeoutError as error:
         raise BadRequest(
             503,

@@ -12,17 +12,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
+from broker_node.pacer import Pacer
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_retention import SubjectRetention
-from broker_node.turns import Turns
 from qmq.daemon.node import Node
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.lag import lag_of
 
-TURN_UNITS = 100
-"""Subjects and groups whose numbers are collected in one turn of the event loop."""
+PACE_UNITS = 100
+"""Subjects and groups whose numbers are collected in one iteration of the event loop."""
 SUBJECT_SERIES_MAX = 2_000
 """Subjects with series of their own; those with the most messages since start."""
 
@@ -158,9 +158,9 @@ class BrokerMetrics(NodeMetrics):
             "Stored messages that are lost to corruption and can't be consumed",
             labels=[*labels, "subject"],
         )
-        turns = Turns(TURN_UNITS)
+        pacer = Pacer(PACE_UNITS)
         for subject in busiest:
-            await turns.spend(1 + len(subject.groups))
+            await pacer.spend(1 + len(subject.groups))
             sent.add_metric([*labels.values(), subject.name], subject.sent_total)
             if count := subject.withheld_count:
                 withheld.add_metric([*labels.values(), subject.name], count)

@@ -8,8 +8,8 @@ from typing import Any
 
 from broker_node.admin.view import NodeView
 from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
+from broker_node.pacer import Pacer
 from broker_node.subject import Group, Subject
-from broker_node.turns import Turns
 from qmq.daemon.policy import NO_RULES, sends_policy
 from qmq.errors import LogError
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
@@ -17,8 +17,8 @@ from qmq.log.index import IndexView
 
 STATS_SUBJECTS_MAX = 1_000
 """Most subjects of one answer; request the rest with `?after=`."""
-TURN_UNITS = 100
-"""Subjects, groups and consumers whose numbers are collected in one turn of the event loop."""
+PACE_UNITS = 100
+"""Subjects, groups and consumers whose numbers are collected in one iteration of the event loop."""
 SLICE_SUBJECTS = 50
 """Subjects whose index entries are read by one call of a thread."""
 NOT_LONG_ENOUGH = "measured for less than a second"
@@ -61,9 +61,9 @@ def encoded_page(key: str, items: Sequence[bytes], head: dict[str, Any]) -> byte
 
 async def subject_pages(view: NodeView, subjects: Sequence[Subject]) -> list[bytes]:
     """Returns the encoded numbers of subjects. Index entries are read, and JSON is made, in a thread."""
-    turns, pages = Turns(TURN_UNITS), []
+    pacer, pages = Pacer(PACE_UNITS), []
     for begin in range(0, len(subjects), SLICE_SUBJECTS):
-        rows = [await _row(view, subject, turns) for subject in subjects[begin : begin + SLICE_SUBJECTS]]
+        rows = [await _row(view, subject, pacer) for subject in subjects[begin : begin + SLICE_SUBJECTS]]
         pages += await asyncio.to_thread(_complete, rows)
     return pages
 
@@ -78,9 +78,9 @@ def _complete(rows: Sequence[Row]) -> list[bytes]:
     return found
 
 
-async def _row(view: NodeView, subject: Subject, turns: Turns) -> Row:
+async def _row(view: NodeView, subject: Subject, pacer: Pacer) -> Row:
     """The numbers of one subject with its groups, and the policy that applies to them."""
-    await turns.spend()
+    await pacer.spend()
     view.store.adjust_begin(subject)
     policy = view.policy().subjects.get(subject.name, NO_RULES)
     rates, steady = view.rates.per_second(subject.meter), view.rates.steady_per_second(subject.meter)
@@ -102,7 +102,7 @@ async def _row(view: NodeView, subject: Subject, turns: Turns) -> Row:
         stats["reason"] = NOT_LONG_ENOUGH
     ages: list[Age] = []
     for group in list(subject.groups.values()):
-        await turns.spend(1 + len(group.progress.consumers))
+        await pacer.spend(1 + len(group.progress.consumers))
         numbers, age = group_numbers(view, subject, group)
         numbers |= _members(view, subject, group)
         stats["groups"].append(numbers)

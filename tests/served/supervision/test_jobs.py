@@ -226,7 +226,7 @@ async def test_a_commit_that_can_not_be_applied_ends_the_node_and_nothing_is_ans
                     await synced
             if isinstance(node, Broker):
                 with pytest.raises(BadRequest, match="the change may have been made") as unknown:
-                    await wait_until_durable(node, -1)
+                    await wait_until_durable(node.committer.synced, -1)
                 assert (unknown.value.status, unknown.value.code) == (503, "change.unknown")
             assert (await page(node, "/healthz"))[0] == 503
 

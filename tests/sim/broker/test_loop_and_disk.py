@@ -182,7 +182,7 @@ async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is
         assert [item["subject"] for item in found["subjects"]] == [f"s{n:02}" for n in range(90)]
         lags = [item["groups"][0]["time_lag_seconds"] for item in found["subjects"]]
         assert [lag is not None and lag >= 0 for lag in lags[:3]] == [True] * 3
-        assert max(turns.calls) <= stats.TURN_UNITS // 2
+        assert max(turns.calls) <= stats.PACE_UNITS // 2
         assert sum(turns.calls) == 90
         assert reads == [True] * 3
 
@@ -195,7 +195,7 @@ async def test_metrics_of_many_subjects_are_read_in_slices(tmp_path: Path, monke
         async with Peers(broker.admin.address) as peers:
             text = await answer_of(peers, "/metrics")
         assert text.count(b"\nqmq_broker_backlog_messages{") == 120
-        assert (max(turns.calls), sum(turns.calls)) == (metrics.TURN_UNITS // 2, 120)
+        assert (max(turns.calls), sum(turns.calls)) == (metrics.PACE_UNITS // 2, 120)
 
 
 @pytest.mark.parametrize(("path", "module", "name"), [("/metrics", metrics, "lag_of"), ("/stats", stats, "lag_of")])

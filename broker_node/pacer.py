@@ -1,13 +1,13 @@
-"""class Turns: lets the event loop serve clients during long work."""
+"""class Pacer: lets the event loop serve clients during long work."""
 
 import asyncio
 
 
-class Turns:
-    """Ends a turn of the event loop after so many units of work.
+class Pacer:
+    """Ends an iteration of the event loop after so many units of work.
 
     Args:
-        units_max: units of one turn.
+        units_max: units of one iteration.
     """
 
     def __init__(self, units_max: int) -> None:
@@ -15,7 +15,7 @@ class Turns:
         self._left = units_max
 
     async def spend(self, units: int = 1) -> None:
-        """Call before work of so many units; when the turn has no room for them, others run first."""
+        """Call before work of so many units; when the iteration has no room for them, clients are served first."""
         if units > self._left < self._units_max:
             self._left = self._units_max
             await asyncio.sleep(0)
