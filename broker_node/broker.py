@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from broker_node.admin.metrics import BrokerMetrics
 from broker_node.admin.pages import BrokerPages
 from broker_node.admin.view import NodeView
 from broker_node.bulk_read import BulkReads
 from broker_node.checkpointing import BrokerCheckpoints
+from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
@@ -16,14 +17,11 @@ from broker_node.index_repair import DamagedEntries
 from broker_node.message_log import ColdRead
 from broker_node.options import BrokerOptions
 from broker_node.pacer import Pacer
-from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
-from broker_node.settlement import Settlement
 from broker_node.store import LimitReached, StoreLimits
-from broker_node.subject import Group, Subject
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
@@ -43,14 +41,8 @@ from qmq.protocol.frames import Frame
 
 logger = logging.getLogger("qmq.broker")
 
-SWEEP_SUBJECTS_MAX = 2_000
-"""Subjects checked for silent consumers in one run of the job; all of them in turn."""
-SWEEP_CONSUMERS_MAX = 100
-"""Consumers settled, or forgotten, in one sweep."""
 SAMPLE_UNITS = 1_000
 """Subjects and groups whose rates are sampled in one iteration of the event loop."""
-SETTLEMENTS_MAX = 1_000
-"""Settlements under way above which a sweep begins no more."""
 
 
 class Broker(Node):
@@ -64,7 +56,6 @@ class Broker(Node):
     def __init__(self, options: BrokerOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
         self.rates = RateTable()
-        self._to_sweep: list[str] = []
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -126,6 +117,14 @@ class Broker(Node):
         self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_removal = SubjectRemoval(self.store)
+        self.consumer_leases = ConsumerLeases(
+            self.store,
+            self.delivery,
+            self.handlers.settlements,
+            self.committer,
+            lease_seconds=options.consumer_lease_seconds,
+            forget_seconds=options.consumer_forget_hours * 3600,
+        )
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
             self.store.log,
@@ -262,7 +261,7 @@ class Broker(Node):
         every(JOB_SECONDS, "subject_retention", self._retain_subjects)
         every(JOB_SECONDS, "history_retention", self._retain_histories)
         every(JOB_SECONDS, "subject_removal", self._remove_subjects)
-        every(JOB_SECONDS, "consumer_leases", self._sweep)
+        every(JOB_SECONDS, "consumer_leases", self.consumer_leases.check)
         every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
 
     async def _sample_rates(self) -> None:
@@ -297,83 +296,6 @@ class Broker(Node):
         self.handlers.apply(self.policy)
         self.subject_retention.apply(self.policy)
         self.changes.reset()
-
-    def _sweep(self) -> None:
-        """Retry messages of consumers whose lease ended, and deferred ones; remove consumers that are silent for very long.
-
-        Raises:
-            Exception: the first error of a consumer, after all others were handled.
-        """
-        self.handlers.settlements.resume()
-        for settlement in self.delivery.retry_deferred(SWEEP_CONSUMERS_MAX):
-            self.handlers.settlements.run(settlement)
-        now = self.clock.monotonic()
-        settled, failure = 0, None
-        if not self._to_sweep:
-            self._to_sweep = list(self.store.subjects)
-        names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
-        for subject in [self.store.subjects[name] for name in names if name in self.store.subjects]:
-            for group in list(subject.groups.values()):
-                for consumer in list(group.progress.consumers.values()):
-                    if settled >= SWEEP_CONSUMERS_MAX:
-                        break
-                    try:
-                        settled += self._settle_if_silent(subject, group, consumer, now)
-                    except Exception as error:  # noqa: BLE001 - raised below, once the others were handled
-                        settled += 1
-                        failure = failure or error
-        if settled:
-            self.committer.kick()
-        if failure is not None:
-            raise failure
-
-    def _settle_if_silent(self, subject: Subject, group: Group, consumer: Consumer, now: float) -> bool:
-        """Whether the consumer was silent for long enough to lose its messages or its place."""
-        lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
-        silent = now - consumer.seen_at
-        presence = consumer.presence(now, lease)
-        if presence != consumer.reported:
-            consumer.reported = presence
-            subject.changed()
-        if silent < lease:
-            if not self.delivery.abandoned(group, consumer, now):
-                return False
-            return self._settle_with(
-                self.delivery.settle_abandoned, subject, group, consumer, "they are held by a connection that is gone"
-            )
-        if consumer.log.in_flight and not group.progress.broadcast:
-            return self._settle_with(self.delivery.settle, subject, group, consumer, f"it is silent for {silent:.0f} s")
-        if silent >= forget and not consumer.log.in_flight:
-            self.delivery.leave(subject, group, consumer)
-            return True
-        return False
-
-    def _settle_with(
-        self,
-        begin: Callable[[Subject, Group, Consumer], Settlement | None],
-        subject: Subject,
-        group: Group,
-        consumer: Consumer,
-        why: str,
-    ) -> bool:
-        """Begin a settlement; False when one is under way or not possible."""
-        if len(self.delivery.settlements) >= SETTLEMENTS_MAX:
-            return False
-        try:
-            settlement = begin(subject, group, consumer)
-        except LimitReached as error:
-            logger.warning("consumer %s of group %s keeps its unacked messages of %s: %s",
-                consumer.consumer_id, group.progress.group, subject.name, error,
-            )  # fmt: skip
-            return False
-        if settlement is None:
-            return False
-        logger.info(
-            "consumer %s of group %s: unacked messages of %s are retried, %s",
-            consumer.consumer_id, group.progress.group, subject.name, why,
-        )  # fmt: skip
-        self.handlers.settlements.run(settlement)
-        return True
 
     async def _keep_gaps(self) -> None:
         """Keep what does not count towards ages for a restart. Raises OSError."""

@@ -12,6 +12,8 @@ from qmq.clock import Clock
 QUIET_SECONDS = (WINDOW_SECONDS + 1, 60.0, 300.0, 1_500.0)
 """A subject without changes counts as changed again after each of these, because its rates fall: to 0 over the window, later the
 smoothed ones."""
+QUIET_SUBJECTS_MAX = 5_000
+"""Quiet subjects that count as changed in one call of `advance`; further ones in the next call."""
 REMOVED_MAX = 10_000
 """Removed subjects that are reported; readers who have not read older ones read everything again."""
 COMPACT_MIN = 1_000
@@ -85,13 +87,15 @@ class SubjectChanges:
                 first[subject] = now
         self._unsampled.update(self._touched)
         self._touched.clear()
+        left = QUIET_SUBJECTS_MAX
         for i, seconds in enumerate(QUIET_SECONDS):
             stage = self._quiet[i]
-            while stage:
+            while stage and left:
                 subject, changed_at = next(iter(stage.items()))
                 if now - changed_at < seconds:
                     break
                 del stage[subject]
+                left -= 1
                 if not self._exists(subject):
                     continue
                 self._record(subject, now_ms)

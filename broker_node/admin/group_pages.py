@@ -1,4 +1,4 @@
-"""One consumer group for the control plane: how it is, what a reset would do, reset, forget."""
+"""Pages of one consumer group: its numbers and members, preview of a reset, reset, and removal."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,12 +25,12 @@ from qmq.words import counted
 MEMBERS_MAX = 500
 """Most members of one answer; the rest comes with `after`."""
 IN_FLIGHT_RANGES_MAX = 20
-"""Most ranges of messages in flight that are named of a member, the oldest first."""
+"""Most ranges of messages in flight of one member, the oldest first."""
 DURABLE_SECONDS_MAX = 10.0
-"""How long a change waits for the disk before it is answered that its outcome is unknown."""
+"""After this long without a confirmation of the disk, the outcome of a change is reported as unknown."""
 SEQUENCE_MAX = 1 << 62
 TIME_MAX_MS = 1 << 48
-"""A later time is a mistake (year 10889)."""
+"""Later times (after the year 10889) are rejected."""
 
 
 class GroupPages:
@@ -39,7 +39,7 @@ class GroupPages:
     def __init__(self, view: NodeView) -> None:
         self._view = view
         self._built_at = view.clock.monotonic()
-        """Monotonic seconds; consumers that were restored from disk seem seen before it."""
+        """Monotonic seconds; consumers restored from disk were last seen before it."""
 
     def routes(self) -> dict[str, JsonHandler]:
         """GET pages by path."""
@@ -214,7 +214,7 @@ class GroupPages:
         }
 
     def _why_kept(self, subject: Subject, group: Group) -> str:
-        """Why a group should stay; "" when nobody would miss it."""
+        """Returns why a group must not be removed; "" if it is unused."""
         view, progress = self._view, group.progress
         now, lease = view.clock.monotonic(), view.lease_seconds
         members = sum(now - consumer.seen_at < lease for consumer in progress.consumers.values())

@@ -1,4 +1,4 @@
-"""Deletion of an empty subject for the control plane: whether it is possible, and the deletion."""
+"""Pages for the deletion of an empty subject: preview and deletion."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class SubjectPages:
             raise BadRequest(503, "subject.busy", text)
         offset = -1
         groups = len(subject.groups)
-        # No turn of the event loop in between: nothing can be stored that was not looked at.
+        # No turn of the event loop in between: nothing can be stored after the check.
         for one in (*others, subject):
             for group in list(one.groups.values()):
                 store.forget_group(one, group)
@@ -65,7 +65,7 @@ class SubjectPages:
         return subject, others
 
     def _why_kept(self, subject: Subject, others: list[Subject]) -> str:
-        """Why the subject must stay; "" when nothing is lost with it."""
+        """Returns why the subject must not be deleted; "" if it is unused."""
         view = self._view
         if view.store.log.damaged:
             return "can't be deleted while the log is corrupted: messages that seem to be missing may be withheld"

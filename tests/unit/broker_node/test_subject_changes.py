@@ -121,6 +121,17 @@ def test_a_subject_that_is_quiet_is_read_again_while_its_rates_fall() -> None:
     assert read_at == list(QUIET_SECONDS)
 
 
+def test_quiet_subjects_count_as_changed_a_limited_number_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject_changes, "QUIET_SUBJECTS_MAX", 2)
+    node = Node()
+    node.add("a", "b", "c")
+    version = node.changes.current()
+    node.clock.advance(QUIET_SECONDS[0])
+    names, _, version, _ = node.read(version)
+    assert names == ["a", "b"]
+    assert node.read(version)[0] == ["c"]
+
+
 @pytest.mark.parametrize("why", ["the log lost a segment", "everything may have changed", "a version of the future"])
 def test_an_unknown_version_is_refused(why: str) -> None:
     node = Node()
