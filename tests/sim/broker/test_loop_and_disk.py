@@ -64,6 +64,34 @@ async def test_a_message_is_found_by_its_id_without_reading_on_the_event_loop(
         assert ([m["sequence"] for m in found["messages"]], found["next_sequence"]) == ([50], None)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/stats",
+        "/stats?subject=orders",
+        "/subjects/orders/messages",
+        "/subjects/orders/messages?from_time=1",
+        "/subjects/orders/search?tag=t&from_time=1&to_time=2",
+        "/subjects/orders/messages/1/trace",
+        "/subjects/orders/messages/9/trace",
+        "/subjects/orders/groups/g",
+        "/subjects/orders/groups/g/reset-preview?to=time&value=1",
+    ],
+)
+async def test_pages_read_index_files_and_messages_in_threads_only(tmp_path: Path, path: str) -> None:
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        await client.send(*(message(n) for n in range(20)))
+        await client.begin(start="earliest")
+        await client.pull(limit=5)
+        subject = broker.store.subjects["orders"]
+        for index in (subject.consume_log.index, subject.groups["g"].history):
+            index.flush()
+        disk.observe = only_in_threads("/", "read")
+        status, found = await get_json(broker, path)
+        assert (status, "can't be read" in str(found)) == (200, False)
+
+
 async def test_retention_deletes_segments_in_a_thread(tmp_path: Path) -> None:
     clock, disk = ManualClock(), MemoryDisk()
     settings = {"segment_bytes": 1 << 20, "retention_hours": 1.0, "checkpoint_bytes": 1 << 30}
