@@ -2,27 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from broker_node.admin import BrokerAdmin
+from broker_node.admin.metrics import BrokerMetrics
+from broker_node.admin.pages import BrokerPages
+from broker_node.admin.view import NodeView
+from broker_node.bulk_read import BulkReads
 from broker_node.checkpointing import BrokerCheckpoints
+from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
 from broker_node.message_log import ColdRead
-from broker_node.metrics import BrokerMetrics
 from broker_node.options import BrokerOptions
-from broker_node.progress import Consumer
+from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
-from broker_node.reading import BrokerReading
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
-from broker_node.settlement import Settlement
-from broker_node.stats import rate_increases
 from broker_node.store import LimitReached, StoreLimits
-from broker_node.subject import Group, Subject
+from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
 from qmq.daemon.admin_http import AdminHttp
@@ -41,12 +41,8 @@ from qmq.protocol.frames import Frame
 
 logger = logging.getLogger("qmq.broker")
 
-SWEEP_SUBJECTS_MAX = 2_000
-"""Subjects checked for silent consumers in one run of the job; all of them in turn."""
-SWEEP_CONSUMERS_MAX = 100
-"""Consumers settled, or forgotten, in one sweep."""
-SETTLEMENTS_MAX = 1_000
-"""Settlements under way above which a sweep begins no more."""
+SAMPLE_UNITS = 1_000
+"""Subjects and groups whose rates are sampled in one iteration of the event loop."""
 
 
 class Broker(Node):
@@ -60,7 +56,6 @@ class Broker(Node):
     def __init__(self, options: BrokerOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
         self.rates = RateTable()
-        self._to_sweep: list[str] = []
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -82,6 +77,7 @@ class Broker(Node):
         self._keep_ms = round(options.retention_hours * 3_600_000)
         self._gap_file = GapFile(self.disk, options.data_dir)
         self.retention_clock = self._retention_clock()
+        self.changes = SubjectChanges(self.store.subjects, self.store.touched, lambda: self.store.log.begin, self.clock)
         self._say_recovery(self.recovery)
         return self.store.log
 
@@ -93,7 +89,6 @@ class Broker(Node):
             retry_delay_ms=round(options.retry_delay_seconds * 1000),
             lease_seconds=options.consumer_lease_seconds,
         )
-        self.metrics = BrokerMetrics(self)
         self.handlers = Handlers(
             self.store,
             self.delivery,
@@ -101,7 +96,7 @@ class Broker(Node):
             self.clock,
             self.refuse_sends,
             self.send_gate,
-            BrokerReading(
+            BulkReads(
                 self.store,
                 self.committer,
                 self.clock,
@@ -122,6 +117,14 @@ class Broker(Node):
         self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_removal = SubjectRemoval(self.store)
+        self.consumer_leases = ConsumerLeases(
+            self.store,
+            self.delivery,
+            self.handlers.settlements,
+            self.committer,
+            lease_seconds=options.consumer_lease_seconds,
+            forget_seconds=options.consumer_forget_hours * 3600,
+        )
         self.checkpoints = Checkpointing(
             BrokerCheckpoints(self.store),
             self.store.log,
@@ -132,7 +135,49 @@ class Broker(Node):
             options.checkpoint_seconds,
             0 if self.recovery.rebuilt else self.recovery.from_offset,
         )
-        return BrokerAdmin(self).server()
+        self.metrics = BrokerMetrics(
+            self,
+            self.store,
+            self.delivery,
+            self.handlers,
+            self.subject_retention,
+            self.history_retention,
+            self.retention_clock,
+        )
+        return self._admin()
+
+    def _admin(self) -> AdminHttp:
+        options = self.options
+        view = NodeView(
+            store=self.store,
+            clock=self.clock,
+            rates=self.rates,
+            changes=self.changes,
+            boot_id=f"{self.machine.rng.getrandbits(48):012x}",
+            lease_seconds=options.consumer_lease_seconds,
+            describe=lambda: self.describe(),
+            policy=lambda: self.policy,
+            is_paused=self.handlers.pulls.is_paused,
+            address_of=self.handlers.pulls.consumer_connections.find,
+            duplicate_addresses=self.delivery.duplicates.addresses,
+            deferred_settlements=lambda: len(self.delivery.deferred),
+            wake=self.handlers.wake,
+            synced=self.committer.synced,
+        )
+        pages = BrokerPages(view)
+        return AdminHttp(
+            options.admin_host,
+            options.admin_port,
+            health=self.health,
+            ready=self.readiness,
+            supervisor=self.supervisor,
+            clock=self.clock,
+            access=self.admin_access,
+            restrictions=self.restrictions,
+            metrics=self.metrics.families,
+            json_routes=pages.routes(),
+            json_posts=pages.posts(),
+        )
 
     def _retention_clock(self) -> RetentionClock:
         gaps: Sequence[Gap] = ()
@@ -218,12 +263,18 @@ class Broker(Node):
         every(JOB_SECONDS, "subject_retention", self._retain_subjects)
         every(JOB_SECONDS, "history_retention", self._retain_histories)
         every(JOB_SECONDS, "subject_removal", self._remove_subjects)
-        every(JOB_SECONDS, "consumer_leases", self._sweep)
+        every(JOB_SECONDS, "consumer_leases", self.consumer_leases.check)
         every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
 
-    def _sample_rates(self) -> None:
-        self.rates.add(self.clock.monotonic(), rate_increases(self.store.touched))
-        self.store.touched.clear()
+    async def _sample_rates(self) -> None:
+        self.changes.advance()
+        rates, pacer = self.rates, Pacer(SAMPLE_UNITS)
+        rates.begin(self.clock.monotonic())
+        for subject in self.changes.take_unsampled():
+            await pacer.spend(1 + len(subject.groups))
+            rates.count(subject.meter, subject.sent_total, subject.bytes_total)
+            for group in subject.groups.values():
+                rates.count(group.meter, group.pulled_total, group.acked_total)
 
     def _retain_subjects(self) -> None:
         self.subject_retention.tick(self.checkpoints.saved)
@@ -246,79 +297,7 @@ class Broker(Node):
     def policy_changed(self) -> None:
         self.handlers.apply(self.policy)
         self.subject_retention.apply(self.policy)
-
-    def _sweep(self) -> None:
-        """Retry messages of consumers whose lease ended, and deferred ones; remove consumers that are silent for very long.
-
-        Raises:
-            Exception: the first error of a consumer, after all others were handled.
-        """
-        self.handlers.settlements.resume()
-        for settlement in self.delivery.retry_deferred(SWEEP_CONSUMERS_MAX):
-            self.handlers.settlements.run(settlement)
-        now = self.clock.monotonic()
-        settled, failure = 0, None
-        if not self._to_sweep:
-            self._to_sweep = list(self.store.subjects)
-        names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
-        for subject in [self.store.subjects[name] for name in names if name in self.store.subjects]:
-            for group in list(subject.groups.values()):
-                for consumer in list(group.progress.consumers.values()):
-                    if settled >= SWEEP_CONSUMERS_MAX:
-                        break
-                    try:
-                        settled += self._settle_if_silent(subject, group, consumer, now)
-                    except Exception as error:  # noqa: BLE001 - raised below, once the others were handled
-                        settled += 1
-                        failure = failure or error
-        if settled:
-            self.committer.kick()
-        if failure is not None:
-            raise failure
-
-    def _settle_if_silent(self, subject: Subject, group: Group, consumer: Consumer, now: float) -> bool:
-        """Whether the consumer was silent for long enough to lose its messages or its place."""
-        lease, forget = self.options.consumer_lease_seconds, self.options.consumer_forget_hours * 3600
-        silent = now - consumer.seen_at
-        if silent < lease:
-            if not self.delivery.abandoned(group, consumer, now):
-                return False
-            return self._settle_with(
-                self.delivery.settle_abandoned, subject, group, consumer, "they are held by a connection that is gone"
-            )
-        if consumer.log.in_flight and not group.progress.broadcast:
-            return self._settle_with(self.delivery.settle, subject, group, consumer, f"it is silent for {silent:.0f} s")
-        if silent >= forget and not consumer.log.in_flight:
-            self.delivery.leave(subject, group, consumer)
-            return True
-        return False
-
-    def _settle_with(
-        self,
-        begin: Callable[[Subject, Group, Consumer], Settlement | None],
-        subject: Subject,
-        group: Group,
-        consumer: Consumer,
-        why: str,
-    ) -> bool:
-        """Begin a settlement; False when one is under way or not possible."""
-        if len(self.delivery.settlements) >= SETTLEMENTS_MAX:
-            return False
-        try:
-            settlement = begin(subject, group, consumer)
-        except LimitReached as error:
-            logger.warning("consumer %s of group %s keeps its unacked messages of %s: %s",
-                consumer.consumer_id, group.progress.group, subject.name, error,
-            )  # fmt: skip
-            return False
-        if settlement is None:
-            return False
-        logger.info(
-            "consumer %s of group %s: unacked messages of %s are retried, %s",
-            consumer.consumer_id, group.progress.group, subject.name, why,
-        )  # fmt: skip
-        self.handlers.settlements.run(settlement)
-        return True
+        self.changes.reset()
 
     async def _keep_gaps(self) -> None:
         """Keep what does not count towards ages for a restart. Raises OSError."""

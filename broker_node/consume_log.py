@@ -92,7 +92,7 @@ class ConsumeLog:
 
     def stored_at_ms(self, sequence: int) -> int | None:
         """When a message was stored; for a withheld one, when the next known one was."""
-        return _stored_at_ms(self.index, sequence)
+        return stored_at_ms(self.index, sequence)
 
     def find_time(self, stored_at_ms: int) -> int:
         """The first sequence stored at or after a wall time; `end` when there is none.
@@ -123,18 +123,19 @@ def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:
     return None
 
 
-def _stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
+def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
+    """As `ConsumeLog.stored_at_ms`; of a view from any thread."""
     entry = _known(index, sequence)
     return entry.stored_at_ms if entry is not None else None
 
 
-def find_time(index: DenseIndex | IndexView, stored_at_ms: int) -> int:
+def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
     """As `ConsumeLog.find_time`; of a view from any thread."""
     low, high = index.begin, index.end
     while low < high:
         middle = (low + high) // 2
-        found = _stored_at_ms(index, middle)
-        if found is not None and found < stored_at_ms:
+        found = stored_at_ms(index, middle)
+        if found is not None and found < at_ms:
             low = middle + 1
         else:
             high = middle

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from broker_node.actions import StartReason
+from broker_node.bulk_read import BulkReads
 from broker_node.delivery import Delivery
 from broker_node.pulls import PullHandler
-from broker_node.reading import BrokerReading
 from broker_node.rejections import HandlerCounters, Rejections
 from broker_node.reset import set_position
 from broker_node.sends import SendHandler
@@ -38,7 +38,7 @@ class Handlers:
         clock: Clock,
         refuse_sends: Callable[[], str],
         send_gate: SendGate,
-        reading: BrokerReading,
+        reading: BulkReads,
         supervisor: Supervisor,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         auth: ConnectionAuth | None = None,
@@ -55,7 +55,7 @@ class Handlers:
         self.pulls = PullHandler(
             store, delivery, committer, clock, supervisor, self._rejections, self.counters, self._after
         )
-        self.polls, self.addresses, self.wake = self.pulls.polls, self.pulls.addresses, self.pulls.wake
+        self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
             store, committer, supervisor, on_ended=delivery.settled, on_no_space=delivery.no_space
         )

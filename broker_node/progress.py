@@ -14,7 +14,7 @@ from broker_node.sessions import Session, Sessions
 class Consumer:
     """One consumer of a group: its pull log, and when it was last heard of."""
 
-    __slots__ = ("consumer_id", "holder", "log", "seen_at", "sessions", "touched_at")
+    __slots__ = ("consumer_id", "holder", "log", "reported", "seen_at", "sessions", "touched_at")
 
     def __init__(self, consumer_id: str, seen_at: float = 0.0) -> None:
         self.consumer_id = consumer_id
@@ -26,6 +26,12 @@ class Consumer:
         self.sessions = Sessions()
         self.holder: Session | None = None
         """The session that messages assigned now are delivered on."""
+        self.reported = (False, False)
+        """`presence` when readers of changes were last informed."""
+
+    def presence(self, now: float, lease_seconds: float) -> tuple[bool, bool]:
+        """Whether it was seen within the lease, and whether several connections use its id."""
+        return now - self.seen_at < lease_seconds, self.sessions.are_duplicates(now, lease_seconds)
 
 
 class GroupProgress:

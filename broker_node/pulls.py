@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from broker_node.addresses import ConsumerAddresses
+from broker_node.consumer_connections import ConsumerConnections
 from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.message_log import ColdRead
@@ -57,7 +57,7 @@ class PullHandler:
         self._after_settlement = after_settlement
         self._pull_gate = PullGate()
         self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
-        self.addresses = ConsumerAddresses()
+        self.consumer_connections = ConsumerConnections()
         self._cold: dict[asyncio.Future[None], None] = {}
         self._is_stopping = False
 
@@ -72,7 +72,7 @@ class PullHandler:
         check_subject(request.subject)
         check_group(request.group)
         check_consumer_id(request.consumer_id)
-        self.addresses.note(request.consumer_id, connection)
+        self.consumer_connections.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
             what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
             self._rejections.count("illegal_pull", connection, what)

@@ -1,79 +1,100 @@
-"""Rates per subject and group from the increases of counters: over a short window, and smoothed over minutes. Pure."""
+"""Rates from the increases of counters: over a short window, and smoothed over minutes. Pure."""
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from itertools import islice
 
 WINDOW_SECONDS = 10.0
 """`per_second` is a mean over this window."""
 STEADY_SECONDS = 120.0
 """Time constant of `steady_per_second`: an increase counts for 37 % after this."""
 STEADY_MIN = 1e-4
-"""Smoothed rates below this are forgotten."""
-SWEEP_SECONDS = 60.0
+"""Smoothed rates below this are 0."""
 
 
-@dataclass(slots=True)
+class Meter:
+    """Two counters whose rates are measured: of a subject messages and bytes, of a group pulled and acked messages."""
+
+    __slots__ = ("at", "steady", "totals")
+
+    def __init__(self) -> None:
+        self.totals = (0, 0)
+        """The counters when they were last sampled."""
+        self.steady = (0.0, 0.0)
+        """Smoothed rates at the time `at`, without the correction for a short history."""
+        self.at = 0.0
+
+
 class RateTable:
-    """Keeps the increases of counters. Only counters that increased recently take memory."""
+    """The increases of meters within the window. Costs time and memory for meters that increased, not for others."""
 
-    _recent: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)
-    """Sample times and increases within the window."""
-    _steady: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """The smoothed rate at a time, without the correction for a short history."""
-    _times: deque[float] = field(default_factory=deque)
-    """Times of the samples within the window, and the one before."""
-    _began_at: float = 0.0
-    _swept_at: float = 0.0
+    __slots__ = ("_began_at", "_samples", "_share", "_times")
 
-    def add(self, at: float, increases: Mapping[str, int]) -> None:
-        """Add the increases since the previous call, at a monotonic time in seconds. The first call starts the measurement."""
+    def __init__(self) -> None:
+        self._samples: deque[dict[Meter, tuple[int, int]]] = deque()
+        """Increases by meter, one sample for each time; that of the first time is not part of the window."""
+        self._times: deque[float] = deque()
+        """Times of the samples within the window, and the one before."""
+        self._began_at = 0.0
+        self._share = 0.0
+        """What an increase adds to a smoothed rate in the present sample; 0 when no time has passed."""
+
+    def begin(self, at: float) -> None:
+        """Begins a sample at a monotonic time in seconds; `count` adds to it. The first sample starts the measurement."""
         times = self._times
+        seconds = at - times[-1] if times else 0.0
+        self._share = (1 - math.exp(-seconds / STEADY_SECONDS)) / seconds if seconds > 0 else 0.0
         if not times:
-            self._began_at = self._swept_at = at
+            self._began_at = at
+        if seconds > 0 or not times:
             times.append(at)
-            return
-        seconds = at - times[-1]
-        if seconds <= 0:
-            return
-        times.append(at)
-        while times[1] <= at - WINDOW_SECONDS:
+            self._samples.append({})
+        while len(times) > 1 and times[1] <= at - WINDOW_SECONDS:
             times.popleft()
-        share = 1 - math.exp(-seconds / STEADY_SECONDS)
-        for key, increase in increases.items():
-            if not increase:
-                continue
-            self._recent.setdefault(key, deque()).append((at, increase))
-            rate, then = self._steady.get(key, (0.0, at))
-            self._steady[key] = rate * math.exp((then - at) / STEADY_SECONDS) + share * increase / seconds, at
-        begin = times[0]
-        for key in [key for key, points in self._recent.items() if points[-1][0] <= begin]:
-            del self._recent[key]
-        for points in self._recent.values():
-            while points[0][0] <= begin:
-                points.popleft()
-        if at - self._swept_at >= SWEEP_SECONDS:
-            self._swept_at = at
-            for key in [key for key in self._steady if self._rate_at(key, at) < STEADY_MIN]:
-                del self._steady[key]
+            self._samples.popleft()
 
-    def per_second(self, key: str) -> float | None:
-        """Increase per second over the window; None before there was time to measure."""
+    def count(self, meter: Meter, first: int, second: int) -> None:
+        """Adds a meter's counters to the sample, if they have increased."""
+        increase = (first - meter.totals[0], second - meter.totals[1])
+        if increase == (0, 0):
+            return
+        if not self._share:
+            if len(self._times) == 1:
+                meter.totals = first, second
+            return
+        meter.totals = first, second
+        self._samples[-1][meter] = increase
+        at = self._times[-1]
+        decay = math.exp((meter.at - at) / STEADY_SECONDS)
+        meter.steady = (
+            meter.steady[0] * decay + self._share * increase[0],
+            meter.steady[1] * decay + self._share * increase[1],
+        )
+        meter.at = at
+
+    def per_second(self, meter: Meter) -> tuple[float, float] | None:
+        """Increases per second over the window; None before there was time to measure."""
         seconds = self._times[-1] - self._times[0] if self._times else 0.0
         if seconds <= 0:
             return None
-        points = self._recent.get(key)
-        return sum(increase for _, increase in points) / seconds if points else 0.0
+        first = second = 0
+        for sample in islice(self._samples, 1, None):
+            increase = sample.get(meter)
+            if increase is not None:
+                first += increase[0]
+                second += increase[1]
+        return first / seconds, second / seconds
 
-    def steady_per_second(self, key: str) -> float | None:
-        """Increase per second, smoothed exponentially over STEADY_SECONDS; None before there was time to measure."""
+    def steady_per_second(self, meter: Meter) -> tuple[float, float] | None:
+        """Increases per second, smoothed exponentially over STEADY_SECONDS; None before there was time to measure."""
         seconds = self._times[-1] - self._began_at if self._times else 0.0
         if seconds <= 0:
             return None
         # Before the start nothing was measured, which is not the same as a rate of 0.
-        return self._rate_at(key, self._times[-1]) / (1 - math.exp(-seconds / STEADY_SECONDS))
+        factor = math.exp((meter.at - self._times[-1]) / STEADY_SECONDS) / (1 - math.exp(-seconds / STEADY_SECONDS))
+        first, second = meter.steady
+        return _steady(first * factor), _steady(second * factor)
 
-    def _rate_at(self, key: str, at: float) -> float:
-        rate, then = self._steady.get(key, (0.0, at))
-        return rate * math.exp((then - at) / STEADY_SECONDS)
+
+def _steady(rate: float) -> float:
+    return rate if rate >= STEADY_MIN else 0.0

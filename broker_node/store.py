@@ -135,7 +135,7 @@ class MessageStore:
     real_subjects: int = 0
     """How many of `subjects` are real ones: no retry and no dead-letter subjects."""
     touched: dict[Subject, None] = field(default_factory=dict)
-    """Subjects that something happened to since rates were last sampled."""
+    """Subjects that changed since `SubjectChanges` last recorded them."""
     forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
     """(subject, group) -> history of groups removed since the last checkpoint."""
     sequence_floor: int = 0
@@ -205,11 +205,12 @@ class MessageStore:
                 # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
                 index.start_at(floor)
             subject = self.add_subject(name, index, floor)
+            subject.changed()
         return subject
 
     def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
-        subject = self.subjects[name] = Subject(name, ConsumeLog(index), origin)
+        subject = self.subjects[name] = Subject(name, ConsumeLog(index), self.touched, origin)
         self.subject_names.add(name)
         self.real_subjects += split_subject(name).kind == "real"
         return subject
@@ -254,8 +255,8 @@ class MessageStore:
         del self.subjects[name]
         self.subject_names.remove(name)
         self.real_subjects -= split_subject(name).kind == "real"
+        subject.changed()
         self.counters.removed_subjects += 1
-        self.touched.pop(subject, None)
         self.maybe_empty.pop(name, None)
         index.hide_before(index.end)
         self.dirty_indexes.pop(index, None)
@@ -357,7 +358,6 @@ class MessageStore:
             self.dirty_indexes[group.history] = None
             if group.history.tail_bytes >= TAIL_FLUSH_BYTES:
                 self.flush_index(group.history)
-            self.touched[subject] = None
             subject.changed()
 
     def forget_group(self, subject: Subject, group: Group) -> int:
@@ -422,7 +422,6 @@ class MessageStore:
         index.append(encode_run(run, entries_offset, stored_at_ms))
         count, size = run.count, run.end - run.begin
         subject.sent_total += count
-        self.touched[subject] = None
         subject.bytes_total += size
         counters.messages += count
         counters.message_bytes += size

@@ -8,6 +8,7 @@ from broker_node.actions import SequenceRun
 from broker_node.consume_log import ConsumeLog
 from broker_node.progress import Consumer, GroupProgress
 from broker_node.pull_log import PullRun
+from broker_node.rates import Meter
 from qmq.log.checkpoint import as_number, as_text
 from qmq.log.index import DenseIndex
 from qmq.protocol.names import split_subject
@@ -24,12 +25,12 @@ class Group:
         "acked_total",
         "departed",
         "history",
+        "meter",
         "old_history",
         "progress",
         "pulled_total",
         "redelivered_total",
         "retried_total",
-        "sampled",
         "skipped_total",
     )
 
@@ -41,8 +42,8 @@ class Group:
         self.departed: dict[str, None] = {}
         """Consumers that left last, the latest at the end: histories name them by their keys only."""
         self.pulled_total = 0
-        self.sampled = (0, 0)
-        """`pulled_total` and `acked_total` when rates were last measured."""
+        self.meter = Meter()
+        """Of `pulled_total` and `acked_total`."""
         self.acked_total = 0
         self.redelivered_total = 0
         self.retried_total = 0
@@ -70,16 +71,22 @@ class Subject:
         "consume_log",
         "groups",
         "is_retry",
+        "meter",
         "name",
         "next_sequence",
         "origin",
-        "sampled",
         "sent_total",
+        "touched",
+        "version",
         "withheld",
     )
 
-    def __init__(self, name: str, consume_log: ConsumeLog, origin: int = 0) -> None:
+    def __init__(self, name: str, consume_log: ConsumeLog, touched: dict["Subject", None], origin: int = 0) -> None:
         self.name = name
+        self.touched = touched
+        """Takes the subject when something of it changes."""
+        self.version = 0
+        """Of its last change, see `SubjectChanges`."""
         self.origin = origin
         """No sequence below this one belongs to the subject: an earlier subject of the name, since removed, may have used them."""
         self.consume_log = consume_log
@@ -89,8 +96,8 @@ class Subject:
         self.checked_begin = -1
         """The log's oldest offset that this subject's begin was last adjusted to."""
         self.sent_total = 0
-        self.sampled = (0, 0)
-        """`sent_total` and `bytes_total` when rates were last measured."""
+        self.meter = Meter()
+        """Of `sent_total` and `bytes_total`."""
         self.bytes_total = 0
         self.withheld: list[tuple[int, int]] = []
         """Ranges [begin, end) of sequences whose messages are lost to damage, in order."""
@@ -131,8 +138,9 @@ class Subject:
         return sum(high - max(low, begin) for low, high in self.withheld)
 
     def changed(self) -> None:
-        """Its checkpoint line has to be made again."""
+        """Record that something of it changed: its checkpoint line is built again, and readers of changes get it."""
         self._line = None
+        self.touched[self] = None
 
     def checkpoint_line(self) -> bytes:
         """Everything a restart needs of this subject, as one line of JSON; kept until something changes."""

@@ -76,9 +76,13 @@ class NodeAdmin:
         """As `health`: whether the node serves."""
         return await self._state("/readyz")
 
-    async def stats(self, subject: str | None = None, *, after: str = "", limit: int | None = None) -> dict[str, Any]:
-        """Numbers of the node; of a broker with its subjects after a name, page by page, or of one subject."""
-        return await self._get("/stats", {"subject": subject, "after": after or None, "limit": limit})
+    async def stats(
+        self, subject: str | None = None, *, after: str = "", since: str = "", limit: int | None = None
+    ) -> dict[str, Any]:
+        """Numbers of the node; of a broker with one subject, with its subjects after a name, or with those that changed since a
+        cursor, page by page."""
+        query = {"subject": subject, "after": after or None, "since": since or None, "limit": limit}
+        return await self._get("/stats", query)
 
     # --- messages of a broker node ---------------------------------------------------------------------------------
 

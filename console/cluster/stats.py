@@ -1,8 +1,9 @@
 """Reads the numbers of nodes over their admin HTTP. What can't be read is None with the reason, never 0.
 
-A node with many subjects has many pages. What does not arrive within STATS_TURN_SECONDS of one call of `stats` is read by the next
-calls; meanwhile the node's own numbers are new, and those of a subject are from the last time its page was read. While pages are
-missing the answer has a `subjects_reason`, and `are_subjects_overdue` when pages are missing because they are too old.
+A node with many subjects has many pages. Once all were read, only the subjects that changed are requested. What does not arrive
+within STATS_SLICE_SECONDS of one call of `stats` is read by the next calls; meanwhile the node's own numbers are new, and those of
+a subject are from the last time its page was read. While pages are missing the answer has a `subjects_reason`, and
+`are_subjects_overdue` when pages are missing because they are too old.
 """
 
 from collections.abc import Iterable
@@ -21,6 +22,8 @@ PAGE_BYTES_MAX = 32 << 20
 """A page of 1,000 subjects with five groups and ten consumers each is 9 MB."""
 PAGES_MAX = 410
 """Pages of one node: its `subjects_max` real subjects, as many retry and dead-letter subjects, and a few."""
+KNOWN_PAGE_SUBJECTS = 1_000
+"""Subjects that are replaced together while all pages of a node are read again."""
 CONCURRENT_NODES_MAX = 32
 """Nodes that are queried at the same time."""
 
@@ -51,11 +54,20 @@ class _Reading:
     """Pages of the reading before, which the present one has not reached yet."""
     has_all: bool = False
     """Whether a reading has reached the end."""
+    cursor: str = ""
+    """Of what changed since the first page was read, or since the last changes; "": the node does not report changes."""
+    changing: dict[str, dict[str, Any]] | None = None
+    """The subjects by name when all pages were read, updated by changes; None: pages are being read."""
+    lagging: dict[str, None] = field(default_factory=dict)
+    """Subjects of `changing` with a time lag, which grows without a change."""
+    complete_at: float = 0.0
+    """Monotonic time up to which `changing` has all changes."""
 
     def take(self, page: dict[str, Any], now: float) -> None:
         """Add the next page."""
         if self.after is None:
             self.pages, self.before = [], self.pages
+            self.cursor, self.complete_at = str(page.get("cursor") or ""), now
         self.pages.append(_Page(page["subjects"], now))
         self.after = page["next_after"]
         if self.after is None:
@@ -66,10 +78,60 @@ class _Reading:
                 self.before[0] = _Page(later, self.before[0].read_at)
                 return
             del self.before[0]
+        if self.after is None and self.cursor:
+            self.changing = {}
+            self._update(item for page in self.pages for item in page.subjects)
+            self.pages = []
+
+    def change(self, page: dict[str, Any], now: float) -> None:
+        """Apply a page of changes."""
+        assert self.changing is not None
+        for name in page["removed"]:
+            self.changing.pop(name, None)
+            self.lagging.pop(name, None)
+        self._update(page["subjects"])
+        self.cursor = page["cursor"]
+        self.complete_at = now - max(0, page["at_ms"] - page["complete_to_ms"]) / 1000
+
+    def read_all_again(self) -> None:
+        """The node no longer knows the cursor: its pages are read again, and replace what is known one by one."""
+        items = sorted(self.changing.values(), key=lambda item: item["subject"]) if self.changing else []
+        self.pages = [
+            _Page(items[at : at + KNOWN_PAGE_SUBJECTS], self.complete_at)
+            for at in range(0, len(items), KNOWN_PAGE_SUBJECTS)
+        ]
+        self.changing = None
+        self.lagging.clear()
+
+    def _update(self, items: Iterable[dict[str, Any]]) -> None:
+        assert self.changing is not None
+        for item in items:
+            name = item["subject"]
+            self.changing[name] = item
+            if any(group.get("oldest_stored_at_ms") is not None for group in item.get("groups", ())):
+                self.lagging[name] = None
+            else:
+                self.lagging.pop(name, None)
+
+    def set_time_lags(self, at_ms: int) -> None:
+        """Set the time lags as of a wall time of the node. Subjects without one stay the same objects."""
+        if self.changing is None:
+            return
+        for name in self.lagging:
+            item = self.changing[name]
+            groups = [
+                group
+                if (oldest := group.get("oldest_stored_at_ms")) is None
+                else {**group, "time_lag_seconds": max(0, at_ms - oldest) / 1000}
+                for group in item["groups"]
+            ]
+            self.changing[name] = {**item, "groups": groups}
 
     def known(self, now: float, node_id: str) -> dict[str, Any]:
         """The subjects whose numbers are new enough, as `stats` returns them."""
         pages = [*self.pages, *self.before]
+        if self.changing is not None:
+            pages = [_Page(list(self.changing.values()), self.complete_at)]
         fresh = [page for page in pages if now - page.read_at <= limits.READING_SECONDS_MAX]
         reason = None
         if len(fresh) < len(pages):
@@ -129,17 +191,30 @@ class NodeAsker:
         reading = self._readings.setdefault((node_id, node.admin_address), _Reading())
         began_at = self._clock.monotonic()
         while True:
-            page = await node.stats(after=reading.after or "")
+            if reading.changing is not None:
+                page = await node.stats(since=reading.cursor)
+                if "since" not in page:
+                    reading.read_all_again()
+            else:
+                page = await node.stats(after=reading.after or "")
             if "next_after" not in page:
                 # A delay node: its numbers are one page, and `subjects` is how many it has.
                 return page
-            if problem := _problem(page, reading):
+            problem = _problem(page, reading) if reading.changing is None else _change_problem(page)
+            if problem:
                 self._readings.pop((node_id, node.admin_address))
                 raise NodeProblem(problem)
             now = self._clock.monotonic()
-            reading.take(page, now)
-            if reading.after is None or now - began_at >= limits.STATS_SLICE_SECONDS:
+            if reading.changing is None:
+                reading.take(page, now)
+                has_more = reading.after is not None
+            else:
+                reading.change(page, now)
+                has_more = page["has_more"]
+            if not has_more or now - began_at >= limits.STATS_SLICE_SECONDS:
                 break
+        if "at_ms" in page:
+            reading.set_time_lags(page["at_ms"])
         return {**page, "next_after": None, **reading.known(now, node_id)}
 
 
@@ -150,12 +225,27 @@ def node_stats(node_id: str, admin_address: str) -> Measured[dict[str, Any]]:
     return Measured(answers.values.get(node_id), reason, SystemClock().wall_ms())
 
 
+def _has_subjects(page: dict[str, Any]) -> bool:
+    subjects = page.get("subjects")
+    return isinstance(subjects, list) and all(
+        isinstance(item, dict) and isinstance(item.get("subject"), str) for item in subjects
+    )
+
+
+def _change_problem(page: dict[str, Any]) -> str:
+    """Why a page of changes can't be used; "" when it can."""
+    removed, times = page.get("removed"), (page.get("at_ms"), page.get("complete_to_ms"))
+    if not _has_subjects(page) or not isinstance(removed, list) or not all(isinstance(name, str) for name in removed):
+        return "a page of changes has no list of subjects"
+    if not isinstance(page.get("cursor"), str) or not page["cursor"] or not isinstance(page.get("has_more"), bool):
+        return "a page of changes has no cursor"
+    return "" if all(isinstance(at_ms, int) for at_ms in times) else "a page of changes has no time"
+
+
 def _problem(page: dict[str, Any], reading: _Reading) -> str:
     """Why the next page of a reading can't be used; "" when it can."""
-    subjects, after = page.get("subjects"), page["next_after"]
-    if not isinstance(subjects, list) or not all(
-        isinstance(item, dict) and isinstance(item.get("subject"), str) for item in subjects
-    ):
+    after = page["next_after"]
+    if not _has_subjects(page):
         return "a page has no list of subjects"
     if after is None:
         return ""

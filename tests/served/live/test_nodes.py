@@ -197,6 +197,102 @@ async def test_only_subjects_whose_page_was_read_too_long_ago_are_unknown() -> N
         assert found.value["are_subjects_overdue"]
 
 
+class Changing:
+    """A node with two pages that answers changes; `changes` is what the next request for them is answered with."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.changes: list[dict[str, Any]] = []
+        self.boot = 1
+        self.at_ms = 10_000
+
+    async def answer(self, target: str) -> bytes:
+        query = target.partition("?")[2]
+        self.asked.append(query)
+        if query.startswith(f"since={self.boot}-") and self.changes:
+            change = self.changes.pop(0)
+            head = {"since": "x", "removed": [], "has_more": False, "complete_to_ms": self.at_ms, "next_after": None}
+            return json.dumps(
+                {"subjects": [], "at_ms": self.at_ms, "cursor": f"{self.boot}-9", **head, **change}
+            ).encode()
+        is_last = query.startswith("after=")
+        found = json.loads(page("b", "c") if is_last else page("a", after="a"))
+        cursor = f"{self.boot}-{len(self.asked)}"
+        return json.dumps({**found, "cursor": cursor, "at_ms": self.at_ms}).encode()
+
+
+async def subjects_of(asker: NodeAsker, place: NodePlace) -> dict[str, dict[str, Any]]:
+    found = (await asker.stats([place]))[place.node_id]
+    assert found.value is not None, found.reason
+    return {item["subject"]: item for item in found.value["subjects"]}
+
+
+async def test_after_all_pages_only_changes_are_requested() -> None:
+    changing = Changing()
+    async with node(changing.answer) as place:
+        asker = NodeAsker()
+        first = await subjects_of(asker, place)
+        changing.changes = [
+            {"subjects": [subject_stats("b", 0, 7)], "removed": ["a"], "cursor": "1-7", "has_more": True},
+            {"subjects": [subject_stats("d", 0, 3)]},
+        ]
+        second = await subjects_of(asker, place)
+    assert changing.asked == ["", "after=a", "since=1-1", "since=1-7"], "the cursor of the first page counts"
+    assert {name: item["end_sequence"] for name, item in second.items()} == {"b": 7, "c": 1, "d": 3}
+    assert second["c"] is first["c"], "what did not change stays the same object"
+
+
+async def test_a_node_that_restarted_is_read_again_and_known_meanwhile() -> None:
+    changing, clock = Changing(), ManualClock()
+    async with node(changing.answer) as place:
+        asker = NodeAsker(clock=clock)
+        await subjects_of(asker, place)
+        changing.boot, changing.asked = 2, []
+        assert set(await subjects_of(asker, place)) == {"a", "b", "c"}
+        assert changing.asked == ["since=1-1", "after=a"]
+        changing.changes = [{"removed": ["c"]}]
+        assert set(await subjects_of(asker, place)) == {"a", "b"}
+
+
+async def test_a_time_lag_grows_without_a_change() -> None:
+    changing = Changing()
+    async with node(changing.answer) as place:
+        asker = NodeAsker()
+        await subjects_of(asker, place)
+        group = {"group": "g", "oldest_stored_at_ms": 8_000, "time_lag_seconds": 2.0}
+        changing.changes = [{"subjects": [{"subject": "b", "groups": [group]}]}, {}]
+        assert (await subjects_of(asker, place))["b"]["groups"][0]["time_lag_seconds"] == 2.0
+        changing.at_ms = 15_000
+        assert (await subjects_of(asker, place))["b"]["groups"][0]["time_lag_seconds"] == 7.0
+
+
+async def test_changes_that_fall_behind_make_subjects_unknown() -> None:
+    changing = Changing()
+    async with node(changing.answer) as place:
+        asker = NodeAsker()
+        await subjects_of(asker, place)
+        changing.at_ms = 100_000
+        changing.changes = [{"complete_to_ms": 100_000 - int(READING_SECONDS_MAX * 1000) - 1}]
+        found = (await asker.stats([place]))[place.node_id].value
+    assert found is not None
+    assert (found["subjects"], found["are_subjects_overdue"]) == ([], True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"removed": 1}, {"removed": [1]}, {"subjects": [1]}, {"cursor": ""}, {"has_more": 0}, {"complete_to_ms": ""}, {"at_ms": ""}],
+)  # fmt: skip
+async def test_changes_that_are_none_make_their_node_unknown(change: dict[str, Any]) -> None:
+    changing = Changing()
+    async with node(changing.answer) as place:
+        asker = NodeAsker()
+        await subjects_of(asker, place)
+        changing.changes = [change]
+        found = (await asker.stats([place]))[place.node_id]
+        assert (found.value, "a page of changes" in (found.reason or "")) == (None, True)
+        assert set(await subjects_of(asker, place)) == {"a", "b", "c"}, "then it is read from the beginning"
+
+
 async def test_one_that_hangs_costs_its_own_time_only() -> None:
     forever = asyncio.Event()
 

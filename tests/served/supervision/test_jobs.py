@@ -17,8 +17,8 @@ import aiohttp
 import pytest
 
 import qmq.daemon.daemon
+from broker_node.admin.group_pages import wait_until_durable
 from broker_node.broker import Broker
-from broker_node.group_pages import wait_until_durable
 from broker_node.message_log import ColdRead
 from broker_node.retry import BATCH_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
@@ -222,7 +222,7 @@ async def test_a_commit_that_can_not_be_applied_ends_the_node_and_nothing_is_ans
                     await synced
             if isinstance(node, Broker):
                 with pytest.raises(BadRequest, match="the change may have been made") as unknown:
-                    await wait_until_durable(node, -1)
+                    await wait_until_durable(node.committer.synced, -1)
                 assert (unknown.value.status, unknown.value.code) == (503, "change.unknown")
             assert (await page(node, "/healthz"))[0] == 503
 

@@ -9,7 +9,8 @@ from zlib import crc32
 
 import pytest
 
-from broker_node import addresses, group_pages, search, trace
+from broker_node import consumer_connections
+from broker_node.admin import group_pages, search, trace
 from broker_node.broker import Broker
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
 from broker_node.retry import Moved
@@ -474,7 +475,7 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
             peers = {connection.peer for connection in broker.server.connections}
             assert {a["address"], b["address"]} == peers
             assert (b["oldest_unacked_ms"], b["reasons"]) == (None, {"oldest_unacked_ms": "nothing is in flight"})
-        await eventually_async(lambda: len(broker.handlers.addresses) == 1)
+        await eventually_async(lambda: len(broker.handlers.pulls.consumer_connections) == 1)
         b = (await admin.group("orders", "g"))["members"][1]
         assert b["address"] is None
         assert "no open connection" in b["reasons"]["address"]
@@ -496,9 +497,9 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
 async def test_addresses_are_bounded_and_follow_a_consumer_to_its_new_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(addresses, "ADDRESSES_MAX", 2)
+    monkeypatch.setattr(consumer_connections, "ADDRESSES_MAX", 2)
     async with asked(tmp_path) as (broker, client, _admin):
-        found = broker.handlers.addresses
+        found = broker.handlers.pulls.consumer_connections
         for consumer in ("a", "b", "c"):
             await client.pull(consumer=consumer)
         assert len(found) == 2

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker_node import admin, metrics
-from broker_node.consume_log import ConsumeLog
+from broker_node.admin import metrics, pages, stats
 from qmq.clock import ManualClock
+from qmq.log.index import IndexView
 from qmq.log.log import SegmentedLog
 from tests.sim.disk import only_in_threads
 from tests.sim.loop import running_loop
@@ -57,11 +57,39 @@ async def test_a_message_is_found_by_its_id_without_reading_on_the_event_loop(
         _, found = await get_json(broker, path)
         assert [m["sequence"] for m in found["messages"]] == [7, 50]
         assert found["next_sequence"] is None
-        monkeypatch.setattr(admin, "SCAN_MESSAGES_MAX", 4)
+        monkeypatch.setattr(pages, "ID_SCAN_MESSAGES_MAX", 40)
         _, found = await get_json(broker, path)
         assert ([m["sequence"] for m in found["messages"]], found["next_sequence"]) == ([7], 40)
         _, found = await get_json(broker, f"{path}&sequence=40")
         assert ([m["sequence"] for m in found["messages"]], found["next_sequence"]) == ([50], None)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/stats",
+        "/stats?subject=orders",
+        "/subjects/orders/messages",
+        "/subjects/orders/messages?from_time=1",
+        "/subjects/orders/search?tag=t&from_time=1&to_time=2",
+        "/subjects/orders/messages/1/trace",
+        "/subjects/orders/messages/9/trace",
+        "/subjects/orders/groups/g",
+        "/subjects/orders/groups/g/reset-preview?to=time&value=1",
+    ],
+)
+async def test_pages_read_index_files_and_messages_in_threads_only(tmp_path: Path, path: str) -> None:
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        await client.send(*(message(n) for n in range(20)))
+        await client.begin(start="earliest")
+        await client.pull(limit=5)
+        subject = broker.store.subjects["orders"]
+        for index in (subject.consume_log.index, subject.groups["g"].history):
+            index.flush()
+        disk.observe = only_in_threads("/", "read")
+        status, found = await get_json(broker, path)
+        assert (status, "can't be read" in str(found)) == (200, False)
 
 
 async def test_retention_deletes_segments_in_a_thread(tmp_path: Path) -> None:
@@ -169,13 +197,13 @@ async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = []
-    turns, stored_at_ms = Turns(monkeypatch, admin, "subject_stats"), ConsumeLog.stored_at_ms
+    turns, stored_at_ms = Turns(monkeypatch, stats, "lag_of"), stats.stored_at_ms
 
-    def read(self, sequence):  # type: ignore[no-untyped-def]
-        reads.append(sequence)
-        return stored_at_ms(self, sequence)
+    def read(view: IndexView, sequence: int) -> int | None:
+        reads.append(running_loop().is_in_thread)
+        return stored_at_ms(view, sequence)
 
-    monkeypatch.setattr(ConsumeLog, "stored_at_ms", read)
+    monkeypatch.setattr(stats, "stored_at_ms", read)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         for number in range(90):
             await client.send(message(number, f"s{number:02}"), message(number, f"s{number:02}"))
@@ -184,9 +212,9 @@ async def test_stats_of_many_subjects_are_read_in_slices_and_only_where_there_is
         assert [item["subject"] for item in found["subjects"]] == [f"s{n:02}" for n in range(90)]
         lags = [item["groups"][0]["time_lag_seconds"] for item in found["subjects"]]
         assert [lag is not None and lag >= 0 for lag in lags[:3]] == [True] * 3
-        assert max(turns.calls) <= admin.STATS_BATCH_SUBJECTS
+        assert max(turns.calls) <= stats.PACE_UNITS // 2
         assert sum(turns.calls) == 90
-        assert len(reads) == 3
+        assert reads == [True] * 3
 
 
 async def test_metrics_of_many_subjects_are_read_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,12 +225,10 @@ async def test_metrics_of_many_subjects_are_read_in_slices(tmp_path: Path, monke
         async with Peers(broker.admin.address) as peers:
             text = await answer_of(peers, "/metrics")
         assert text.count(b"\nqmq_broker_backlog_messages{") == 120
-        assert (max(turns.calls), sum(turns.calls)) == (metrics.SLICE_SUBJECTS, 120)
+        assert (max(turns.calls), sum(turns.calls)) == (metrics.PACE_UNITS // 2, 120)
 
 
-@pytest.mark.parametrize(
-    ("path", "module", "name"), [("/metrics", metrics, "lag_of"), ("/stats", admin, "subject_stats")]
-)
+@pytest.mark.parametrize(("path", "module", "name"), [("/metrics", metrics, "lag_of"), ("/stats", stats, "lag_of")])
 async def test_requests_at_the_same_time_are_answered_with_one_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, module: ModuleType, name: str
 ) -> None:

@@ -182,7 +182,7 @@ async def test_an_index_page_that_the_disk_can_not_read_is_repaired_by_a_read_of
 async def test_ranges_come_in_pages_that_split_subjects_with_many_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.reading.PAGE_BYTES", 1500)
+    monkeypatch.setattr("broker_node.bulk_read.PAGE_BYTES", 1500)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         for n in range(9):
             await client.send(message(n, f"s{n}"))
@@ -510,7 +510,7 @@ async def test_consumers_that_left_last_are_still_named(tmp_path: Path, monkeypa
 
 
 async def test_the_groups_of_one_subject_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_node.reading.PAGE_BYTES", 1)
+    monkeypatch.setattr("broker_node.bulk_read.PAGE_BYTES", 1)
     clock = ManualClock()
     async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
         for subject in ("a", "orders", "orders2"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from broker_node.admin.trace import delivery_state
 from broker_node.broker import Broker
-from broker_node.trace import standing
 from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
@@ -72,7 +72,7 @@ async def test_acks_out_of_order_leave_the_same_over_a_restart_and_in_a_trace(tm
         log = group.progress.consumers["c1"].log
         assert [(run.pull_begin, run.begin, run.count) for run in log.runs()] == [(0, 0, 5), (8, 8, 2)]
         assert (log.acked, log.pulled, group.progress.in_flight, group.progress.oldest_unacked()) == (0, 10, 7, 0)
-        states = [(await standing(broker.store, subject, group, n)).state for n in range(11)]
+        states = [(await delivery_state(broker.store, subject, group, n)).state for n in range(11)]
         assert states == ["in_flight"] * 5 + ["acked"] * 3 + ["in_flight"] * 2 + ["waiting"]
 
     async with running_broker(tmp_path) as broker, connected(broker) as a, connected(broker) as b:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_node import broker as broker_module
-from broker_node import subject_removal
+from broker_node import consumer_leases, subject_removal
 from broker_node.broker import Broker
 from qmq.clock import ManualClock
 from qmq.policy import NodePolicy, SubjectPolicy
@@ -127,16 +126,16 @@ async def test_pages_of_ranges_do_not_break_when_one_subject_replaces_another(tm
 async def test_the_sweep_of_silent_consumers_passes_over_subjects_that_were_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_module, "SWEEP_SUBJECTS_MAX", 1)
+    monkeypatch.setattr(consumer_leases, "SWEEP_SUBJECTS_MAX", 1)
     clock = ManualClock()
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         await client.send(*(message(0, name) for name in "abc"))
         # Another sweep of all subjects begins, and has some left.
-        await eventually_async(lambda: not broker._to_sweep)
-        broker._sweep()
+        await eventually_async(lambda: not broker.consumer_leases._to_sweep)
+        broker.consumer_leases.check()
         await expire(broker, clock, "a", "b", "c")
         for _ in range(3):
-            broker._sweep()
+            broker.consumer_leases.check()
         assert broker.store.subjects == {}
         assert broker.supervisor.failing() == {}
 

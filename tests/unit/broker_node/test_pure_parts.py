@@ -27,7 +27,7 @@ from broker_node.actions import (
 )
 from broker_node.progress import GroupProgress
 from broker_node.pull_log import PullLog
-from broker_node.rates import RateTable
+from broker_node.rates import Meter, RateTable
 from broker_node.sessions import Session
 from qmq.errors import LogError
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
@@ -209,48 +209,81 @@ def test_lag_is_defined_once() -> None:
     assert drain_seconds(0, 0.0, 10.0) == 0.0
 
 
-def test_rates_are_unknown_until_measured() -> None:
-    rates = RateTable()
-    assert rates.per_second("a") is None
-    rates.add(0.0, {"a": 1000})
-    assert rates.per_second("a") is None
-    rates.add(2.0, {"a": 10})
-    assert rates.per_second("a") == 5.0
-    assert rates.per_second("b") == 0.0
+class _Rates(RateTable):
+    """Rates of one counter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meter, self.total = Meter(), 0
+
+    def add(self, at: float, increase: int) -> None:
+        self.total += increase
+        self.begin(at)
+        self.count(self.meter, self.total, 0)
+
+    @property
+    def recent(self) -> float | None:
+        rates = self.per_second(self.meter)
+        return rates[0] if rates else None
+
+    @property
+    def steady(self) -> float | None:
+        rates = self.steady_per_second(self.meter)
+        return rates[0] if rates else None
+
+
+def test_rates_are_a_mean_over_the_last_ten_seconds() -> None:
+    rates = _Rates()
+    assert rates.recent is None
+    rates.add(0.0, 1000)
+    assert rates.recent is None
+    rates.add(2.0, 10)
+    assert rates.recent == 5.0
+    assert rates.per_second(Meter()) == (0.0, 0.0)
     for second in range(3, 40):
-        rates.add(float(second), {"a": 10})
-    assert rates.per_second("a") == 10.0
+        rates.add(float(second), 10)
+    assert rates.recent == 10.0
     for second in range(40, 60):
-        rates.add(float(second), {})
-    assert rates.per_second("a") == 0.0
+        rates.add(float(second), 0)
+    assert rates.recent == 0.0
+    assert not any(rates._samples), "a quiet meter costs nothing"
 
 
 def test_a_counter_that_increases_again_after_a_rest_has_a_rate_at_once() -> None:
-    rates = RateTable()
+    rates = _Rates()
     for second in range(100):
-        rates.add(float(second), {"a": 10} if second < 20 else {})
-    assert rates.per_second("a") == 0.0
-    rates.add(100.0, {"a": 30})
-    assert rates.per_second("a") == 3.0
+        rates.add(float(second), 10 if second < 20 else 0)
+    assert rates.recent == 0.0
+    rates.add(100.0, 30)
+    assert rates.recent == 3.0
+
+
+def test_an_increase_that_is_sampled_at_the_time_of_the_last_sample_counts_for_the_next() -> None:
+    rates = _Rates()
+    rates.add(0.0, 0)
+    rates.add(1.0, 5)
+    rates.add(1.0, 7)
+    assert rates.recent == 5.0
+    rates.add(2.0, 0)
+    assert rates.recent == 6.0
 
 
 def test_steady_rates_are_smoothed_over_minutes() -> None:
-    rates = RateTable()
-    assert rates.steady_per_second("a") is None
-    rates.add(0.0, {})
-    rates.add(1.0, {"a": 7})
-    assert rates.steady_per_second("a") == pytest.approx(7)
+    rates = _Rates()
+    assert rates.steady is None
+    rates.add(0.0, 0)
+    rates.add(1.0, 7)
+    assert rates.steady == pytest.approx(7)
     for second in range(2, 601):
-        rates.add(float(second), {"a": 14} if second % 2 else {})
-    steady, recent = rates.steady_per_second("a"), rates.per_second("a")
+        rates.add(float(second), 14 if second % 2 else 0)
+    steady = rates.steady
     assert steady == pytest.approx(7, rel=0.02)
-    assert recent == 7.0
-    rates.add(601.0, {"a": 100})
-    jumped = rates.steady_per_second("a")
+    assert rates.recent == 7.0
+    rates.add(601.0, 100)
+    jumped = rates.steady
     assert jumped is not None
     assert steady is not None
     assert jumped - steady == pytest.approx(100 / 120, rel=0.1)
     for second in range(602, 2600):
-        rates.add(float(second), {})
-    assert rates.steady_per_second("a") == 0.0
-    assert rates._steady == rates._recent == {}
+        rates.add(float(second), 0)
+    assert rates.steady == 0.0

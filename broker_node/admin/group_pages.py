@@ -1,43 +1,45 @@
-"""One consumer group for the control plane: how it is, what a reset would do, reset, forget."""
+"""Pages of one consumer group: its numbers and members, preview of a reset, reset, and removal."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
+from broker_node.admin.search import find_time
+from broker_node.admin.stats import group_numbers
+from broker_node.admin.view import NodeView
+from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
 from broker_node.progress import Consumer
 from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position
-from broker_node.stats import group_numbers
 from broker_node.store import LimitReached
 from broker_node.subject import Group, Subject
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
 from qmq.errors import IllegalName, LogError
 from qmq.lag import lag_of
+from qmq.log.index import IndexView
 from qmq.protocol.names import check_group, retry_subject
 from qmq.words import counted
-
-if TYPE_CHECKING:
-    from broker_node.broker import Broker
 
 MEMBERS_MAX = 500
 """Most members of one answer; the rest comes with `after`."""
 IN_FLIGHT_RANGES_MAX = 20
-"""Most ranges of messages in flight that are named of a member, the oldest first."""
+"""Most ranges of messages in flight of one member, the oldest first."""
 DURABLE_SECONDS_MAX = 10.0
-"""How long a change waits for the disk before it is answered that its outcome is unknown."""
+"""After this long without a confirmation of the disk, the outcome of a change is reported as unknown."""
 SEQUENCE_MAX = 1 << 62
 TIME_MAX_MS = 1 << 48
-"""A later time is a mistake (year 10889)."""
+"""Later times (after the year 10889) are rejected."""
 
 
 class GroupPages:
-    """Answers about one broker's groups."""
+    """Pages of the consumer groups of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._built_at = broker.clock.monotonic()
-        """Monotonic seconds; consumers that were restored from disk seem seen before it."""
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+        self._built_at = view.clock.monotonic()
+        """Monotonic seconds; consumers restored from disk were last seen before it."""
 
     def routes(self) -> dict[str, JsonHandler]:
         """GET pages by path."""
@@ -53,10 +55,10 @@ class GroupPages:
 
     def _subject(self, request: web.Request) -> Subject:
         name = request.match_info["subject"]
-        subject = self._broker.store.subjects.get(name)
+        subject = self._view.store.subjects.get(name)
         if subject is None:
             raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
-        self._broker.store.adjust_begin(subject)
+        self._view.store.adjust_begin(subject)
         return subject
 
     def _group(self, subject: Subject, request: web.Request) -> Group:
@@ -67,61 +69,70 @@ class GroupPages:
         return group
 
     async def _show(self, request: web.Request) -> dict[str, Any]:
-        broker, subject = self._broker, self._subject(request)
+        view, subject = self._view, self._subject(request)
         group = self._group(subject, request)
         limit = min(number(request, "limit", MEMBERS_MAX, minimum=1) or MEMBERS_MAX, MEMBERS_MAX)
         after = request.query.get("after", "")
-        steady_sent = broker.rates.steady_per_second(f"sent\n{subject.name}")
-        names = sorted(name for name in group.progress.consumers if name > after)
+        numbers, age = group_numbers(view, subject, group)
+        consumers = group.progress.consumers
+        names = sorted(name for name in consumers if name > after)
         page = names[:limit]
-        return {
+        answer = {
             "subject": subject.name,
             "begin_sequence": subject.begin,
             "end_sequence": subject.visible_end,
-            **group_numbers(broker.store, broker.rates, subject, group, steady_sent),
-            "members_total": len(group.progress.consumers),
-            "members": [self._member(subject, group.progress.consumers[name]) for name in page],
+            "members_total": len(consumers),
             "next_after": page[-1] if len(names) > len(page) else None,
         }
+        members = [self._member(subject, consumers[name]) for name in page]
 
-    def _member(self, subject: Subject, consumer: Consumer) -> dict[str, Any]:
-        broker, log = self._broker, consumer.log
+        def read() -> None:
+            if age is not None:
+                age.read()
+            for member, entries in members:
+                if entries is not None:
+                    _add_oldest(member, entries, view.clock.wall_ms())
+
+        await asyncio.to_thread(read)
+        return {**answer, **numbers, "members": [member for member, _ in members]}
+
+    def _member(self, subject: Subject, consumer: Consumer) -> tuple[dict[str, Any], IndexView | None]:
+        """A consumer, and the index entries of its oldest unacknowledged message; None if there is no such entry."""
+        view, log = self._view, consumer.log
+        now = view.clock.monotonic()
+        online, _ = consumer.presence(now, view.lease_seconds)
         reasons: dict[str, str] = {}
-        address = broker.handlers.addresses.find(consumer.consumer_id)
+        address = view.address_of(consumer.consumer_id)
         if address is None:
             reasons["address"] = "it has no open connection from which it pulled"
         seen: float | None = None
-        silent = broker.clock.monotonic() - consumer.seen_at
         if consumer.seen_at <= self._built_at:
             reasons["last_seen_seconds"] = "not seen since this node started"
         else:
-            seen = round(silent, 3)
+            seen = round(now - consumer.seen_at, 3)
         runs = sorted(log.runs(), key=lambda run: run.begin)
-        oldest, oldest_ms = log.oldest_sequence(), None
+        oldest, entries = log.oldest_sequence(), None
         if oldest is None:
             reasons["oldest_unacked_ms"] = "nothing is in flight"
         elif oldest < subject.begin:
             reasons["oldest_unacked_ms"] = "retention removed the oldest message in flight"
         else:
-            stored_at_ms = subject.consume_log.stored_at_ms(oldest)
-            if stored_at_ms is None:
-                reasons["oldest_unacked_ms"] = "the oldest message in flight is withheld: its commit is corrupted"
-            else:
-                oldest_ms = max(0, broker.clock.wall_ms() - stored_at_ms)
-        return {
+            entries = subject.consume_log.index.view(oldest, oldest + KNOWN_LOOK_MAX)
+        member = {
             "consumer_id": consumer.consumer_id,
             "address": address,
-            "duplicate_addresses": broker.delivery.duplicates.addresses(consumer, broker.clock.monotonic()),
-            "online": silent < broker.options.consumer_lease_seconds,
+            "duplicate_addresses": view.duplicate_addresses(consumer, now),
+            "online": online,
             "last_seen_seconds": seen,
             "in_flight": log.in_flight,
             "in_flight_ranges": [[run.begin, run.begin + run.count] for run in runs[:IN_FLIGHT_RANGES_MAX]],
             "in_flight_ranges_total": len(runs),
-            "oldest_unacked_ms": oldest_ms,
+            "oldest_unacked_ms": None,
             "pulled": log.pulled,
             "acked": log.acked,
             "reasons": reasons,
         }
+        return member, entries
 
     # --- reset -----------------------------------------------------------------------------------------------------
 
@@ -139,14 +150,16 @@ class GroupPages:
             raise BadRequest(400, "parameter.wrong", f"value is {params.text('value')!r}; must be 0 to {most}")
         return start, value
 
-    def _plan(self, request: web.Request, params: Params) -> tuple[Subject, str, int, ResetPlan]:
+    async def _plan(self, request: web.Request, params: Params) -> tuple[Subject, str, int, ResetPlan]:
         subject, name = self._subject(request), request.match_info["group"]
         try:
             check_group(name)
         except IllegalName as error:
             raise BadRequest(400, error.code, str(error)) from error
         start, value = self._place(params)
-        return subject, start, value, plan_reset(self._broker.store, subject, name, start, value)
+        if start == "time":
+            start, value = "sequence", await find_time(subject, value)
+        return subject, start, value, plan_reset(self._view.store, subject, name, start, value)
 
     @staticmethod
     def _shown(subject: Subject, name: str, plan: ResetPlan) -> dict[str, Any]:
@@ -154,29 +167,29 @@ class GroupPages:
         return {"subject": subject.name, "group": name, **stored, **asdict(plan)}
 
     async def _preview(self, request: web.Request) -> dict[str, Any]:
-        subject, _, _, plan = self._plan(request, Params(request.query))
+        subject, _, _, plan = await self._plan(request, Params(request.query))
         return self._shown(subject, request.match_info["group"], plan)
 
     async def _reset(self, request: web.Request, params: Params) -> dict[str, Any]:
-        broker, name = self._broker, request.match_info["group"]
-        subject, start, value, plan = self._plan(request, params)
+        view, name = self._view, request.match_info["group"]
+        subject, start, value, plan = await self._plan(request, params)
         known = subject.groups.get(name)
         broadcast = known.progress.broadcast if known is not None else params.flag("broadcast")
         answer = self._shown(subject, name, plan)
         try:
-            group, _ = set_position(broker.store, subject, name, start, value, broadcast)
+            group, _ = set_position(view.store, subject, name, start, value, broadcast)
         except IllegalName as error:
             raise BadRequest(400, error.code, str(error)) from error
         except LimitReached as error:
             raise BadRequest(409, error.code, str(error)) from error
-        await wait_until_durable(broker, group.progress.applied_at)
-        broker.handlers.wake(subject.name)
+        await wait_until_durable(view.synced, group.progress.applied_at)
+        view.wake(subject.name)
         return {**answer, "done": True}
 
     # --- forget ----------------------------------------------------------------------------------------------------
 
     async def _forget(self, request: web.Request, params: Params) -> dict[str, Any]:
-        broker, subject = self._broker, self._subject(request)
+        view, subject = self._view, self._subject(request)
         group = self._group(subject, request)
         name, forced = group.progress.group, params.flag("force")
         if subject.is_retry:
@@ -191,7 +204,7 @@ class GroupPages:
                 409, "group.in_use", f"group {name} of {subject.name} {reason}; use force to remove it anyway"
             )
         next_sequence = group.progress.next_sequence
-        await wait_until_durable(broker, broker.store.forget_group(subject, group))
+        await wait_until_durable(view.synced, view.store.forget_group(subject, group))
         return {
             "subject": subject.name,
             "group": name,
@@ -201,18 +214,18 @@ class GroupPages:
         }
 
     def _why_kept(self, subject: Subject, group: Group) -> str:
-        """Why a group should stay; "" when nobody would miss it."""
-        broker, progress = self._broker, group.progress
-        now, lease = broker.clock.monotonic(), broker.options.consumer_lease_seconds
+        """Returns why a group must not be removed; "" if it is unused."""
+        view, progress = self._view, group.progress
+        now, lease = view.clock.monotonic(), view.lease_seconds
         members = sum(now - consumer.seen_at < lease for consumer in progress.consumers.values())
         if members:
             return f"has {counted(members, 'consumer')} seen in the last {lease:g} s"
         lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
         if lag.total:
             return f"has a lag of {lag.total} messages"
-        other = broker.store.subjects.get(retry_subject(subject.name, progress.group))
+        other = view.store.subjects.get(retry_subject(subject.name, progress.group))
         if other is not None and other is not subject:
-            broker.store.adjust_begin(other)
+            view.store.adjust_begin(other)
             reader = other.groups.get(progress.group)
             position = reader.progress.next_sequence if reader is not None else other.begin
             waiting = lag_of(other.visible_end, position, other.begin, reader.progress.in_flight if reader else 0)
@@ -221,11 +234,24 @@ class GroupPages:
         return ""
 
 
-async def wait_until_durable(broker: "Broker", offset: int) -> None:
+def _add_oldest(member: dict[str, Any], entries: IndexView, now_ms: int) -> None:
+    """Add the age of a member's oldest unacknowledged message. For any thread."""
+    try:
+        at_ms = stored_at_ms(entries, entries.begin)
+    except LogError as error:
+        member["reasons"]["oldest_unacked_ms"] = f"its index entry can't be read: {error}"
+        return
+    if at_ms is None:
+        member["reasons"]["oldest_unacked_ms"] = "the oldest message in flight is withheld: its commit is corrupted"
+    else:
+        member["oldest_unacked_ms"] = max(0, now_ms - at_ms)
+
+
+async def wait_until_durable(synced: Callable[[int], Awaitable[None]], offset: int) -> None:
     """Wait until a record is on disk. Raises BadRequest 503 after DURABLE_SECONDS_MAX, or when the log fails."""
     try:
         async with asyncio.timeout(DURABLE_SECONDS_MAX):
-            await broker.committer.synced(offset)
+            await synced(offset)
     except TimeoutError as error:
         raise BadRequest(
             503,

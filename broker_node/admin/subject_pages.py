@@ -1,24 +1,22 @@
-"""Deletion of an empty subject for the control plane: whether it is possible, and the deletion."""
+"""Pages for the deletion of an empty subject: preview and deletion."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
-from broker_node.group_pages import wait_until_durable
+from broker_node.admin.group_pages import wait_until_durable
+from broker_node.admin.view import NodeView
 from broker_node.subject import Subject
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
 from qmq.policy import NO_RULES
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 
-if TYPE_CHECKING:
-    from broker_node.broker import Broker
-
 
 class SubjectPages:
-    """Answers about one broker's subjects."""
+    """Pages of the subjects of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
 
     def routes(self) -> dict[str, JsonHandler]:
         """GET pages by path."""
@@ -33,7 +31,7 @@ class SubjectPages:
         return {"subject": subject.name, "reason": self._why_kept(subject, others) or None}
 
     async def _drop(self, request: web.Request, params: Params) -> dict[str, Any]:
-        broker, store = self._broker, self._broker.store
+        view, store = self._view, self._view.store
         subject, others = self._subjects(request)
         reason = self._why_kept(subject, others)
         if reason:
@@ -43,17 +41,17 @@ class SubjectPages:
             raise BadRequest(503, "subject.busy", text)
         offset = -1
         groups = len(subject.groups)
-        # No turn of the event loop in between: nothing can be stored that was not looked at.
+        # No turn of the event loop in between: nothing can be stored after the check.
         for one in (*others, subject):
             for group in list(one.groups.values()):
                 store.forget_group(one, group)
             offset = store.drop_subject(one)
-        await wait_until_durable(broker, offset)
+        await wait_until_durable(view.synced, offset)
         return {"subject": subject.name, "dropped": True, "groups": groups}
 
     def _subjects(self, request: web.Request) -> tuple[Subject, list[Subject]]:
         """The subject, and the retry and dead-letter subjects of its groups."""
-        store, name = self._broker.store, request.match_info["subject"]
+        store, name = self._view.store, request.match_info["subject"]
         if split_subject(name).kind != "real":
             text = f"{name} is a retry or dead-letter subject: it is deleted with its real subject"
             raise BadRequest(400, "subject.not_real", text)
@@ -67,17 +65,17 @@ class SubjectPages:
         return subject, others
 
     def _why_kept(self, subject: Subject, others: list[Subject]) -> str:
-        """Why the subject must stay; "" when nothing is lost with it."""
-        broker = self._broker
-        if broker.store.log.damaged:
+        """Returns why the subject must not be deleted; "" if it is unused."""
+        view = self._view
+        if view.store.log.damaged:
             return "can't be deleted while the log is corrupted: messages that seem to be missing may be withheld"
-        if not broker.policy.subjects.get(subject.name, NO_RULES).closed:
+        if not view.policy().subjects.get(subject.name, NO_RULES).closed:
             return "still accepts messages on this node; archive it and wait until the node has received the change"
         for one in (subject, *others):
             stored = one.next_sequence - one.begin
             if stored:
                 return f"holds {stored} messages" + ("" if one is subject else f" in {one.name}")
-        now, lease = broker.clock.monotonic(), broker.options.consumer_lease_seconds
+        now, lease = view.clock.monotonic(), view.lease_seconds
         for one in (subject, *others):
             for group in one.groups.values():
                 members = sum(now - consumer.seen_at < lease for consumer in group.progress.consumers.values())

@@ -1,8 +1,8 @@
-"""What became of one message in each consumer group of its subject, as far as this node's logs still tell.
+"""The delivery state of one message in each consumer group of its subject, from the logs of this node.
 
-Three sources, from sure to less so: the pull logs (who holds it now), the groups' positions, and the groups' histories (progress
-logs) read backward from now. Every pull of a message lies behind it in the log, so a history tells all about a message that is
-still stored, unless it is longer than is read here. What can't be told is said so, with the reason; nothing is guessed.
+Sources in order of reliability: the pull logs (messages in flight), the groups' positions, and the groups' histories (progress
+logs), which are read from the newest entry to the oldest. A message is stored before it is pulled, so the history of a group
+covers every stored message, up to HISTORY_ENTRIES_MAX entries. An unknown state is reported as unknown, with a reason.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from broker_node.actions import RecordKind
-from broker_node.browse import browse
-from broker_node.index_repair import DamagedEntries
+from broker_node.admin.search import Criteria, find_time, scan
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key, is_whole
-from broker_node.search import Wanted, scan
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from qmq.errors import LogError
+from qmq.log.index import IndexView
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 from qmq.words import counted
@@ -26,15 +26,15 @@ TRACE_GROUPS_MAX = 50
 HISTORY_ENTRIES_MAX = 20_000
 """Most entries of a group's history read for one message."""
 HISTORY_SLICE = 1_000
-"""Entries read before the event loop serves clients again."""
+"""Entries of one read."""
 LINK_SCAN_MAX = 5_000
-"""Most messages of a group's retry subject, and of its dead-letter subject, looked through for later attempts."""
+"""Most messages of a group's retry subject, and of its dead-letter subject, scanned for later attempts."""
 LINKS_MAX = 50
 """Most later attempts of one group shown."""
 
 
 class State(StrEnum):
-    """What became of a message in a group."""
+    """The delivery state of a message in a group."""
 
     WAITING = "waiting"
     """Not pulled yet."""
@@ -46,26 +46,26 @@ class State(StrEnum):
     DEAD = "dead"
     """A copy is in the group's dead-letter subject."""
     SKIPPED = "skipped"
-    """The group passed it without taking it: its position was set past it, or its filter left it out."""
+    """Not delivered to the group: its position was reset past the message, or its filter excluded it."""
     EXPIRED = "expired"
-    """Retention removed it before the group came to it."""
+    """Deleted by retention before the group pulled it."""
 
 
 @dataclass(slots=True)
-class Standing:
-    """A message in a group. `state` None: it can't be known any more, `why` says the reason."""
+class DeliveryState:
+    """The state of a message in a group. `state` None: unknown, for the reason `why`."""
 
     state: State | None
     why: str = ""
     consumer_id: str | None = None
     key: int | None = None
-    """The puller's `consumer_key`: what histories keep of a consumer's id."""
+    """`consumer_key` of the consumer that pulled it; histories contain no consumer IDs."""
     pull_sequence: int | None = None
     pulled_at_ms: int | None = None
     acked_at_ms: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As answers show it."""
+        """The fields of an answer."""
         return {
             "state": self.state,
             "known": self.state is not None,
@@ -93,18 +93,18 @@ _NEXT_SEQUENCE = _HistoryEntry._fields.index("next_sequence")
 
 
 @dataclass(slots=True)
-class Passing:
-    """The action by which a group came past a sequence, found by walking its history backward. Pure."""
+class HistoryScan:
+    """Finds the action that moved a group's position past a sequence, from the newest entry to the oldest. Pure."""
 
     sequence: int
     consumer: int | None = None
-    """With `pull_sequence`: look for the pull of this consumer instead."""
+    """With `pull_sequence`: find the pull of this consumer instead."""
     pull_sequence: int | None = None
     found: _HistoryEntry | None = None
-    came_from: int | None = None
-    """Where the group stood before; None when the history begins with the action found."""
-    settled: list[_HistoryEntry] = field(default_factory=list)
-    """Acks, settlements and departures met on the way, newest first."""
+    previous_position: int | None = None
+    """The position before that action; None when the history starts with it."""
+    later: list[_HistoryEntry] = field(default_factory=list)
+    """Later acks, settlements and departures, newest first."""
     is_damaged: bool = False
 
     @property
@@ -112,7 +112,7 @@ class Passing:
         return self.found is not None or self.is_damaged
 
     def look(self, data: bytes, has_earlier: bool) -> None:
-        """Entries in the order of the history; with `has_earlier` the first only tells where the second came from."""
+        """Scans entries in the order of the history; with `has_earlier` the first only shows the position before the second."""
         rows = list(PROGRESS_ENTRY.iter_unpack(data))
         for i in range(len(rows) - 1, 0 if has_earlier else -1, -1):
             if not is_whole(data, i * PROGRESS_ENTRY_BYTES) or (
@@ -121,84 +121,94 @@ class Passing:
                 self.is_damaged = True
                 return
             entry = _HistoryEntry._make((*rows[i], data[i * PROGRESS_ENTRY_BYTES + LAYOUT_AT]))
-            came_from = rows[i - 1][_NEXT_SEQUENCE] if i else None
-            if self._is_it(entry, came_from):
-                self.found, self.came_from = entry, came_from
+            previous_position = rows[i - 1][_NEXT_SEQUENCE] if i else None
+            if self._is_match(entry, previous_position):
+                self.found, self.previous_position = entry, previous_position
                 return
             if entry.kind in (RecordKind.ACK, RecordKind.SETTLE, RecordKind.OFFLINE):
-                self.settled.append(entry)
+                self.later.append(entry)
 
-    def _is_it(self, entry: _HistoryEntry, came_from: int | None) -> bool:
+    def _is_match(self, entry: _HistoryEntry, previous_position: int | None) -> bool:
         if self.consumer is not None and self.pull_sequence is not None:
             is_pull = entry.kind == RecordKind.PULL and entry.key == self.consumer
             return is_pull and entry.begin <= self.pull_sequence < entry.end
-        return entry.next_sequence > self.sequence and (came_from is None or came_from <= self.sequence)
+        return entry.next_sequence > self.sequence and (previous_position is None or previous_position <= self.sequence)
 
 
-async def _walk(group: Group, passing: Passing) -> str:
-    """Walk a group's history backward as of now; "" when what was looked for was found, else why not."""
+async def _scan_history(group: Group, scan: HistoryScan) -> str:
+    """Scans a group's history backward from its end; returns "" when the action was found, else the reason."""
     history = group.history
-    at, oldest = history.end, max(history.begin, history.end - HISTORY_ENTRIES_MAX)
-    while at > oldest:
-        begin = max(oldest, at - HISTORY_SLICE)
-        has_earlier = begin > history.begin
-        data = history.read(begin - 1 if has_earlier else begin, at)
-        if len(data) != (at - begin + has_earlier) * PROGRESS_ENTRY_BYTES:
-            return "the history of the consumer group was deleted during the search"
-        passing.look(data, has_earlier)
-        if passing.is_damaged:
-            return "an entry in the history of the consumer group is corrupted"
-        if passing.found is not None:
-            return ""
-        at = begin
-        await asyncio.sleep(0)
-    if oldest > history.begin:
+    oldest = max(history.begin, history.end - HISTORY_ENTRIES_MAX)
+    view = history.view(oldest - 1, history.end)
+    try:
+        await asyncio.to_thread(_scan_view, view, oldest, scan)
+    except LogError:
+        return "the history of the consumer group was deleted during the search"
+    if scan.is_damaged:
+        return "an entry in the history of the consumer group is corrupted"
+    if scan.found is not None:
+        return ""
+    if oldest > view.begin:
         return f"more than {HISTORY_ENTRIES_MAX} actions of the consumer group ago"
     return "the history of the consumer group does not go back that far"
 
 
-async def standing(store: MessageStore, subject: Subject, group: Group, sequence: int) -> Standing:
-    """What became of a sequence in a group, by positions, pull logs and history; later attempts are not looked for."""
+def _scan_view(view: IndexView, oldest: int, scan: HistoryScan) -> None:
+    """Scans entries of a history backward down to `oldest`. For any thread; raises LogError."""
+    at = view.end
+    while at > oldest and not scan.is_over:
+        begin = max(oldest, at - HISTORY_SLICE)
+        has_earlier = begin > view.begin
+        scan.look(view.read(begin - has_earlier, at), has_earlier)
+        at = begin
+
+
+async def delivery_state(store: MessageStore, subject: Subject, group: Group, sequence: int) -> DeliveryState:
+    """Returns the state of a sequence in a group from pull logs, position and history; later attempts are not considered."""
     progress = group.progress
     for consumer in progress.consumers.values():
         for run in consumer.log.runs():
             if run.begin <= sequence < run.begin + run.count:
                 pull_sequence = run.pull_begin + sequence - run.begin
                 key = consumer_key(consumer.consumer_id)
-                held = Standing(State.IN_FLIGHT, "", consumer.consumer_id, key, pull_sequence)
-                passing = Passing(sequence, key, pull_sequence)
-                why = await _walk(group, passing)
-                held.pulled_at_ms = passing.found.at_ms if passing.found is not None else None
+                held = DeliveryState(State.IN_FLIGHT, "", consumer.consumer_id, key, pull_sequence)
+                history = HistoryScan(sequence, key, pull_sequence)
+                why = await _scan_history(group, history)
+                held.pulled_at_ms = history.found.at_ms if history.found is not None else None
                 held.why = f"time of the pull unknown: {why}" if why else ""
                 return held
     if progress.next_sequence <= sequence:
-        return Standing(State.WAITING if sequence >= subject.begin else State.EXPIRED)
+        return DeliveryState(State.WAITING if sequence >= subject.begin else State.EXPIRED)
     names = {consumer_key(name): name for name in progress.consumers}
     is_stored = sequence >= subject.begin
-    passing = Passing(sequence)
-    why = await _walk(group, passing)
-    if why or passing.found is None:
-        return Standing(None, why)
-    found = passing.found
+    history = HistoryScan(sequence)
+    why = await _scan_history(group, history)
+    if why or history.found is None:
+        return DeliveryState(None, why)
+    found = history.found
     if found.kind == RecordKind.START:
-        if passing.came_from is None and (store.log.damaged or not is_stored):
-            return Standing(
+        if history.previous_position is None and (store.log.damaged or not is_stored):
+            return DeliveryState(
                 None, "the history of the consumer group starts after this message; earlier history is lost"
             )
-        return Standing(State.SKIPPED, f"the position was reset past this message, to sequence {found.next_sequence}")
+        return DeliveryState(
+            State.SKIPPED, f"the position was reset past this message, to sequence {found.next_sequence}"
+        )
     if found.kind != RecordKind.PULL:
-        return Standing(None, "the history of the consumer group starts with the action that passed this message")
+        return DeliveryState(None, "the history of the consumer group starts with the action that passed this message")
     if found.layout != LAYOUT:
-        return Standing(
+        return DeliveryState(
             None, "this part of the history was written by an older version, which did not record individual messages"
         )
     pull_sequence = found.end - (found.next_sequence - sequence)
     if pull_sequence < found.begin:
-        if passing.came_from is None:
-            return Standing(None, "the history of the consumer group starts with the action that passed this message")
-        return Standing(State.SKIPPED, "excluded by the consumer's filter, unreadable, or deleted by retention")
-    result = Standing(None, "", names.get(found.key), found.key, pull_sequence, found.at_ms)
-    for entry in reversed(passing.settled):
+        if history.previous_position is None:
+            return DeliveryState(
+                None, "the history of the consumer group starts with the action that passed this message"
+            )
+        return DeliveryState(State.SKIPPED, "excluded by the consumer's filter, unreadable, or deleted by retention")
+    result = DeliveryState(None, "", names.get(found.key), found.key, pull_sequence, found.at_ms)
+    for entry in reversed(history.later):
         if entry.key == found.key and entry.kind == RecordKind.OFFLINE:
             result.why = "the consumer left without acknowledging it"
             return result
@@ -218,7 +228,7 @@ async def standing(store: MessageStore, subject: Subject, group: Group, sequence
 async def trace(
     store: MessageStore, subject: Subject, sequence: int, *, only_group: str | None, after: str
 ) -> dict[str, Any]:
-    """The message and what became of it in each group, `TRACE_GROUPS_MAX` at most; the caller checks the sequence.
+    """Returns the message and its state in each group, at most TRACE_GROUPS_MAX; the caller checks the sequence.
 
     Raises:
         LogError: an index can't be read.
@@ -231,7 +241,7 @@ async def trace(
     for name in page:
         group = subject.groups.get(name)
         if group is None:
-            continue  # forgotten meanwhile
+            continue  # removed in the meantime
         groups.append(await _in_group(store, subject, group, sequence, message))
     return {
         "subject": subject.name,
@@ -246,17 +256,14 @@ async def trace(
 
 
 async def _message(store: MessageStore, subject: Subject, sequence: int) -> dict[str, Any] | None:
-    """A stored message as the browser shows it, after a repair if it fails its checks; None when retention deleted it."""
-    while sequence >= subject.begin:
-        try:
-            return next(iter(browse(store, subject, sequence, 1)["messages"]), None)
-        except DamagedEntries as damaged:
-            await damaged.complete_in_thread(store.message_log)
-    return None
+    """Returns a stored message as JSON, after a repair if it fails its checks; None if retention deleted it."""
+    criteria = Criteria(with_unreadable=True)
+    done = await scan(store, subject, criteria, sequence, sequence + 1, limit=1, scan_limit=1)
+    return next(iter(done.messages), None)
 
 
 def _original(subject: Subject, message: dict[str, Any] | None) -> dict[str, Any] | None:
-    """For a message of a retry or dead-letter subject: what it is an attempt of."""
+    """Returns the original of a message of a retry or dead-letter subject."""
     name = split_subject(subject.name)
     if name.kind == "real" or message is None or "message_id" not in message:
         return None
@@ -271,10 +278,10 @@ def _attempt(message: dict[str, Any]) -> int:
 async def _in_group(
     store: MessageStore, subject: Subject, group: Group, sequence: int, message: dict[str, Any] | None
 ) -> dict[str, Any]:
-    result = await standing(store, subject, group, sequence)
+    result = await delivery_state(store, subject, group, sequence)
     retries, dead, why = await _links(store, subject, group, sequence, message, result)
     if result.state in (None, State.ACKED, State.RETRIED):
-        # After a reset the same message may have been tried, and retried, in an earlier round.
+        # Before a reset of the position the same message may have been delivered and retried.
         since = result.pulled_at_ms or 0
         if any(link["stored_at_ms"] >= since for link in dead):
             result.state, result.why = State.DEAD, ""
@@ -297,9 +304,9 @@ async def _links(
     group: Group,
     sequence: int,
     message: dict[str, Any] | None,
-    result: Standing,
+    result: DeliveryState,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
-    """Later attempts in the group's retry subject, copies in its dead-letter subject, and why that may not be all."""
+    """Returns later attempts in the group's retry subject, copies in its dead-letter subject, and why they may be incomplete."""
     if message is None or "message_id" not in message:
         return [], [], "the message can't be read, so its ID is unknown"
     name = group.progress.group
@@ -312,9 +319,9 @@ async def _links(
         if other is None:
             continue
         store.adjust_begin(other)
-        begin = sequence + 1 if other is subject else other.consume_log.find_time(message["stored_at_ms"])
-        wanted = Wanted(message_id=message["message_id"])
-        done = await scan(store, other, wanted, begin, other.visible_end, limit=LINKS_MAX, scan_limit=LINK_SCAN_MAX)
+        begin = sequence + 1 if other is subject else await find_time(other, message["stored_at_ms"])
+        criteria = Criteria(message_id=message["message_id"])
+        done = await scan(store, other, criteria, begin, other.visible_end, limit=LINKS_MAX, scan_limit=LINK_SCAN_MAX)
         if done.next_sequence is not None:
             why = f"{other_name} was searched only up to sequence {done.reached} of {done.end}"
         elif done.unreadable:
@@ -329,17 +336,17 @@ async def _links(
                 "stored_at_ms": copy["stored_at_ms"],
                 "attempt": _attempt(copy),
             }
-            # A group that never pulled its retry subject begins with all that is in it.
+            # A group that has not pulled its retry subject yet starts with its first message.
             mark = State.WAITING if links is found[0] else State.DEAD
-            there = Standing(mark, "the consumer group has not pulled this subject yet")
+            there = DeliveryState(mark, "the consumer group has not pulled this subject yet")
             if reader is not None:
-                there = await standing(store, other, reader, copy["sequence"])
+                there = await delivery_state(store, other, reader, copy["sequence"])
             links.append(link | there.as_json())
     return found[0], found[1], why
 
 
-def _may_be_next(message: dict[str, Any], copy: dict[str, Any], result: Standing) -> bool:
-    """False for the next attempt of another message with the same id: it names another pull sequence."""
+def _may_be_next(message: dict[str, Any], copy: dict[str, Any], result: DeliveryState) -> bool:
+    """Returns False for the next attempt of another message with the same ID, recognized by its pull sequence."""
     if result.pull_sequence is None or _attempt(copy) != _attempt(message) + 1:
         return True
     named = copy["properties"].get(KEY_PULL_OFFSET)

@@ -1,13 +1,13 @@
-"""Which connection a consumer last spoke on: what an operator looks for first."""
+"""The connection of each consumer, for the operators' pages."""
 
 from qmq.net.server import Connection
 
 ADDRESSES_MAX = 100_000
-"""Most consumer ids remembered; those beyond it have no address until others go."""
+"""Most consumer ids recorded; further ones have no address until others disconnect."""
 
 
-class ConsumerAddresses:
-    """Open connections by consumer id. What is closed is forgotten at once."""
+class ConsumerConnections:
+    """Open connections by consumer id; closed ones are removed at once."""
 
     def __init__(self) -> None:
         self._connections: dict[str, Connection] = {}
@@ -17,7 +17,7 @@ class ConsumerAddresses:
         return len(self._connections)
 
     def note(self, consumer_id: str, connection: Connection) -> None:
-        """A consumer spoke on a connection."""
+        """Record that a consumer sent a request on a connection."""
         before = self._connections.get(consumer_id)
         if before is connection or connection.is_closed:
             return
@@ -33,7 +33,7 @@ class ConsumerAddresses:
         self._connections[consumer_id] = connection
 
     def find(self, consumer_id: str) -> str | None:
-        """`host:port` of the consumer's end; None when it has no open connection that is remembered."""
+        """Returns `host:port` of a consumer; None without an open connection that is recorded."""
         connection = self._connections.get(consumer_id)
         return connection.peer if connection is not None and not connection.is_closed else None
 

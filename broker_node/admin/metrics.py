@@ -1,4 +1,4 @@
-"""The broker's Prometheus metrics, read from its counters when somebody asks.
+"""The broker's Prometheus metrics, read from its counters on each request.
 
 Beside each stands the name that QMQ's operators know (`docs/reference/metrics.md`).
 """
@@ -6,33 +6,51 @@ Beside each stands the name that QMQ's operators know (`docs/reference/metrics.m
 import asyncio
 from collections.abc import Iterable
 from heapq import nlargest
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from broker_node.delivery import Delivery
+from broker_node.handlers import Handlers
+from broker_node.history_retention import HistoryRetention
+from broker_node.pacer import Pacer
+from broker_node.retention_clock import RetentionClock
+from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_retention import SubjectRetention
+from qmq.daemon.node import Node
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.lag import lag_of
 
-if TYPE_CHECKING:
-    from broker_node.broker import Broker
-
-SLICE_SUBJECTS = 50
-"""Subjects whose numbers are read in one turn of the event loop."""
+PACE_UNITS = 100
+"""Subjects and groups whose numbers are collected in one iteration of the event loop."""
 SUBJECT_SERIES_MAX = 2_000
-"""Subjects with series of their own; the busiest are shown, `qmq_broker_subjects` tells how many there are."""
+"""Subjects with series of their own; those with the most messages since start."""
 
 
 class BrokerMetrics(NodeMetrics):
-    """What a broker adds."""
+    """The metrics that only brokers have."""
 
-    def __init__(self, broker: "Broker") -> None:
-        super().__init__(broker, "qmq_broker")
-        self._broker = broker
+    def __init__(
+        self,
+        node: Node,
+        store: MessageStore,
+        delivery: Delivery,
+        handlers: Handlers,
+        subject_retention: SubjectRetention,
+        history_retention: HistoryRetention,
+        retention_clock: RetentionClock,
+    ) -> None:
+        super().__init__(node, "qmq_broker")
+        self._store = store
+        self._delivery = delivery
+        self._handlers = handlers
+        self._subject_retention = subject_retention
+        self._history_retention = history_retention
+        self._retention_clock = retention_clock
 
     def collect(self) -> Iterable[Metric]:
-        broker, counter, gauge, by_reason = self._broker, self.counter, self.gauge, self.by
-        store, delivery, handlers = broker.store, broker.delivery, broker.handlers
+        counter, gauge, by_reason = self.counter, self.gauge, self.by
+        store, delivery, handlers = self._store, self._delivery, self._handlers
         yield from super().collect()
         yield counter(
             "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
@@ -95,23 +113,23 @@ class BrokerMetrics(NodeMetrics):
         )
         yield counter("paused_pulls", "Pulls paused by a policy", handlers.counters.paused_pulls)
         yield counter(
-            "expired_messages", "Messages deleted by the retention of their subject", broker.subject_retention.dropped
+            "expired_messages", "Messages deleted by the retention of their subject", self._subject_retention.dropped
         )
         yield counter(
             "expired_history_entries",
             "Expired history entries of consumer groups that were deleted",
-            broker.history_retention.dropped,
+            self._history_retention.dropped,
         )
         yield gauge(
             "retention_gap_seconds",
             "Wall time that does not count towards the age of messages: clock steps and downtime of the broker",
-            sum(gap.ms for gap in broker.retention_clock.gaps()) / 1000,
+            sum(gap.ms for gap in self._retention_clock.gaps()) / 1000,
         )
         yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
         yield gauge(
             "duplicate_consumer_ids",
             "Consumer IDs used by two connections at the same time",
-            delivery.duplicates.count(broker.clock.monotonic()),
+            delivery.duplicates.count(store.clock.monotonic()),
         )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
         yield counter("removed_subjects", "Removed empty subjects", store.counters.removed_subjects)
@@ -122,7 +140,7 @@ class BrokerMetrics(NodeMetrics):
         return [*await super().families(), *await self._per_subject(self.labels)]
 
     async def _per_subject(self, labels: dict[str, str]) -> list[Metric]:
-        subjects = list(self._broker.store.subjects.values())
+        subjects = list(self._store.subjects.values())
         busiest = await asyncio.get_running_loop().run_in_executor(None, _busiest, subjects)
         sent = CounterMetricFamily("qmq_broker_subject_messages", "Stored messages", labels=[*labels, "subject"])
         names = [*labels, "subject", "group"]
@@ -140,9 +158,9 @@ class BrokerMetrics(NodeMetrics):
             "Stored messages that are lost to corruption and can't be consumed",
             labels=[*labels, "subject"],
         )
-        for i, subject in enumerate(busiest):
-            if i and i % SLICE_SUBJECTS == 0:
-                await asyncio.sleep(0)
+        pacer = Pacer(PACE_UNITS)
+        for subject in busiest:
+            await pacer.spend(1 + len(subject.groups))
             sent.add_metric([*labels.values(), subject.name], subject.sent_total)
             if count := subject.withheld_count:
                 withheld.add_metric([*labels.values(), subject.name], count)

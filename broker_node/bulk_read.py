@@ -1,7 +1,8 @@
-"""Reads in bulk (LIST_RANGES, READ_INDEX, READ_PROGRESS, READ_MESSAGES): what Spark reads, as it lies on disk.
+"""Bulk reads (LIST_RANGES, READ_INDEX, READ_PROGRESS, READ_MESSAGES) for Spark, in the format of the files on disk.
 
-The event loop looks up where things are and copies what is in memory only; files are read in the gate's thread. Only synced
-entries leave: a consume log holds no others, and an answer with progress entries waits for the commit of the newest action.
+The event loop determines positions and copies entries that are only in memory; files are read in the gate's thread. Answers
+contain synced entries only: a consume log has no others, and an answer with progress entries waits for the commit of the newest
+action.
 """
 
 import asyncio
@@ -44,11 +45,11 @@ from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
 
 PAGE_BYTES = 1 << 20
-"""About how large a page of LIST_RANGES gets: the next group begins another page."""
+"""Approximate size of a page of LIST_RANGES; the next group begins another page."""
 SLICE_SUBJECTS = 50
-"""Subjects looked at before the event loop serves clients again."""
+"""Subjects read in one iteration of the event loop."""
 MESSAGE_BYTES_GUESSED = 256
-"""How many index entries are read for a page of messages; fewer leave when messages are larger."""
+"""Assumed size of a message, for the number of index entries read for a page; a page of larger messages has fewer."""
 _SUBJECT_BYTES = 150
 _GROUP_BYTES = 200
 _CHECK = Struct(">I")
@@ -59,7 +60,7 @@ _SIZE_BYTES = 4
 
 @dataclass(slots=True)
 class _Bounds:
-    """A range before it is cut to the time asked for; `view` None: it is not cut."""
+    """A range before it is narrowed to the requested times; `view` None: it is not narrowed."""
 
     begin: int
     end: int
@@ -76,7 +77,7 @@ class _Bounds:
 
 @dataclass(slots=True)
 class _Found:
-    """A subject, or a part of its groups, as it was on the event loop."""
+    """A subject, or a part of its groups, as read on the event loop."""
 
     name: str
     origin: int
@@ -84,8 +85,8 @@ class _Found:
     groups: list[tuple[str, bool, int, _Bounds, tuple[tuple[int, str], ...], IndexView]]
 
 
-class BrokerReading:
-    """Answers reads in bulk over a broker's store."""
+class BulkReads:
+    """Answers bulk reads from a broker's store."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class BrokerReading:
         return [page.encode()]
 
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
-        """What is there from `after` on, the cursor behind it, and the log offset of the newest action in it."""
+        """Returns subjects after the cursor `after`, the next cursor, and the log offset of the newest action among them."""
         store = self._store
         subject_after, is_within, group_after = request.after.partition(GROUP_CURSOR)
         names = store.subject_names.page(subject_after, limit + 1)
@@ -276,7 +277,7 @@ def _bounds(index: DenseIndex, is_timed: bool) -> _Bounds:
 
 
 def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, ...]:
-    """The ranges of what was found; from any thread. Raises LogError."""
+    """Returns the ranges of subjects, narrowed to the requested times; from any thread. Raises LogError."""
     subjects = []
     for item in found:
         groups = []

@@ -1,0 +1,241 @@
+"""A broker's pages of its admin HTTP server: /stats, messages, search, traces, groups and subjects (docs/reference/admin.md)."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from aiohttp import web
+
+from broker_node.admin.group_pages import GroupPages
+from broker_node.admin.search import (
+    CRITERIA_MAX,
+    FOUND_MESSAGES_MAX,
+    ID_SCAN_BYTES_MAX,
+    ID_SCAN_MESSAGES_MAX,
+    SCAN_MESSAGES,
+    SCAN_MESSAGES_MAX,
+    Criteria,
+    Scan,
+    ScanSlots,
+    TooManyScans,
+    find_time,
+    scan,
+)
+from broker_node.admin.stats import STATS_SUBJECTS_MAX, encoded, encoded_page, subject_pages
+from broker_node.admin.subject_pages import SubjectPages
+from broker_node.admin.trace import trace
+from broker_node.admin.view import NodeView
+from broker_node.subject import Subject
+from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
+from qmq.daemon.shared_page import SharedPages
+from qmq.errors import LocalProtocolError, LogError
+from qmq.policy import NO_RULES
+
+PAGE_MESSAGES = 50
+"""Messages of a page without a `limit`."""
+BROWSES_MAX = 2
+"""Pages of messages that are read at the same time; further requests wait, as many as the server has connections."""
+CHANGES_PAGES_MAX = 8
+"""Answers with changes that are kept for further requests with the same cursor."""
+
+
+class BrokerPages:
+    """The pages of one broker."""
+
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+        self._groups = GroupPages(view)
+        self._subjects = SubjectPages(view)
+        self._scan_slots = ScanSlots()
+        self._browses = asyncio.Semaphore(BROWSES_MAX)
+        self._stats_pages = SharedPages(view.clock)
+        self._changes_pages = SharedPages(view.clock, pages_max=CHANGES_PAGES_MAX)
+
+    def routes(self) -> dict[str, JsonHandler]:
+        """GET pages by path."""
+        return {
+            "/stats": self._stats,
+            "/subjects/{subject:[^/]+}/messages": self._messages,
+            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+            "/subjects/{subject:[^/]+}/search": self._search,
+            **self._groups.routes(),
+            **self._subjects.routes(),
+        }
+
+    def posts(self) -> dict[str, JsonPost]:
+        """POST pages by path."""
+        return {**self._groups.posts(), **self._subjects.posts()}
+
+    # --- numbers ---------------------------------------------------------------------------------------------------
+
+    async def _stats(self, request: web.Request) -> bytes:
+        query = request.query
+        limit = min(number(request, "limit", STATS_SUBJECTS_MAX, minimum=1) or 1, STATS_SUBJECTS_MAX)
+        if "subject" in query:
+            return await self._one_subject(query["subject"])
+        after, since = query.get("after", ""), query.get("since", "")
+        if since:
+            return await self._changes_pages.get((since, limit), lambda: self._changed_subjects(since, limit))
+        return await self._stats_pages.get((after, limit), lambda: self._all_subjects(after, limit))
+
+    def _head(self) -> dict[str, Any]:
+        view = self._view
+        return {
+            **view.describe(),
+            "at_ms": view.clock.wall_ms(),
+            "unreadable_messages": len(view.store.message_log.unreadable),
+            "deferred_settlements": view.deferred_settlements(),
+        }
+
+    async def _one_subject(self, name: str) -> bytes:
+        view = self._view
+        subject = view.store.subjects.get(name)
+        head = self._head()
+        # Also for a subject that is not stored here yet: whether the node would accept a message.
+        head |= {"closed": view.policy().subjects.get(name, NO_RULES).closed, "next_after": None}
+        return encoded_page("subjects", await subject_pages(view, [subject] if subject is not None else []), head)
+
+    async def _all_subjects(self, after: str, limit: int) -> bytes:
+        """A page of all subjects, in the order of their names, and a cursor for what changes from now on."""
+        view = self._view
+        store, head = view.store, self._head()
+        head["cursor"] = f"{view.boot_id}-{view.changes.current()}"
+        # One more than the page contains: whether there is a next page.
+        names = store.subject_names.page(after, limit + 1)
+        page = [store.subjects[name] for name in names[:limit]]
+        head["next_after"] = names[limit - 1] if len(names) > limit else None
+        return encoded_page("subjects", await subject_pages(view, page), head)
+
+    async def _changed_subjects(self, since: str, limit: int) -> bytes:
+        """Subjects that changed since a cursor; the first page of all when the cursor is unknown."""
+        view = self._view
+        boot_id, _, version = since.rpartition("-")
+        is_known = boot_id == view.boot_id and version.isdecimal()
+        head = self._head()
+        changes = view.changes.since(int(version), limit) if is_known else None
+        if changes is None:
+            return await self._all_subjects("", limit)
+        head |= {
+            "since": since,
+            "cursor": f"{boot_id}-{changes.version}",
+            "has_more": changes.has_more,
+            "complete_to_ms": changes.complete_to_ms,
+            "removed": changes.removed,
+            "next_after": None,
+        }
+        return encoded_page("subjects", await subject_pages(view, changes.subjects), head)
+
+    # --- messages --------------------------------------------------------------------------------------------------
+
+    def _subject(self, request: web.Request) -> Subject:
+        name = request.match_info["subject"]
+        subject = self._view.store.subjects.get(name)
+        if subject is None:
+            raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
+        return subject
+
+    async def _messages(self, request: web.Request) -> bytes:
+        store, subject = self._view.store, self._subject(request)
+        limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
+        sequence = number(request, "sequence", 0) or 0
+        message_id = request.query.get("message_id")
+        if message_id is not None:
+            with self._scan_slot():
+                done = await scan(
+                    store, subject, Criteria(message_id=message_id), sequence, subject.visible_end,
+                    limit=FOUND_MESSAGES_MAX, scan_limit=ID_SCAN_MESSAGES_MAX, bytes_max=ID_SCAN_BYTES_MAX,
+                )  # fmt: skip
+            return await _page(subject, done)
+        async with self._browses:
+            with _reported():
+                if "from_time" in request.query:
+                    sequence = await find_time(subject, Params(request.query).moment_ms("from_time"))
+                criteria = Criteria(with_unreadable=True)
+                done = await scan(
+                    store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
+                )
+        return await _page(subject, done)
+
+    async def _search(self, request: web.Request) -> bytes:
+        store, subject = self._view.store, self._subject(request)
+        query, params = request.query, Params(request.query)
+        pairs = [text.partition("=") for text in query.getall("property", [])]
+        if len(pairs) > CRITERIA_MAX or not all(key and equals for key, equals, _ in pairs):
+            raise BadRequest(400, "parameter.wrong", f"property: at most {CRITERIA_MAX}, each as name=value")
+        criteria = Criteria(
+            query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs)
+        )
+        limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
+        scan_limit = number(request, "scan_limit", SCAN_MESSAGES, minimum=1) or SCAN_MESSAGES
+        if scan_limit > SCAN_MESSAGES_MAX:
+            raise BadRequest(400, "parameter.wrong", f"scan_limit is {scan_limit}; must be at most {SCAN_MESSAGES_MAX}")
+        begin, until = number(request, "sequence", 0) or 0, number(request, "until_sequence")
+        end = subject.visible_end if until is None else min(subject.visible_end, until)
+        with self._scan_slot():
+            if "from_time" in query:
+                begin = max(begin, await find_time(subject, params.moment_ms("from_time")))
+            if "to_time" in query:
+                end = min(end, await find_time(subject, params.moment_ms("to_time")))
+            done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
+        return await _encoded_messages(
+            done,
+            {
+                "subject": subject.name,
+                "begin_sequence": done.begin,
+                "end_sequence": done.end,
+                "scanned": done.reached - done.begin,
+                "unreadable": done.unreadable,
+                "next_sequence": done.next_sequence,
+            },
+        )
+
+    async def _trace(self, request: web.Request) -> dict[str, Any]:
+        subject, sequence = self._subject(request), int(request.match_info["sequence"])
+        group = request.query.get("group")
+        if sequence >= subject.visible_end:
+            raise BadRequest(
+                404,
+                "message.unknown",
+                f"subject {subject.name} ends at sequence {subject.visible_end}: {sequence} is not stored",
+            )
+        if group is not None and group not in subject.groups:
+            raise BadRequest(404, "group.unknown", f"this node has no group {group!r} of subject {subject.name!r}")
+        with self._scan_slot():
+            return await trace(
+                self._view.store, subject, sequence, only_group=group, after=request.query.get("after", "")
+            )
+
+    @contextmanager
+    def _scan_slot(self) -> Iterator[None]:
+        """Occupies a scan slot, and reports the errors of a scan as those of HTTP."""
+        with _reported(), self._scan_slots.take():
+            yield
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Reports the errors of a scan as those of HTTP."""
+    try:
+        yield
+    except TooManyScans as error:
+        raise BadRequest(503, error.code, str(error)) from error
+    except LocalProtocolError as error:
+        raise BadRequest(400, error.code, str(error)) from error
+    except LogError as error:
+        raise BadRequest(500, error.code, str(error)) from error
+
+
+async def _page(subject: Subject, done: Scan) -> bytes:
+    """A page of messages."""
+    head = {
+        "subject": subject.name,
+        "begin_sequence": subject.begin,
+        "end_sequence": subject.visible_end,
+        "next_sequence": done.next_sequence,
+    }
+    return await _encoded_messages(done, head)
+
+
+async def _encoded_messages(done: Scan, head: dict[str, Any]) -> bytes:
+    return await asyncio.to_thread(lambda: encoded_page("messages", [encoded(one) for one in done.messages], head))

@@ -1,0 +1,269 @@
+"""Reads stored messages for operators: page by page, or those that match criteria, within a bounded window of a subject.
+
+Index entries and messages are read, checked and decoded in a thread, slice by slice; between slices the event loop serves
+clients. Messages that fail their checks are repaired or recorded as damaged, as for a pull, and counted.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker_node import consume_log
+from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry
+from broker_node.message_log import MessageLog
+from broker_node.reader import damaged_entries
+from broker_node.store import MessageStore
+from broker_node.subject import Subject
+from qmq.errors import LogError, QmqError
+from qmq.log.index import IndexView
+from qmq.protocol.messages import decode_raw
+from qmq.protocol.primitives import encode_str
+from qmq.protocol.scan import tag_digest
+
+SCAN_MESSAGES = 2_000
+"""Messages scanned by one request without a `scan_limit`."""
+SCAN_MESSAGES_MAX = 20_000
+"""Most messages scanned by one search."""
+SCAN_BYTES_MAX = 64 << 20
+"""Most bytes of messages read by one search; the answer contains the sequence to continue from."""
+ID_SCAN_MESSAGES_MAX = 200_000
+"""Most messages scanned by one request for a message ID."""
+ID_SCAN_BYTES_MAX = 640 << 20
+"""Most bytes of messages read by one request for a message ID."""
+SLICE_MESSAGES = 500
+"""Most messages that a thread scans before the event loop continues."""
+SLICE_BYTES = 1 << 20
+"""Most bytes of messages that a thread reads before the event loop continues."""
+FOUND_MESSAGES_MAX = 500
+"""Most messages of one answer."""
+FOUND_BYTES_MAX = 1 << 20
+"""Most bytes of the messages of one answer; an answer contains at least one message, whatever its size."""
+CRITERIA_MAX = 20
+"""Most properties of one search."""
+SCANS_MAX = 2
+"""Searches and traces that run at the same time; they use the threads that read cold pulls."""
+
+
+class TooManyScans(QmqError):
+    """SCANS_MAX searches or traces are running; try again later."""
+
+    code = "scan.busy"
+    retriable = True
+
+
+@dataclass(slots=True)
+class ScanSlots:
+    """Counts running searches and traces."""
+
+    taken: int = 0
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Occupies a slot until the end of the block.
+
+        Raises:
+            TooManyScans: all slots are occupied.
+        """
+        if self.taken >= SCANS_MAX:
+            raise TooManyScans(f"{SCANS_MAX} searches or traces are running on this node, the maximum; try again")
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What messages must have, all of it. Without criteria every message matches."""
+
+    message_id: str = ""
+    tag: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+    with_unreadable: bool = False
+    """Include messages whose stored bytes fail their checks; they are shown as withheld."""
+
+    def needles(self) -> list[bytes]:
+        """Bytes that a matching message contains; searching for them is ten times cheaper than decoding the message."""
+        pairs = [encode_str(key) + encode_str(value) for key, value in self.properties]
+        return [*pairs, *(encode_str(text) for text in (self.message_id, self.tag) if text)]
+
+    def matches(self, message: dict[str, Any]) -> bool:
+        """Whether a message, as returned by `shown`, has everything."""
+        if self.message_id and message["message_id"] != self.message_id:
+            return False
+        if self.tag and self.tag not in message["tags"]:
+            return False
+        properties = message["properties"]
+        return all(properties.get(key) == value for key, value in self.properties)
+
+
+@dataclass(slots=True)
+class Scan:
+    """The result of a scan: [begin, reached) was scanned; `end` is the end of its window."""
+
+    begin: int
+    reached: int
+    end: int
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    unreadable: int = 0
+    """Messages whose stored bytes fail their checks: whether they match is unknown."""
+
+    @property
+    def next_sequence(self) -> int | None:
+        """The sequence to continue from; None at the end of the window."""
+        return self.reached if self.reached < self.end else None
+
+
+@dataclass(slots=True)
+class _Slice:
+    index_bytes: bytes
+    seen: int = 0
+    read_bytes: int = 0
+    unreadable: list[int] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    found_bytes: int = 0
+    is_full: bool = False
+    """The next match does not fit the answer."""
+
+
+def shown(sequence: int, entry: Entry, raw: memoryview | None) -> dict[str, Any]:
+    """Returns a message as JSON; one whose bytes fail their checks (`raw` None) is marked as withheld. For any thread."""
+    place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
+    if raw is None:
+        return {**place, "withheld": True, "reason": "the stored bytes fail their checks"}
+    message, _ = decode_raw(raw)
+    return {
+        **place,
+        "message_id": message.message_id,
+        "stored_at_ms": entry.stored_at_ms,
+        "created_at_ms": message.created_at_ms,
+        "tags": sorted(message.tags),
+        "properties": message.properties,
+    }
+
+
+async def find_time(subject: Subject, stored_at_ms: int) -> int:
+    """Returns the first sequence stored at or after a wall time, as `ConsumeLog.find_time`, reading in a thread.
+
+    Raises:
+        LogError: the index can't be read.
+    """
+    index = subject.consume_log.index
+    while True:
+        view = index.view(index.begin, index.end)
+        try:
+            return await asyncio.to_thread(consume_log.find_time, view, stored_at_ms)
+        except LogError:
+            if index.begin == view.begin:
+                raise
+            # Retention removed a file during the search.
+
+
+async def scan(
+    store: MessageStore,
+    subject: Subject,
+    criteria: Criteria,
+    begin: int,
+    end: int,
+    *,
+    limit: int,
+    scan_limit: int,
+    bytes_max: int | None = None,
+) -> Scan:
+    """Scans messages from `begin` on, up to `end`, to `limit` matches, `scan_limit` messages or the limits above.
+
+    Raises:
+        LogError: the index can't be read.
+    """
+    store.adjust_begin(subject)
+    begin = max(begin, subject.begin)
+    end = max(begin, min(end, subject.visible_end))
+    done = Scan(begin, begin, end)
+    stop = min(end, begin + max(1, scan_limit))
+    limit = min(max(1, limit), FOUND_MESSAGES_MAX)
+    index = subject.consume_log.index
+    bytes_max = SCAN_BYTES_MAX if bytes_max is None else bytes_max
+    read_bytes = found_bytes = 0
+    repaired_from = -1
+    while done.reached < stop and len(done.messages) < limit and read_bytes < bytes_max:
+        at = done.reached = max(done.reached, min(index.begin, end))
+        if at >= stop:
+            break
+        view = index.view(at, min(stop, at + SLICE_MESSAGES))
+        room = FOUND_BYTES_MAX - found_bytes if done.messages else None
+        try:
+            part = await asyncio.to_thread(
+                _look, store.message_log, view, at, criteria, limit - len(done.messages), room
+            )
+        except LogError:
+            if index.begin <= at:
+                raise
+            # Retention removed the file during the read.
+            continue
+        read_bytes += part.read_bytes
+        store.adjust_begin(subject)
+        # Retention may have deleted messages during the read: those are not damaged.
+        unreadable = [sequence for sequence in part.unreadable if sequence >= subject.begin]
+        places = b"".join(_entry_at(part.index_bytes, sequence - at) for sequence in unreadable)
+        damaged = damaged_entries(store, subject, unreadable, places, [None] * len(unreadable))
+        if damaged is not None and repaired_from < at:
+            # One repair for each slice, which is then read again.
+            repaired_from = at
+            await damaged.complete_in_thread(store.message_log)
+            continue
+        done.reached = at + part.seen
+        done.messages += [m for m in part.messages if "withheld" not in m or m["sequence"] >= subject.begin]
+        found_bytes += part.found_bytes
+        done.unreadable += len(unreadable)
+        if part.is_full:
+            break
+    return done
+
+
+def _entry_at(index_bytes: bytes, place: int) -> bytes:
+    return index_bytes[place * ENTRY_BYTES : (place + 1) * ENTRY_BYTES]
+
+
+def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limit: int, room: int | None) -> _Slice:
+    """Scans the messages of a view, from sequence `first` on; stops early at a limit. For any thread.
+
+    `room` is the space left in the answer in bytes; None while it is empty: then one message is included whatever its size.
+
+    Raises:
+        LogError: a file of the index can't be opened, or is gone.
+    """
+    part = _Slice(view.read(first, view.end))
+    entries = list(map(Entry._make, ENTRY.iter_unpack(part.index_bytes)))
+    needles = criteria.needles()
+    tag_bits = tag_digest([criteria.tag.encode()]) if criteria.tag else 0
+    # A digest proves that a tag is missing only if the entry is intact; a damaged message is read to be counted.
+    chosen = [i for i, entry in enumerate(entries) if entry.is_withheld or entry.tag_bits & tag_bits == tag_bits]
+    places = b"".join(_entry_at(part.index_bytes, i) for i in chosen)
+    raws = log.read_raws(places, cached_only=False, bytes_max=SLICE_BYTES)
+    for i, raw in zip(chosen, raws, strict=False):
+        message: dict[str, Any] | None = None
+        size = len(raw) if raw is not None else 0
+        if raw is None:
+            part.unreadable.append(first + i)
+            if criteria.with_unreadable:
+                message = shown(first + i, entries[i], None)
+        else:
+            part.read_bytes += size
+            data = bytes(raw)
+            if all(needle in data for needle in needles):
+                message = shown(first + i, entries[i], raw)
+                message = message if criteria.matches(message) else None
+        if message is not None:
+            if (part.messages or room is not None) and part.found_bytes + size > (room or FOUND_BYTES_MAX):
+                part.seen, part.is_full = i, True
+                return part
+            part.messages.append(message)
+            part.found_bytes += size
+        if len(part.messages) >= limit:
+            part.seen = i + 1
+            return part
+    part.seen = chosen[len(raws)] if len(raws) < len(chosen) else len(entries)
+    return part

@@ -1,0 +1,127 @@
+"""Expires the leases of consumers: what silent ones hold is retried, and those that stay silent are removed."""
+
+import logging
+from collections.abc import Callable
+
+from broker_node.delivery import Delivery
+from broker_node.progress import Consumer
+from broker_node.settlement import Settlement, SettlementRunner
+from broker_node.store import LimitReached, MessageStore
+from broker_node.subject import Group, Subject
+from qmq.daemon.committer import Committer
+
+logger = logging.getLogger("qmq.broker")
+
+SWEEP_SUBJECTS_MAX = 2_000
+"""Subjects checked for silent consumers in one run of the job; all of them in turn."""
+SWEEP_CONSUMERS_MAX = 100
+"""Consumers settled, or forgotten, in one sweep."""
+SETTLEMENTS_MAX = 1_000
+"""Settlements under way above which a sweep begins no more."""
+
+
+class ConsumerLeases:
+    """Checks all consumers in turn.
+
+    Args:
+        lease_seconds: a consumer that is silent for longer loses the messages that it holds.
+        forget_seconds: a consumer that is silent for longer and holds no messages is removed.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        delivery: Delivery,
+        runner: SettlementRunner,
+        committer: Committer,
+        *,
+        lease_seconds: float,
+        forget_seconds: float,
+    ) -> None:
+        self._store = store
+        self._delivery = delivery
+        self._runner = runner
+        self._committer = committer
+        self._lease_seconds = lease_seconds
+        self._forget_seconds = forget_seconds
+        self._to_sweep: list[str] = []
+
+    def check(self) -> None:
+        """Check the next SWEEP_SUBJECTS_MAX subjects: retry messages of consumers whose lease expired, and deferred ones; remove
+        consumers that have been silent for `forget_seconds`.
+
+        Raises:
+            Exception: the first error of a consumer, after all others were handled.
+        """
+        self._runner.resume()
+        for settlement in self._delivery.retry_deferred(SWEEP_CONSUMERS_MAX):
+            self._runner.run(settlement)
+        now = self._store.clock.monotonic()
+        settled, failure = 0, None
+        if not self._to_sweep:
+            self._to_sweep = list(self._store.subjects)
+        names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
+        for subject in [self._store.subjects[name] for name in names if name in self._store.subjects]:
+            for group in list(subject.groups.values()):
+                for consumer in list(group.progress.consumers.values()):
+                    if settled >= SWEEP_CONSUMERS_MAX:
+                        break
+                    try:
+                        settled += self._settle_if_silent(subject, group, consumer, now)
+                    except Exception as error:  # noqa: BLE001 - raised below, once the others were handled
+                        settled += 1
+                        failure = failure or error
+        if settled:
+            self._committer.kick()
+        if failure is not None:
+            raise failure
+
+    def _settle_if_silent(self, subject: Subject, group: Group, consumer: Consumer, now: float) -> bool:
+        """Returns whether the consumer was silent for long enough to lose its messages or its membership."""
+        lease, forget = self._lease_seconds, self._forget_seconds
+        silent = now - consumer.seen_at
+        presence = consumer.presence(now, lease)
+        if presence != consumer.reported:
+            consumer.reported = presence
+            subject.changed()
+        if silent < lease:
+            if not self._delivery.abandoned(group, consumer, now):
+                return False
+            return self._settle_with(
+                self._delivery.settle_abandoned, subject, group, consumer, "they are held by a connection that is gone"
+            )
+        if consumer.log.in_flight and not group.progress.broadcast:
+            return self._settle_with(
+                self._delivery.settle, subject, group, consumer, f"it is silent for {silent:.0f} s"
+            )
+        if silent >= forget and not consumer.log.in_flight:
+            self._delivery.leave(subject, group, consumer)
+            return True
+        return False
+
+    def _settle_with(
+        self,
+        begin: Callable[[Subject, Group, Consumer], Settlement | None],
+        subject: Subject,
+        group: Group,
+        consumer: Consumer,
+        why: str,
+    ) -> bool:
+        """Begin a settlement; False when one is under way or not possible."""
+        if len(self._delivery.settlements) >= SETTLEMENTS_MAX:
+            return False
+        try:
+            settlement = begin(subject, group, consumer)
+        except LimitReached as error:
+            logger.warning("consumer %s of group %s keeps its unacked messages of %s: %s",
+                consumer.consumer_id, group.progress.group, subject.name, error,
+            )  # fmt: skip
+            return False
+        if settlement is None:
+            return False
+        logger.info(
+            "consumer %s of group %s: unacked messages of %s are retried, %s",
+            consumer.consumer_id, group.progress.group, subject.name, why,
+        )  # fmt: skip
+        self._runner.run(settlement)
+        return True

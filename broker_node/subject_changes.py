@@ -1,0 +1,166 @@
+"""The order in which subjects changed, for readers that request only what changed since their last request."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+
+from broker_node.rates import WINDOW_SECONDS
+from broker_node.subject import Subject
+from qmq.clock import Clock
+
+QUIET_SECONDS = (WINDOW_SECONDS + 1, 60.0, 300.0, 1_500.0)
+"""A subject without changes counts as changed again after each of these, because its rates fall: to 0 over the window, later the
+smoothed ones."""
+QUIET_SUBJECTS_MAX = 5_000
+"""Quiet subjects that count as changed in one call of `advance`; further ones in the next call."""
+REMOVED_MAX = 10_000
+"""Removed subjects that are reported; readers who have not read older ones read everything again."""
+COMPACT_MIN = 1_000
+"""Outdated entries that are kept at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """One page of changes."""
+
+    subjects: list[Subject]
+    removed: list[str]
+    """Names of subjects that no longer exist."""
+    version: int
+    """The version to continue from."""
+    has_more: bool
+    complete_to_ms: int
+    """Wall time up to which the reader has all changes after this page."""
+
+
+class SubjectChanges:
+    """Gives changes of subjects ascending versions. The event loop calls everything.
+
+    A change that no reader has received yet keeps its version when the subject changes again: a reader that is slower than the
+    changes still reads every subject in turn.
+
+    Args:
+        subjects: by name.
+        touched: subjects that changed; emptied here.
+        log_begin: the oldest offset of the log. When it rises, any subject may have lost messages.
+    """
+
+    def __init__(
+        self,
+        subjects: Mapping[str, Subject],
+        touched: dict[Subject, None],
+        log_begin: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        self._subjects = subjects
+        self._touched = touched
+        self._log_begin = log_begin
+        self._last_begin = log_begin()
+        self._clock = clock
+        self._version = 0
+        self._oldest = 0
+        """Changes above this version are known."""
+        self._received = 0
+        """The highest version that a reader received."""
+        self._entries: list[tuple[int, int, Subject]] = []
+        """Version, wall time and subject, ascending; outdated unless the subject has the same version."""
+        self._quiet: list[dict[Subject, float]] = [{} for _ in QUIET_SECONDS]
+        """By time of the last change, ascending: subjects that are due again after QUIET_SECONDS."""
+        self._unsampled = dict(touched)
+        touched.clear()
+
+    def advance(self) -> None:
+        """Record the subjects that changed since the previous call."""
+        now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
+        begin = self._log_begin()
+        if begin != self._last_begin:
+            self._last_begin = begin
+            self.reset()
+        first, *later = self._quiet
+        for subject in self._touched:
+            self._record(subject, now_ms)
+            for stage in later:
+                stage.pop(subject, None)
+            first.pop(subject, None)
+            if self._exists(subject):
+                first[subject] = now
+        self._unsampled.update(self._touched)
+        self._touched.clear()
+        left = QUIET_SUBJECTS_MAX
+        for i, seconds in enumerate(QUIET_SECONDS):
+            stage = self._quiet[i]
+            while stage and left:
+                subject, changed_at = next(iter(stage.items()))
+                if now - changed_at < seconds:
+                    break
+                del stage[subject]
+                left -= 1
+                if not self._exists(subject):
+                    continue
+                self._record(subject, now_ms)
+                if i + 1 < len(QUIET_SECONDS):
+                    self._quiet[i + 1][subject] = changed_at
+
+    def take_unsampled(self) -> list[Subject]:
+        """Subjects that changed since the previous call, whose counters may have increased."""
+        subjects = list(self._unsampled)
+        self._unsampled.clear()
+        return subjects
+
+    def reset(self) -> None:
+        """Any subject may have changed: readers read everything again."""
+        self._version += 1
+        self._oldest = self._version
+        self._entries.clear()
+
+    def current(self) -> int:
+        """The version of everything that is read from now on."""
+        self.advance()
+        self._received = self._version
+        return self._version
+
+    def since(self, version: int, limit: int) -> Changes | None:
+        """Up to `limit` subjects that changed after a version, the oldest change first; None if these are no longer known."""
+        self.advance()
+        if not self._oldest <= version <= self._version:
+            return None
+        subjects: list[Subject] = []
+        removed: list[str] = []
+        reached, has_more, complete_to_ms = version, False, self._clock.wall_ms()
+        for at in range(bisect_right(self._entries, version, key=itemgetter(0)), len(self._entries)):
+            entry, at_ms, subject = self._entries[at]
+            if subject.version != entry:
+                continue
+            if len(subjects) + len(removed) >= limit:
+                has_more, complete_to_ms = True, at_ms
+                break
+            reached = entry
+            current = self._subjects.get(subject.name)
+            if current is subject:
+                subjects.append(subject)
+            elif current is None:
+                removed.append(subject.name)
+        else:
+            reached = self._version
+        self._received = max(self._received, reached)
+        return Changes(subjects, removed, reached, has_more, complete_to_ms)
+
+    def _record(self, subject: Subject, now_ms: int) -> None:
+        if subject.version > self._received:
+            return
+        self._version += 1
+        subject.version = self._version
+        self._entries.append((self._version, now_ms, subject))
+        if len(self._entries) > 2 * len(self._subjects) + REMOVED_MAX + COMPACT_MIN:
+            self._compact()
+
+    def _compact(self) -> None:
+        entries = [entry for entry in self._entries if entry[2].version == entry[0]]
+        removed = [version for version, _, subject in entries if not self._exists(subject)]
+        if len(removed) > REMOVED_MAX:
+            self._oldest = max(self._oldest, removed[-REMOVED_MAX - 1])
+        self._entries = [entry for entry in entries if entry[0] > self._oldest]
+
+    def _exists(self, subject: Subject) -> bool:
+        return self._subjects.get(subject.name) is subject

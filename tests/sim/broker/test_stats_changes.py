@@ -1,0 +1,121 @@
+"""/stats?since= answers what changed since a cursor, and everything when the cursor is unknown."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_node.admin import stats
+from broker_node.broker import Broker
+from qmq.clock import ManualClock
+from qmq.node_admin import NodeAdmin
+from tests.support.in_process import connected, message, run_jobs, running_broker
+
+
+def admin_of(broker: Broker) -> NodeAdmin:
+    return NodeAdmin("{}:{}".format(*broker.admin.address), timeout_seconds=20)
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [item["subject"] for item in page["subjects"]]
+
+
+async def test_only_subjects_that_changed_are_answered(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        for name in ("a", "b", "c"):
+            await client.send(message(1, name))
+        admin = admin_of(broker)
+        everything = await admin.stats()
+        assert (names(everything), "since" in everything) == (["a", "b", "c"], False)
+        nothing = await admin.stats(since=everything["cursor"])
+        assert (names(nothing), nothing["removed"], nothing["has_more"]) == ([], [], False)
+        assert nothing["since"] == everything["cursor"]
+        await client.send(message(2, "b"))
+        clock.advance(1)
+        changed = await admin.stats(since=everything["cursor"])
+        assert [(one["subject"], one["end_sequence"]) for one in changed["subjects"]] == [("b", 2)]
+        assert names(await admin.stats(since=changed["cursor"])) == []
+
+
+async def test_changes_come_in_pages(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        admin = admin_of(broker)
+        cursor, seen = (await admin.stats())["cursor"], []
+        for number in range(5):
+            await client.send(message(1, f"s{number}"))
+        for more in (True, True, False):
+            page = await admin.stats(since=cursor, limit=2)
+            assert page["has_more"] is more
+            assert (page["complete_to_ms"] <= page["at_ms"]) or not more
+            seen += names(page)
+            cursor = page["cursor"]
+        assert seen == [f"s{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "0-0", "-", "x-y", "000000000000-99", "1-" + "9" * 30])
+async def test_an_unknown_cursor_is_answered_with_the_first_page_of_all(tmp_path: Path, cursor: str) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(1, "a"))
+        page = await admin_of(broker).stats(since=cursor)
+        assert (names(page), page["next_after"], "since" in page) == (["a"], None, False)
+        assert "cursor" in page
+
+
+async def test_a_cursor_of_an_earlier_process_is_unknown(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(1, "a"))
+        cursor = (await admin_of(broker).stats())["cursor"]
+    async with running_broker(tmp_path) as broker:
+        assert "since" not in await admin_of(broker).stats(since=cursor)
+
+
+async def test_a_lag_is_sent_with_the_store_time_of_its_oldest_message(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        stored_at_ms = clock.wall_ms()
+        await client.send(message(1, "a"))
+        await client.begin("a", start="earliest")
+        clock.advance(7)
+        (item,) = (await admin_of(broker).stats())["subjects"]
+        (group,) = item["groups"]
+        assert group["oldest_stored_at_ms"] == stored_at_ms
+        assert group["time_lag_seconds"] == 7.0
+
+
+async def test_a_consumer_that_goes_offline_changes_its_subject(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with (
+        running_broker(tmp_path, clock=clock, consumer_lease_seconds=20.0) as broker,
+        connected(broker) as client,
+    ):
+        await client.send(message(1, "a"))
+        await client.begin("a", start="earliest")
+        assert len((await client.pull("a"))[1]) == 1
+        await client.ack(0, 0, "a")
+        admin = admin_of(broker)
+        page = await admin.stats()
+        assert [one["online"] for one in page["subjects"][0]["groups"][0]["consumers"]] == [True]
+        clock.advance(12)
+        await run_jobs(broker)
+        page = await admin.stats(since=page["cursor"])
+        clock.advance(broker.options.consumer_lease_seconds)
+        await run_jobs(broker)
+        changed = await admin.stats(since=page["cursor"])
+        (item,) = [one for one in changed["subjects"] if one["subject"] == "a"]
+        assert not any(one["online"] for one in item["groups"][0]["consumers"])
+
+
+async def test_an_index_that_can_not_be_read_makes_a_time_lag_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise stats.LogError("the file is gone")
+
+    monkeypatch.setattr(stats, "stored_at_ms", fail)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(1, "a"))
+        await client.begin("a", start="earliest")
+        (group,) = (await admin_of(broker).stats())["subjects"][0]["groups"]
+        assert group["time_lag_seconds"] is None
+        assert "can't be read: the file is gone" in group["reason"]
