@@ -88,7 +88,7 @@ async def test_what_can_t_be_a_due_time_is_refused_before_it_is_sent(system: Sma
 
 async def test_questions_over_all_delay_groups(system: SmallSystem, tmp_path: Path) -> None:
     first = system.delay
-    system.settings = {"group": "d2"}
+    system.settings = {"broker_group": "d2"}
     system.folder = tmp_path / "second"
     second = await system.start_delay()
     try:
@@ -137,7 +137,7 @@ async def test_questions_over_all_delay_groups(system: SmallSystem, tmp_path: Pa
 
 async def test_delayed_messages_fail_over_to_another_delay_group(system: SmallSystem, tmp_path: Path) -> None:
     first = system.delay
-    system.settings, system.folder = {"group": "d2"}, tmp_path / "second"
+    system.settings, system.folder = {"broker_group": "d2"}, tmp_path / "second"
     second = await system.start_delay()
     try:
         async with Producer(system.meta_url, app="test") as producer:
