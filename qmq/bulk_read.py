@@ -391,5 +391,6 @@ def _host_and_port(address: str) -> tuple[str, int]:
     try:
         host, port = split_address(address)
     except ProtocolError as error:
-        raise ReadRefused(f"{error}, such as 10.0.0.7:20881", code="reading.address") from error
+        what = f"{address[:80]!r} is not the address of a node, such as 10.0.0.7:20881"
+        raise ReadRefused(what, code="reading.address") from error
     return host.strip("[]"), port
