@@ -180,7 +180,7 @@ class Storm:
             host.disk.capacity_bytes = None
             host.clock.offset_ms = 0
             if not host.is_serving:
-                # A start that can't read what it has to replay changes nothing until an operator decides (docs/architecture.md).
+                # A start that meets a read error changes nothing until an operator decides (docs/architecture/storage.md).
                 host.disk.zero_unreadable_pages()
             if host.process is None and not host.is_wanted:
                 host.start()

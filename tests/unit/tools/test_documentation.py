@@ -1,4 +1,4 @@
-"""What pages and examples name exists: settings, units, configurations, error codes, pictures."""
+"""What pages and examples name exists: settings, units, configurations, error codes, pictures, files, tests."""
 
 import ast
 import re
@@ -36,6 +36,7 @@ OPTIONS: dict[str, type[Any]] = {
 OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN", "QMQ_URL", "QMQ_APP"}
 """Variables of the command line and of examples, and settings of the Django application."""
 VARIABLES = {variable_of(item, process) for process, kind in OPTIONS.items() for item in fields(kind)} | OF_TOOLS
+ARCHITECTURE = {name: text for name, text in PAGES.items() if name.startswith("docs/architecture")}
 UNITS = sorted((PROJECT / "deploy/systemd").glob("*.service"))
 PICTURE_BYTES_MAX = 200_000
 
@@ -139,3 +140,52 @@ def test_pictures_are_shown_described_and_small() -> None:
     assert set(shown) == set((PROJECT / "docs/images").iterdir())
     assert all(len(text) > 20 for text in shown.values())
     assert max(path.stat().st_size for path in shown) < PICTURE_BYTES_MAX
+
+
+def _missing_tests(project: Path, text: str) -> list[str]:
+    """Return the tests that a text names as `path::function` and that do not exist in the project."""
+    missing = []
+    for path, function in re.findall(r"`(tests/[^`:]+)::([^`]*)`", text):
+        file = project / path
+        tree = ast.parse(file.read_text() if file.is_file() else "")
+        names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        if not function.startswith("test_") or function not in names:
+            missing.append(f"{path}::{function}")
+    return missing
+
+
+def _unproved(text: str) -> list[str]:
+    """Return the rows of tables of promises that name no test."""
+    tables = re.findall(r"^\| Promise \| Proof \|\n\|[-|]+\|\n((?:\|.*\|\n?)+)", text, re.M)
+    return [row for table in tables for row in table.splitlines() if not re.search(r"`tests/[^`]+::[^`]+`", row)]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tests_that_a_page_names_exist(name: str) -> None:
+    assert not _missing_tests(PROJECT, PAGES[name])
+
+
+@pytest.mark.parametrize("name", ARCHITECTURE)
+def test_each_promise_of_the_architecture_names_a_test(name: str) -> None:
+    page = ARCHITECTURE[name]
+    assert not _unproved(page)
+    assert "| Promise | Proof |" in page or name == "docs/architecture/decisions.md"
+
+
+@pytest.mark.parametrize("name", ARCHITECTURE)
+def test_files_that_the_architecture_names_exist(name: str) -> None:
+    paths = set(re.findall(r"`([a-z_]+(?:/[\w.]+)*/(?:\w+\.py)?)`", ARCHITECTURE[name]))
+    in_package = re.compile(r"(?:broker_node|console|delay_node|metaserver|qmq|spark_analytics|tests)/")
+    assert not {path for path in paths if in_package.match(path) and not (PROJECT / path).exists()}
+
+
+def test_a_wrong_name_of_a_test_and_a_promise_without_one_are_found(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text("async def test_a() -> None: ...\n\n\ndef helper() -> None: ...\n")
+    names = ["tests/test_a.py::test_a", "tests/test_a.py::test_b", "tests/test_b.py::test_a", "tests/test_a.py::helper"]
+    assert _missing_tests(tmp_path, ", ".join(f"`{name}`" for name in names)) == names[1:]
+    rows = ["| A promise | `tests/test_a.py::test_a` |", "| Another | see below |"]
+    assert (
+        _unproved("\n".join(["| Promise | Proof |", "|---|---|", *rows, "", "| A | B |", "|---|---|", "| 1 | 2 |"]))
+        == rows[1:]
+    )
