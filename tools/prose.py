@@ -25,7 +25,8 @@ SOURCES = (
 PAGES = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/client.md", "docs/control.md",
     "docs/accounts.md", "docs/alerts.md", "docs/live.md", "docs/demo.md", "docs/analytics.md", "docs/security.md", "docs/delay.md",
-    "docs/conformance.md", "docs/tutorials", "docs/how-to", "docs/explanation", "docs/reference/admin.md",
+    "docs/conformance.md", "docs/testing.md", "docs/architecture.md", "docs/architecture", "docs/tutorials", "docs/how-to",
+    "docs/explanation", "docs/reference/admin.md",
     "docs/reference/cli.md", "docs/reference/errors.md", "docs/reference/limits.md", "docs/reference/metrics.md",
     "docs/reference/python-api.md", "docs/reference/rest-api.md", "docs/reference/spark.md", "docs/reference/wire.md",
 )  # fmt: skip
