@@ -37,6 +37,7 @@ OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN", "QMQ_URL", "QMQ_APP"}
 """Variables of the command line and of examples, and settings of the Django application."""
 VARIABLES = {variable_of(item, process) for process, kind in OPTIONS.items() for item in fields(kind)} | OF_TOOLS
 ARCHITECTURE = {name: text for name, text in PAGES.items() if name.startswith("docs/architecture")}
+PACKAGES = ("broker_node", "console", "delay_node", "metaserver", "qmq", "spark_analytics", "tests")
 UNITS = sorted((PROJECT / "deploy/systemd").glob("*.service"))
 PICTURE_BYTES_MAX = 200_000
 
@@ -172,11 +173,18 @@ def test_each_promise_of_the_architecture_names_a_test(name: str) -> None:
     assert "| Promise | Proof |" in page or name == "docs/architecture/decisions.md"
 
 
+def _missing_files(project: Path, text: str) -> set[str]:
+    """Return the folders and modules of packages that a text names, with or without their folder, and that do not exist."""
+    named = set(re.findall(r"`((?:\w+/)*\w+(?:/|\.py)?)`", text))
+    known = {path.name for package in PACKAGES for path in (project / package).rglob("*.py")}
+    of_packages = {name for name in named if "/" in name and name.partition("/")[0] in PACKAGES}
+    bare = {name for name in named if "/" not in name and name.endswith(".py")}
+    return {name for name in of_packages if not (project / name).exists()} | bare - known
+
+
 @pytest.mark.parametrize("name", ARCHITECTURE)
 def test_files_that_the_architecture_names_exist(name: str) -> None:
-    paths = set(re.findall(r"`([a-z_]+(?:/[\w.]+)*/(?:\w+\.py)?)`", ARCHITECTURE[name]))
-    in_package = re.compile(r"(?:broker_node|console|delay_node|metaserver|qmq|spark_analytics|tests)/")
-    assert not {path for path in paths if in_package.match(path) and not (PROJECT / path).exists()}
+    assert not _missing_files(PROJECT, ARCHITECTURE[name])
 
 
 def test_a_wrong_name_of_a_test_and_a_promise_without_one_are_found(tmp_path: Path) -> None:
@@ -189,3 +197,12 @@ def test_a_wrong_name_of_a_test_and_a_promise_without_one_are_found(tmp_path: Pa
         _unproved("\n".join(["| Promise | Proof |", "|---|---|", *rows, "", "| A | B |", "|---|---|", "| 1 | 2 |"]))
         == rows[1:]
     )
+
+
+def test_wrong_names_of_files_are_found(tmp_path: Path) -> None:
+    (tmp_path / "qmq/log").mkdir(parents=True)
+    (tmp_path / "qmq/log/disk.py").touch()
+    right = "`qmq/log`, `qmq/log/`, `qmq/log/disk.py`, `disk.py`, `schedule/`"
+    assert not _missing_files(tmp_path, right)
+    wrong = {"qmq/logs", "qmq/log/file.py", "file.py"}
+    assert _missing_files(tmp_path, ", ".join(f"`{name}`" for name in wrong)) == wrong
