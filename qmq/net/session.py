@@ -20,7 +20,6 @@ REFRESH_SECONDS = 60.0
 REFRESH_INTERVAL_SECONDS = 1.0
 """Refreshes because of failures are at least this far apart, per subject."""
 
-TASK_NAME = "meta_session"
 
 logger = logging.getLogger("qmq.client")
 
@@ -70,7 +69,7 @@ class MetaSession:
             supervisor: receives unexpected failures. None: one of the session's own, which logs it; `wait_routes` raises.
         """
         self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
-        self._task = self._supervisor.critical(TASK_NAME, self._run())
+        self._task = self._supervisor.critical("meta_session", self._run())
         self._task.add_done_callback(self._ended)
 
     def _failed(self, name: str, error: BaseException) -> None:
@@ -79,7 +78,7 @@ class MetaSession:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         """Fail calls that wait for routes: none will arrive any more."""
         error = None if task.cancelled() else task.exception()
-        self.last_error = f"task {TASK_NAME!r} {'ended' if error is None else f'failed: {error}'}"
+        self.last_error = f"task 'meta_session' {'ended' if error is None else f'failed: {error}'}"
         self._has_ended = True
         for interest in self._all():
             interest.known.set()

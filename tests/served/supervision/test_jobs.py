@@ -506,8 +506,6 @@ async def test_a_one_shot_that_fails_is_reported_and_everything_else_runs_on(
 
 FOLDERS = ("qmq/daemon", "qmq/net", "broker_node", "delay_node", "metaserver")
 STARTERS = {"every", "critical", "background", "later", "call", "report", "watch_loop"}
-STARTED_BY_THE_CLIENT = {"meta_session"}
-"""Tasks of qmq/client that a node uses; tests/served/client/test_task_failures.py looks at that folder."""
 OUTSIDE = {
     "create_task", "ensure_future", "call_later", "call_at", "call_soon", "call_soon_threadsafe", "add_done_callback",
     "run_in_executor", "to_thread", "Thread", "TaskGroup", "start_soon",
@@ -538,6 +536,7 @@ ALLOWED = {
         "qmq/net/server.py",
         "call_soon",
     ): "writes answers: what it raises reaches the event loop's handler, which counts it",
+    ("qmq/net/session.py", "add_done_callback"): "after the supervisor's own; ends calls that wait for routes",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
 }
@@ -581,5 +580,5 @@ def test_the_tables_list_every_job_that_the_source_starts() -> None:
             assert len(names) == 1, f"{file}:{call.lineno}: a job's name is a constant"
             named.setdefault("one_shot" if starter not in ("every", "critical") else starter, set()).update(names)
     assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN
-    assert named["critical"] | STARTED_BY_THE_CLIENT == {name for names in CRITICAL.values() for name in names}
+    assert named["critical"] == {name for names in CRITICAL.values() for name in names}
     assert named["one_shot"] == set(ONE_SHOTS)
