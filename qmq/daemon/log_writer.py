@@ -1,4 +1,4 @@
-"""class LogWriter: writes log lines in a thread, so that a pipe that nobody reads blocks only that thread."""
+"""class LogWriter: writes log lines in a thread. When nobody reads the pipe, only that thread waits."""
 
 import logging
 import os

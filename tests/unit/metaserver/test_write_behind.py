@@ -47,7 +47,7 @@ async def test_what_can_not_be_stored_is_left_out_and_holds_up_nothing_else() ->
 
 
 class SlowRepository(MemoryRepository):
-    """Writes the first node when it is told to, and takes none before its broker group, like a foreign key."""
+    """A repository whose `save_node` waits for `may_go_on`, and raises Unstorable for a node whose broker group is not stored."""
 
     def __init__(self) -> None:
         super().__init__()
