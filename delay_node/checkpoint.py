@@ -43,6 +43,10 @@ class StateEncoder:
             hour.number, schedule.count, schedule.data.end, hour.dispatch.count, hour.gone, hour.refused, hour.lost
         )
 
+    def holds(self, hour: Hour) -> bool:
+        """Whether the state encoded last has the hour as it is now."""
+        return self._rows.get(hour.number) == self._row(hour)
+
     def forget(self, hour: int) -> None:
         """Forget an hour that was removed."""
         self._rows.pop(hour, None)
@@ -174,7 +178,8 @@ class DelayCheckpoints:
             for file in hour.files:
                 file.written()
                 memory_bytes += file.memory_bytes
-            if not memory_bytes:
+            # Messages may have come after the draft and before the hour was set aside: they are written, and not yet counted.
+            if not memory_bytes and self._encoder.holds(hour):
                 hours.dirty.pop(hour, None)
         hours.unwritten_bytes -= self._taken_bytes
         self._removed = [hour for hour in self._removed if hour not in draft.removed]

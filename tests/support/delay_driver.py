@@ -183,6 +183,11 @@ class DelayDriver:
     def checkpoint(self) -> None:
         """Make a checkpoint, and let the log's old segments go."""
         draft = self.checkpoints.draft()
+        if self.rng.random() < 0.5:
+            # The event loop serves between the draft and the slices that set its files aside.
+            self.send(self.rng.choice(SUBJECTS), self.rng.randint(1, 6))
+            self.decide(RecordKind.CLAIMED, State.PENDING)
+            self.commit()
         run_to_end(self.checkpoints.set_aside(draft))
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from delay_node import checkpoint
 from delay_node.append_file import AppendFile
 from delay_node.dispatch_log import DispatchLog
+from delay_node.io_threads import run_to_end
 from delay_node.records import (
     Action,
     Moved,
@@ -191,3 +192,22 @@ def test_files_are_set_aside_in_slices(tmp_path: Path, monkeypatch: pytest.Monke
     driver.checkpoints.saved(draft)
     assert driver.store.hours.unwritten_bytes == 0
     assert not driver.store.hours.dirty
+
+
+def test_messages_that_come_while_files_are_set_aside_are_in_the_next_checkpoint() -> None:
+    driver = DelayDriver(MemoryDisk(), 1)
+    driver.send("orders", 20)
+    driver.commit()
+    draft = driver.checkpoints.draft()
+    driver.send("orders", 20)
+    driver.commit()
+    run_to_end(driver.checkpoints.set_aside(draft))
+    driver.checkpoints.save(draft)
+    driver.checkpoints.saved(draft)
+    assert driver.store.hours.unwritten_bytes == 0, "the files of the first checkpoint hold them"
+    second = driver.checkpoints.draft()
+    run_to_end(driver.checkpoints.set_aside(second))
+    driver.checkpoints.save(second)
+    driver.checkpoints.saved(second)
+    driver.restart()
+    assert driver.store.pending == 40
