@@ -20,7 +20,7 @@ from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.server import Connection
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode
-from qmq.protocol.commands import AckRequest, ConsumeManageRequest
+from qmq.protocol.commands import ConsumeManageRequest
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
 from qmq.protocol.names import check_group, check_subject, split_subject
@@ -123,7 +123,7 @@ class Handlers:
         self.pulls.stop()
 
     def _ack(self, connection: Connection, frame: Frame) -> None:
-        request = AckRequest.decode(frame.body, frame.version)
+        request = self.pulls.known.ack(frame)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
         offset = self._delivery.acks.ack(request, connection)

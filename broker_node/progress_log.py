@@ -19,6 +19,7 @@ its position was none (-1); what follows is another group of its name.
 Layout 0 was written by versions before: there a pull is one entry whatever its runs, and an ACK may be a SETTLE.
 """
 
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
 from zlib import crc32
@@ -40,6 +41,7 @@ WHOLE_LOOK_MAX = 256
 assert PROGRESS_ENTRY_BYTES == 48, "Spark and the inspector rely on the entry's size"
 
 
+@lru_cache(10_000)
 def consumer_key(consumer_id: str) -> int:
     """A consumer id as the 64-bit number that progress entries carry."""
     return int.from_bytes(blake2b(consumer_id.encode(), digest_size=8).digest(), "big")
