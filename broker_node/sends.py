@@ -9,7 +9,7 @@ from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import Refusal, SendGate
 from qmq.errors import IllegalName
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.codes import ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
 from qmq.protocol.frames import Frame
