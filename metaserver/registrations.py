@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from qmq.clock import Clock
-from qmq.net.server import Connection, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import ClientType
 from qmq.protocol.commands import ClientRegisterRequest
 from qmq.protocol.frames import Frame
