@@ -11,7 +11,6 @@ import pytest
 
 from metaserver.choices import GroupState
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.clock import SystemClock
 from qmq.errors import AuthenticationFailed, SettingError
@@ -26,6 +25,7 @@ from qmq.protocol.commands import BrokerRegisterRequest
 from qmq.protocol.extensions import EnsureGroupRequest, NodePolicyRequest, NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.primitives import encode_strmap
+from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import connected, message, running_broker
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually_async

@@ -9,7 +9,6 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata, MetadataVersion, Node, Route
-from metaserver.repository import MemoryRepository
 from qmq.clock import ManualClock
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -21,6 +20,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.primitives import encode_strmap
+from qmq_testing.repository import MemoryRepository
 from tests.sim.loop import running_loop
 from tests.support.in_process import get_json, get_page, write_file
 from tests.support.metaserver_peers import peer, running

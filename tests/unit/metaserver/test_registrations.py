@@ -14,7 +14,6 @@ from metaserver.domain import Route
 from metaserver.handlers import MetaHandlers
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import RegistrationLimits
-from metaserver.repository import MemoryRepository
 from metaserver.write_behind import WriteBehind
 from qmq.clock import ManualClock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
@@ -23,6 +22,7 @@ from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, 
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
+from qmq_testing.repository import MemoryRepository
 
 
 class FakeConnection:

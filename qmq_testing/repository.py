@@ -1,0 +1,58 @@
+"""class MemoryRepository: a metaserver's metadata in memory, for nodes inside a test."""
+
+from metaserver.domain import (
+    NO_CHANGES,
+    BrokerGroup,
+    ClientSeen,
+    Leases,
+    Metadata,
+    MetadataChanges,
+    MetadataVersion,
+    Node,
+    Route,
+)
+
+
+class MemoryRepository:
+    """Keeps metadata in this process."""
+
+    def __init__(self, metadata: Metadata | None = None) -> None:
+        metadata = metadata or Metadata()
+        self.groups = {group.name: group for group in metadata.broker_groups}
+        self.nodes = {node.node_id: node for node in metadata.nodes}
+        self.routes = {route.subject: route for route in metadata.routes}
+        self.clients: set[ClientSeen] = set()
+        self.heartbeats: dict[str, float] = {}
+        self.changes_made = 0
+        """To be raised by a test that changes anything without a metaserver."""
+
+    def load(self) -> Metadata:
+        return Metadata(tuple(self.groups.values()), tuple(self.nodes.values()), tuple(self.routes.values()))
+
+    def version(self) -> MetadataVersion:
+        return NO_CHANGES._replace(number=self.changes_made)
+
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
+        return None
+
+    def leases(self) -> Leases:
+        return Leases()
+
+    def save_route(self, route: Route) -> Route:
+        there = self.routes.get(route.subject)
+        if there is not None and there.version != route.version - 1:
+            return there
+        self.routes[route.subject] = route
+        return route
+
+    def save_group(self, group: BrokerGroup, reason: str) -> None:
+        self.groups[group.name] = group
+
+    def save_node(self, node: Node) -> None:
+        self.nodes[node.node_id] = node
+
+    def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+        self.heartbeats[name] = steady_seconds
+
+    def save_clients(self, clients: list[ClientSeen]) -> None:
+        self.clients.update(clients)
