@@ -4,7 +4,6 @@ Code 52 is never used: it is a trap of the official client (docs/reference/wire.
 """
 
 import logging
-from collections.abc import Callable
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.client_handlers import ClientHandlers
@@ -15,6 +14,7 @@ from metaserver.official_nodes import OfficialNodes
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
 from metaserver.route_table import OFFICIAL_VERSION
+from metaserver.sliced_queue import CallSoon
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
@@ -57,7 +57,7 @@ class MetaHandlers(ClientHandlers):
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
         official_nodes: OfficialNodes | None = None,
-        call_soon: Callable[[Callable[[], None]], object] | None = None,
+        call_soon: CallSoon | None = None,
     ) -> None:
         super().__init__(directory, write_behind, clock, limits=limits, call_soon=call_soon)
         self._bulk_reads = bulk_reads
@@ -75,7 +75,7 @@ class MetaHandlers(ClientHandlers):
         try:
             match frame.code:
                 case Command.CLIENT_REGISTER:
-                    self._client_register(connection, frame)
+                    self._requests.add(((connection, frame),))
                 case Command.AUTHENTICATE:
                     problem = self._auth.handle(connection, frame)
                     if problem:
@@ -103,11 +103,6 @@ class MetaHandlers(ClientHandlers):
                     connection.reply(frame, ResponseCode.UNKNOWN_CODE)
         except ProtocolError as error:
             self._bad(connection, frame, "undecodable", str(error))
-
-    def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
-        self.counters.bad_requests[reason] += 1
-        self._warning(connection, reason, f"command {frame.code} refused: {text}")
-        connection.reply(frame, ResponseCode.BROKER_ERROR)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
