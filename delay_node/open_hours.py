@@ -7,10 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from delay_node.hour import Hour, IdIndex
-from delay_node.hour_reader import Opened, read_hour, read_ids
-from delay_node.hours import Hours
-from delay_node.io_threads import IoThreads
+from delay_node.hour import Hour, Hours, IdIndex
+from delay_node.hour_reader import IoThreads, Opened, read_hour, read_ids
 
 logger = logging.getLogger("qmq.delay.hours")
 

@@ -19,10 +19,17 @@ from qmq.net.connection_auth import authenticate
 from qmq.net.node_secret import NodeSecret
 from qmq.net.server import Connection, FrameServer
 from qmq.options import parse_options
-from qmq.protocol.authentication import CLIENT_CONTEXT, SERVER_CONTEXT, AuthenticateRequest, AuthenticateResponse
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest
-from qmq.protocol.extensions import EnsureGroupRequest, NodePolicyRequest, NodeRegisterRequest
+from qmq.protocol.extensions import (
+    CLIENT_CONTEXT,
+    SERVER_CONTEXT,
+    AuthenticateRequest,
+    AuthenticateResponse,
+    EnsureGroupRequest,
+    NodePolicyRequest,
+    NodeRegisterRequest,
+)
 from qmq.protocol.frames import Frame
 from qmq.protocol.primitives import encode_strmap
 from qmq_testing.repository import MemoryRepository

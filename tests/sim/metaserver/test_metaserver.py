@@ -308,7 +308,7 @@ async def test_an_illegal_subject_is_sent_to_a_broker_that_refuses_it_and_gets_n
 
 
 def test_routes_are_drawn_from_live_groups_and_kept() -> None:
-    from metaserver.routing import assign, is_usable
+    from metaserver.route_table import assign, is_usable
 
     rng = random.Random(3)
     assert assign(("a",), {"a", "b"}, rng) == ("a", "b")
