@@ -36,6 +36,7 @@ from delay_node.records import (
 )
 from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel
+from qmq.daemon.counters import counted
 from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
@@ -75,15 +76,13 @@ ACTION_REFS_MAX = 10_000
 class StoreCounters:
     """Counts since start, for metrics."""
 
-    scheduled: int = 0
-    scheduled_bytes: int = 0
+    scheduled: int = counted("scheduled_messages", "Messages scheduled")
     claimed: int = 0
-    delivered: int = 0
-    cancelled: int = 0
-    moved: int = 0
-    refused: int = 0
-    lost: int = 0
-    damaged_dispatch_entries: int = 0
+    delivered: int = counted("delivered_messages", "Messages that a broker stored (scheduleDispatch)")
+    cancelled: int = counted("cancelled_messages", "Cancelled messages")
+    moved: int = counted("moved_messages", "Rescheduled messages")
+    refused: int = counted("put_aside_messages", "Messages held because all brokers rejected them")
+    lost: int = counted("lost_messages", "Corrupted schedule entries")
 
 
 class DelayStore:
@@ -99,7 +98,7 @@ class DelayStore:
         self.subjects = Subjects()
         self.wheel = Wheel()
         self.placer = Placer(self.hours, self.wheel)
-        self.open_hours = OpenHours(self.hours, self.io, self._lost, self._damaged_dispatch)
+        self.open_hours = OpenHours(self.hours, self.io, self._lost)
         self.bodies = Bodies(self.hours, self.io)
         self.effects = Effects()
         self.counters = StoreCounters()
@@ -118,9 +117,6 @@ class DelayStore:
     def _lost(self, count: int) -> None:
         self.counters.lost += count
         self.pending -= count
-
-    def _damaged_dispatch(self, count: int) -> None:
-        self.counters.damaged_dispatch_entries += count
 
     async def load(self, hour: Hour) -> None:
         """Load an hour's pending messages into the wheel.
@@ -168,7 +164,6 @@ class DelayStore:
         self.placer.place(placement)
         count = len(placement.dues_ms)
         self.counters.scheduled += count
-        self.counters.scheduled_bytes += placement.data_bytes
         self.pending += count
 
     # --- decisions -------------------------------------------------------------------------------------------------

@@ -103,9 +103,7 @@ class Metaserver(Daemon):
             official_nodes=self.official_nodes,
         )
         self.metrics = MetaMetrics(self)
-        pages = MetaPages(
-            self.directory, self.write_behind, self.route_file, self.clock, lambda: self.tcp_address
-        )  # fmt: skip
+        pages = MetaPages(self)
         return AdminHttp(
             self.options.host,
             self.options.http_port,
