@@ -94,8 +94,7 @@ class Broker(Node):
             self.delivery,
             self.committer,
             self.clock,
-            self.refuse_sends,
-            self.send_gate,
+            self.admission,
             BulkReads(
                 self.store,
                 self.committer,
@@ -106,8 +105,7 @@ class Broker(Node):
                 self.incarnation,
             ),
             self.supervisor,
-            self.message_bytes_max,
-            auth=self.auth,
+            self.auth,
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(

@@ -98,13 +98,12 @@ class DelayNode(Node):
             self.changes,
             self.committer,
             self.trusted,
-            self.refuse_sends,
-            self.send_gate,
+            self.clock,
+            self.admission,
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
             BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
-            self.message_bytes_max,
         )
         writer = DelayCheckpoints(self.store)
         self.checkpoints = Checkpointing(

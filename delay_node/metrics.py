@@ -47,18 +47,7 @@ class DelayMetrics(NodeMetrics):
         counter, gauge = self.counter, self.gauge
         store, dispatcher, handlers = self._store, self.dispatcher, self.handlers
         counters, trouble = store.counters, dispatcher.sender.counters
-        yield counter(
-            "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
-        )
-        yield self.by("refused_sends", "Rejected messages", "result", dict(handlers.counters.send_failures))
-        yield self.by(
-            "policy_refused_messages",
-            "Messages rejected by a policy, by reason",
-            "reason",
-            dict(handlers.counters.policy_refused_messages),
-        )
-        yield self.by("bad_requests", "Rejected requests, by reason", "reason", dict(handlers.counters.bad_requests))
-        yield self.by("queries", "Lookups and changes", "command", dict(handlers.counters.queries))
+        yield from self.counters(handlers.counters)
         yield counter("scheduled_messages", "Messages scheduled", counters.scheduled)
         yield counter("delivered_messages", "Messages that a broker stored (scheduleDispatch)", counters.delivered)
         yield counter("cancelled_messages", "Cancelled messages", counters.cancelled)
