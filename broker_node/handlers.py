@@ -111,7 +111,7 @@ class Handlers(RequestHandlers):
             raise ProtocolError("an ack without subject, group or consumer id")
         offset = self._delivery.ack(request, connection)
         self.counters.acks += 1
-        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS), is_urgent=False)
 
     def _consume_manage(self, connection: Connection, frame: Frame) -> None:
         request = ConsumeManageRequest.decode(frame.body)
