@@ -24,6 +24,7 @@ from broker_node.sessions import Peer, Session
 from broker_node.settlement import BeingSettled, Deferred, Holder, Settlement
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
+from qmq.daemon.counters import counted
 from qmq.errors import NoSpace, QmqError
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.names import retry_subject, split_subject
@@ -63,14 +64,16 @@ class Delivered:
 class DeliveryCounters:
     """Counts since start, for metrics."""
 
-    pulled: int = 0
-    redelivered: int = 0
-    acked: int = 0
-    settled: int = 0
+    pulled: int = counted("pulled_messages", "Messages delivered for the first time (pulledMessagesCount)")
+    redelivered: int = counted("redelivered_messages", "Messages redelivered")
+    acked: int = counted("acked_messages", "Acknowledged messages (consumerAckCount)")
+    settled: int = counted("settled_messages", "Messages retried because their consumer left")
     """Messages moved to their retry subject because their consumer left, fell silent or jumped over them."""
-    duplicate_acks: int = 0
-    lost_acks: int = 0
-    fell_behind: int = 0
+    duplicate_acks: int = counted(
+        "duplicate_acks", "Acks of messages that were already acknowledged (consumerDuplicateAckCount)"
+    )
+    lost_acks: int = counted("lost_acks", "Acks of unknown messages (consumerLostAckCount)")
+    fell_behind: int = counted("behind_retention_messages", "Messages deleted before a group pulled them")
 
 
 class _Verdict(Enum):

@@ -132,5 +132,4 @@ def move_orphans(store: MessageStore, subject: Subject, group: Group, budget: Bu
     if moved.part:
         first = orphans[0]
         orphans[0] = SequenceRun(first.begin + moved.part, first.count - moved.part)
-    store.counters.orphans += moved.messages
     return moved.messages

@@ -17,7 +17,7 @@ from delay_node.queries import Queries
 from delay_node.recovery import open_store
 from delay_node.stats import delay_stats
 from delay_node.trusted_clock import TrustedClock
-from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
@@ -25,12 +25,10 @@ from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
-from qmq.net.connection import Connection
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role
-from qmq.protocol.frames import Frame
 
 logger = logging.getLogger("qmq.delay")
 
@@ -48,6 +46,7 @@ class DelayNode(Node):
     role = Role.DELAY_MASTER
     options: DelayOptions
     metrics: DelayMetrics
+    handlers: Handlers
 
     def __init__(self, options: DelayOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
@@ -86,7 +85,7 @@ class DelayNode(Node):
         )
         return self.store.log
 
-    def build(self) -> AdminHttp:
+    def build(self) -> AdminPages:
         options = self.options
         self.metrics = DelayMetrics(self, self.store, self.trusted)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
@@ -136,19 +135,7 @@ class DelayNode(Node):
         self.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
         pages = DelayPages(self, self.queries, self.changes, self.clock)
-        return AdminHttp(
-            options.admin_host,
-            options.admin_port,
-            health=self.health,
-            ready=self.readiness,
-            supervisor=self.supervisor,
-            clock=self.clock,
-            access=self.admin_access,
-            restrictions=self.restrictions,
-            metrics=self.metrics.families,
-            json_routes=pages.json_routes,
-            json_posts=pages.json_posts,
-        )
+        return AdminPages(pages.json_routes, pages.json_posts)
 
     async def before_serving(self) -> None:
         self._check_clock()
@@ -180,9 +167,6 @@ class DelayNode(Node):
         await self.store.io.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
-
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        self.handlers.handle(connection, frame)
 
     def synced(self, synced_end: int) -> None:
         self.store.effects.completed(synced_end)

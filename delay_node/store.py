@@ -37,6 +37,7 @@ from delay_node.records import (
 )
 from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel
+from qmq.daemon.counters import counted
 from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.index import HandleCache
@@ -53,15 +54,14 @@ ACTION_REFS_MAX = 10_000
 class StoreCounters:
     """Counts since start, for metrics."""
 
-    scheduled: int = 0
-    scheduled_bytes: int = 0
-    claimed: int = 0
-    delivered: int = 0
-    cancelled: int = 0
-    moved: int = 0
-    refused: int = 0
-    lost: int = 0
-    damaged_dispatch_entries: int = 0
+    scheduled: int = counted("scheduled_messages", "Messages scheduled")
+    claimed: int = counted("claimed_messages", "Messages claimed for delivery")
+    delivered: int = counted("delivered_messages", "Messages that a broker stored (scheduleDispatch)")
+    cancelled: int = counted("cancelled_messages", "Cancelled messages")
+    moved: int = counted("moved_messages", "Rescheduled messages")
+    refused: int = counted("put_aside_messages", "Messages held because all brokers rejected them")
+    lost: int = counted("lost_messages", "Corrupted schedule entries")
+    damaged_dispatch_entries: int = counted("damaged_dispatch_entries", "Corrupted dispatch entries")
 
 
 class DelayStore:
@@ -146,7 +146,6 @@ class DelayStore:
         self.placer.place(placement)
         count = len(placement.dues_ms)
         self.counters.scheduled += count
-        self.counters.scheduled_bytes += placement.data_bytes
         self.pending += count
 
     # --- decisions -------------------------------------------------------------------------------------------------

@@ -15,14 +15,12 @@ from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
 from metaserver.stored_metadata import StoredMetadata
 from metaserver.write_behind import WriteBehind
-from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
-from qmq.net.connection import Connection
 from qmq.net.server_limits import ServerLimits
-from qmq.protocol.frames import Frame
 
 EXPIRE_SECONDS = 0.5
 """How often leases are checked."""
@@ -41,8 +39,10 @@ class Metaserver(Daemon):
 
     kind = "meta"
     open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
+    admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
     options: MetaOptions
     metrics: MetaMetrics
+    handlers: MetaHandlers
 
     def __init__(self, options: MetaOptions, repository: Repository, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
@@ -75,6 +75,10 @@ class Metaserver(Daemon):
     def port(self) -> int:
         return self.options.tcp_port
 
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        return self.options.host, self.options.http_port
+
     def limits(self, connections: int) -> ServerLimits:
         return ServerLimits(connections_max=connections, frame_bytes_max=FRAME_BYTES_MAX)
 
@@ -95,7 +99,7 @@ class Metaserver(Daemon):
             await self.stored.load(metadata, from_file=from_file)
         self._has_file_only = from_file and metadata is not None
 
-    def build(self) -> AdminHttp:
+    def build(self) -> AdminPages:
         self.handlers = MetaHandlers(
             self.directory,
             self.write_behind,
@@ -108,22 +112,7 @@ class Metaserver(Daemon):
         pages = MetaPages(
             self.directory, self.write_behind, self.route_file, self.clock, lambda: self.tcp_address
         )  # fmt: skip
-        return AdminHttp(
-            self.options.host,
-            self.options.http_port,
-            health=self.health,
-            ready=self.readiness,
-            supervisor=self.supervisor,
-            clock=self.clock,
-            metrics=self.metrics.families,
-            access=self.admin_access,
-            limits=HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND),
-            json_routes=pages.json_routes(),
-            text_routes={ADDRESS_PAGE: pages.address_page},
-        )
-
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        self.handlers.handle(connection, frame)
+        return AdminPages(pages.json_routes(), text_routes={ADDRESS_PAGE: pages.address_page})
 
     async def start_writing(self) -> None:
         self._writing = self.supervisor.critical("write_behind", self.write_behind.run(self._stop))

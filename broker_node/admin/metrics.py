@@ -52,24 +52,7 @@ class BrokerMetrics(NodeMetrics):
         counter, gauge = self.counter, self.gauge
         store, delivery, handlers = self._store, self._delivery, self._handlers
         yield from super().collect()
-        yield from self.counters(handlers.counters)
-        yield counter("stored_message_bytes", "Bytes of messages made visible", store.counters.message_bytes)
-        yield counter(
-            "pulled_messages", "Messages delivered for the first time (pulledMessagesCount)", delivery.counters.pulled
-        )
-        yield counter("redelivered_messages", "Messages redelivered", delivery.counters.redelivered)
-        yield counter("acked_messages", "Acknowledged messages (consumerAckCount)", delivery.counters.acked)
-        yield counter("settled_messages", "Messages retried because their consumer left", delivery.counters.settled)
-        yield counter(
-            "duplicate_acks",
-            "Acks of messages that were already acknowledged (consumerDuplicateAckCount)",
-            delivery.counters.duplicate_acks,
-        )
-        yield counter("lost_acks", "Acks of unknown messages (consumerLostAckCount)", delivery.counters.lost_acks)
-        yield counter(
-            "behind_retention_messages", "Messages deleted before a group pulled them", delivery.counters.fell_behind
-        )
-        yield counter("withheld_messages", "Stored messages that fail their checks", store.counters.withheld_messages)
+        yield from self.counters(handlers.counters, store.counters, delivery.counters)
         unreadable = store.message_log.unreadable
         index_pages = store.handles.unreadable
         yield counter(
@@ -79,8 +62,6 @@ class BrokerMetrics(NodeMetrics):
         )
         yield gauge("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable))
         yield gauge("unreadable_index_pages", "Pages of index files that the disk can't read", len(index_pages))
-        yield counter("repaired_index_entries", "Index entries rebuilt from the log", store.counters.repaired_entries)
-        yield counter("flush_errors", "Failed index writes, which are retried", store.counters.flush_errors)
         yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
         yield gauge(
             "deferred_settlements",
@@ -107,7 +88,6 @@ class BrokerMetrics(NodeMetrics):
             delivery.duplicates.count(store.clock.monotonic()),
         )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
-        yield counter("removed_subjects", "Removed empty subjects", store.counters.removed_subjects)
         yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
         yield gauge("subjects_max", "Maximum number of real subjects of this node", store.limits.subjects_max)
 

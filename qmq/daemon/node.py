@@ -85,6 +85,10 @@ class Node(Daemon):
     def port(self) -> int:
         return self.options.port
 
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        return self.options.admin_host, self.options.admin_port
+
     def limits(self, connections: int) -> ServerLimits:
         options = self.options
         return ServerLimits(
@@ -215,7 +219,6 @@ class Node(Daemon):
         return problem
 
     def restrictions(self) -> dict[str, str]:
-        """Returns what the node does not do although it serves, with the reasons; `/readyz` includes them."""
         refused = self.refuse_sends()
         return {"read_only": refused} if refused else {}
 
