@@ -11,8 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from delay_node.destinations import Destinations, Group
-from delay_node.due_lanes import DueLanes
+from delay_node.due_lanes import Destinations, DueLanes, Group
 from delay_node.lanes import Item, Lane
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of

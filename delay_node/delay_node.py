@@ -4,19 +4,17 @@ import asyncio
 import logging
 from typing import Any
 
-from delay_node.admin import DelayPages
+from delay_node.admin import DelayPages, delay_stats
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
-from delay_node.held_step import HeldStep, HeldStepFile
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
 from delay_node.recovery import open_store
-from delay_node.stats import delay_stats
-from delay_node.trusted_clock import TrustedClock
+from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget

@@ -34,7 +34,6 @@ class DelayMetrics(NodeMetrics):
             buckets=LATENESS_BUCKETS,
             registry=self.registry,
         )
-
         self.last_minute = LatenessWindow(LATENESS_BUCKETS)
 
     def observe_lateness(self, seconds: float) -> None:

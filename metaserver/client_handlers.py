@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from metaserver.choices import GroupKind, GroupState
@@ -18,6 +18,7 @@ from metaserver.domain import ClientSeen, Route
 from metaserver.live_groups import Observed, Reloaded
 from metaserver.registration_rules import NAME_CHARS_MAX
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
+from metaserver.sliced_queue import CallSoon, SlicedQueue
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
@@ -33,6 +34,8 @@ from qmq.protocol.names import check_new_subject, check_subject, hidden_text_pro
 
 logger = logging.getLogger("qmq.meta")
 
+REGISTERED_PER_BATCH = 100
+"""Registrations of clients that are worked on in one turn of the event loop, however many arrive."""
 CHECKS_PER_BATCH = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
 SUBJECTS_PER_BATCH = 2_000
@@ -67,7 +70,7 @@ class ClientHandlers(RequestHandlers):
         *,
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
-        call_soon: Callable[[Callable[[], None]], object] | None = None,
+        call_soon: CallSoon | None = None,
     ) -> None:
         self.counters = MetaCounters()
         super().__init__(Rejections(self.counters, clock, logger), auth)
@@ -75,7 +78,8 @@ class ClientHandlers(RequestHandlers):
         self._write_behind = write_behind
         self._clock = clock
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
-        self.registrations = Registrations(clock, limits)
+        self.registrations = Registrations(clock, limits, self._call_soon)
+        self._requests = SlicedQueue(self._client_register, REGISTERED_PER_BATCH, self._call_soon)
         self._changed_subjects: dict[str, None] = {}
         """Subjects whose registrations are to be added to `_unchecked`, in the order of the changes."""
         self._unchecked: dict[Registration, None] = {}
@@ -85,7 +89,16 @@ class ClientHandlers(RequestHandlers):
         """Subjects of clients that registered while no broker group could get the subject, oldest first."""
         self._timestamp_ms = 0
 
-    def _client_register(self, connection: Connection, frame: Frame) -> None:
+    def _client_register(self, received: tuple[Connection, Frame]) -> None:
+        connection, frame = received
+        if connection.is_closed:
+            return
+        try:
+            self._register_client(connection, frame)
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
+            self.failed(connection, frame, error)
+
+    def _register_client(self, connection: Connection, frame: Frame) -> None:
         request = ClientRegisterRequest.decode(frame.body)
         self.counters.client_registers += 1
         subject = split_subject(request.subject).subject
@@ -200,7 +213,7 @@ class ClientHandlers(RequestHandlers):
         # Before the work: an error in it ends this turn, not the following ones.
         self._check_soon(())
         for registration in some:
-            if not registration.is_removed:
+            if not (registration.is_removed or registration.connection.is_closed):
                 self._check(registration)
 
     def _check(self, registration: Registration) -> None:

@@ -11,10 +11,9 @@ from metaserver.metrics import MetaMetrics
 from metaserver.official_nodes import OfficialNodes
 from metaserver.options import MetaOptions
 from metaserver.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
-from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
 from metaserver.stored_metadata import StoredMetadata
-from metaserver.write_behind import WriteBehind
+from metaserver.write_behind import Repository, WriteBehind
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.file_budget import FileBudget
@@ -109,9 +108,7 @@ class Metaserver(Daemon):
             official_nodes=self.official_nodes,
         )
         self.metrics = MetaMetrics(self)
-        pages = MetaPages(
-            self.directory, self.write_behind, self.route_file, self.clock, lambda: self.tcp_address
-        )  # fmt: skip
+        pages = MetaPages(self)
         return AdminPages(pages.json_routes(), text_routes={ADDRESS_PAGE: pages.address_page})
 
     async def start_writing(self) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.hour import Hour
-from delay_node.hour_reader import read_hour
-from delay_node.io_threads import run_to_end
+from delay_node.hour_reader import read_hour, run_to_end
 from delay_node.records import HOUR_MS, RecordKind, State, ref_of
 from delay_node.recovery import open_store
 from delay_node.schedule_log import message_id_of

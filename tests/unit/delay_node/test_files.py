@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from delay_node import checkpoint
 from delay_node.append_file import AppendFile
 from delay_node.dispatch_log import DispatchLog
-from delay_node.io_threads import run_to_end
+from delay_node.hour_reader import run_to_end
 from delay_node.records import (
     Action,
     Moved,
