@@ -111,7 +111,7 @@ BREAKAGES = (
     # --- durability of brokers
     Breakage(
         "a send is answered before its sync",
-        "broker_node.sends:SendHandler.handle",
+        "qmq.daemon.sends:SendHandler.handle",
         "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
@@ -331,7 +331,7 @@ BREAKAGES = (
     # --- the delay node
     Breakage(
         "a delayed send is answered before its sync",
-        "delay_node.handlers:Handlers._send",
+        "qmq.daemon.sends:SendHandler.handle",
         "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
