@@ -37,12 +37,9 @@ class Bodies:
         return entries
 
     def read_now(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
-        """Read messages by ref; from any thread. Unreadable ones have no data.
+        """Read messages by ref; from any thread. Unreadable ones have no data. Raises LogError.
 
         Bodies are read up to `bytes_max` in all, at least one unless it is 0; the rest is marked `is_unread`.
-
-        Raises:
-            LogError: the disk could not give them.
         """
         found: list[Entry] = []
         left, has_read = bytes_max, False

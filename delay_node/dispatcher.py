@@ -52,12 +52,7 @@ BACKOFF = Backoff()
 
 
 class Dispatcher:
-    """Delivers what falls due.
-
-    Args:
-        observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
-        rng: chooses the broker group that a subject begins with.
-    """
+    """Delivers what falls due. `observe`: as for BatchSender; `rng` chooses the broker group that a subject begins with."""
 
     def __init__(
         self,

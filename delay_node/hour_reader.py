@@ -96,13 +96,9 @@ def slices(count: int) -> Generator[tuple[int, int], None, None]:
 def read_states(
     hour: Hour, count: int, dispatch_count: int, moved: dict[int, int] | None = None
 ) -> Generator[None, None, tuple[NDArray[np.uint8], int]]:
-    """Read the states of an hour's first `count` messages, and how many dispatch entries fail their check.
+    """Read the states of an hour's first `count` messages, and how many dispatch entries fail their check. Raises LogError.
 
-    Args:
-        moved: gets the hours that messages were moved to.
-
-    Raises:
-        LogError: the disk could not give them.
+    `moved` gets the hours that messages were moved to.
     """
     states = np.zeros(count, dtype=np.uint8)
     damaged = 0

@@ -52,12 +52,9 @@ class Owner(Protocol):
 
 
 class Pulled(Span):
-    """The messages of one answer.
-
-    A raw message is released when it is settled, so that one that is processed for long does not hold the memory of the others.
+    """The messages of one answer. A raw message is released when it is settled.
 
     Args:
-        raws: the raw messages.
         is_plain: no message has a body with a content type or encoding.
         on_settled: called after messages were settled.
     """

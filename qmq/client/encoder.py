@@ -1,7 +1,7 @@
 """From a subject and a body to the bytes of a SEND entry, without a Message in between.
 
-What the messages of a producer have in common is encoded once: subjects, names of properties, and the times and standard
-properties of a millisecond. The bytes are those of `qmq.protocol.messages.encode_entry`.
+What the messages of a producer share is encoded once: subjects, names of properties, and the times and standard properties of a
+millisecond. The bytes are those of `qmq.protocol.messages.encode_entry`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,15 +39,12 @@ _DATA = encode_str(KEY_DATA)
 
 
 class Encoder:
-    """Encodes messages for one producer.
+    """Encodes messages for one producer. Raises LocalProtocolError if the library for compression is not installed.
 
     Args:
         app: the name of the application, a property of each message.
         make_id: makes the IDs of messages without one.
         compress_above: compress bodies of more bytes than this, if they become smaller; None: never. Mappings are not compressed.
-
-    Raises:
-        LocalProtocolError: compression is wanted and its library is not installed.
     """
 
     def __init__(self, app: str, clock: Clock, make_id: MakeId, compress_above: int | None = None) -> None:
@@ -66,11 +63,7 @@ class Encoder:
         self._plain_head = self._tagged_head = self._standard = b""
 
     def encode(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> tuple[str, bytes]:
-        """A message's id and entry.
-
-        Raises:
-            LocalProtocolError, IllegalName: the message or the subject is invalid.
-        """
+        """A message's id and entry. Raises LocalProtocolError or IllegalName for invalid ones."""
         name = self._subjects.get(subject)
         if name is None:
             name = self._learn_subject(subject)
@@ -104,11 +97,7 @@ class Encoder:
     def message(
         self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None
     ) -> OutgoingMessage:
-        """A message with all its properties, before it is encoded.
-
-        Raises:
-            LocalProtocolError, IllegalName: the body or the subject is invalid.
-        """
+        """A message with all its properties, before it is encoded. Raises LocalProtocolError or IllegalName."""
         check_subject(subject)
         now_ms = self._clock.wall_ms()
         properties = {
@@ -124,11 +113,7 @@ class Encoder:
         return OutgoingMessage(subject, message_id or self._make_id(), properties, tuple(tags), due_ms)
 
     def encode_message(self, message: OutgoingMessage) -> bytes:
-        """The entry of a message.
-
-        Raises:
-            LocalProtocolError: a property can't be sent.
-        """
+        """The entry of a message. Raises LocalProtocolError for a property that can't be sent."""
         now_ms = self._clock.wall_ms()
         flag, time_ms = (0, now_ms) if message.due_ms is None else (FLAG_DELAY, message.due_ms)
         return encode_entry(

@@ -24,10 +24,9 @@ logger = logging.getLogger("qmq.client")
 
 
 class Retries:
-    """Stores the next attempts, or dead letters, of one consumer's messages.
+    """Stores the next attempts, or dead letters, of one consumer's messages, by `send`.
 
     Args:
-        send: stores a message.
         attempts_max: of messages that set no limit of their own.
         at_most_once: messages are not retried.
     """
@@ -71,13 +70,10 @@ class Retries:
         return attempt, attempts_max, attempt > attempts_max
 
     async def send_back(self, delivery: Delivery, cause: str, group: str, middleware: MiddlewareChain | None) -> None:
-        """Store the next attempt, or the dead letter; only then is this one acked. At most once: do nothing.
+        """Store the next attempt, or the dead letter; only then is this one acked. At most once: do nothing. Raises SendFailed.
 
         A delivery that could not be sent back stays held and unsettled: nothing behind it is lost, and the prefetch limit stops the
         consumer from pulling ever more.
-
-        Raises:
-            SendFailed: the brokers reject the message, or the consumer is closing.
         """
         if self._at_most_once:
             return

@@ -107,11 +107,7 @@ class Workers:
             logger.error("message %s could not be retried, it comes again: %s", delivery.message_id, failure)
 
     async def stop(self, until: float, deadline: float) -> list[str]:
-        """Let handlers finish until a loop time, then cancel them and wait until another one at the latest.
-
-        Returns:
-            IDs of the messages whose handlers were cancelled.
-        """
+        """Let handlers finish until a loop time, then cancel them and wait until another one; IDs of the cancelled messages."""
         loop = asyncio.get_running_loop()
         # A handler may close the consumer.
         tasks = [task for task in self.tasks if task is not asyncio.current_task()]

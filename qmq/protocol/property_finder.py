@@ -7,11 +7,7 @@ from qmq.protocol.raw import SHAPE_FIELDS_MAX, SHAPES_MAX, property_places
 
 
 class PropertyFinder:
-    """Finds the value of one property in many messages, fast where the properties before it have the same lengths.
-
-    Args:
-        key: the key in UTF-8.
-    """
+    """Finds one property, by its key in UTF-8, in many messages; fast where the properties before it have the same lengths."""
 
     __slots__ = ("_key", "_known", "_last", "_shapes", "_stored_key")
 
@@ -23,11 +19,7 @@ class PropertyFinder:
         self._shapes = 0
 
     def place(self, data: bytes | bytearray, begin: int, end: int) -> tuple[int, int] | None:
-        """Begin and end of the value in the properties data[begin:end]; None when they do not hold the key.
-
-        Raises:
-            ProtocolError: they do not end at `end`, as far as they were read.
-        """
+        """Begin and end of the value in the properties data[begin:end]; None without the key. Raises ProtocolError."""
         known = self._known
         if known is not None:
             layout, expected = known

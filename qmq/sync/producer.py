@@ -34,11 +34,7 @@ def _size_of(body: Body) -> int:
 
 
 class Room:
-    """Limits the messages that threads have handed over to the loop and that have no outcome yet.
-
-    Args:
-        limits: `queue_messages` and `queue_bytes` count.
-    """
+    """Limits the messages and bytes that threads have handed over to the loop and that have no outcome yet."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -47,11 +43,7 @@ class Room:
         self._bytes = 0
 
     def take(self, messages: int, size: int) -> None:
-        """Wait until there is room. What is alone always has room.
-
-        Raises:
-            QueueFull: there is none, and the caller is on the loop's thread, which must not wait.
-        """
+        """Wait until there is room. What is alone always has room. Raises QueueFull instead of waiting on the loop's thread."""
         limits = self._limits
         with self._changed:
             while self._messages and (
