@@ -361,6 +361,32 @@ async def test_far_hours_that_were_looked_into_are_let_go_again(
         assert system.delay.store.pending == 66
 
 
+async def test_small_far_hours_that_were_looked_into_are_let_go_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_hours, "OPEN_FAR_HOURS_MAX", 3)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin + i * HOUR) for i in range(10)])
+        for i in range(10):
+            await client.change(Operation.CANCEL, DelayedTarget(f"m{i}", due_ms=begin + i * HOUR))
+        in_memory = [number for number, hour in system.delay.store.hours.items() if hour.states is not None]
+        assert in_memory == [begin // HOUR + i for i in (7, 8, 9)], "the ones that were used last"
+
+
+async def test_the_calendar_keeps_a_limited_number_of_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "CALENDAR_CACHE_ENTRIES", 4)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        for subject in ("orders", "other"):
+            await client.send(*[delayed(i, begin + i * HOUR, subject=subject) for i in range(5)])
+        for subject in ("orders", "other", "orders"):
+            counts = await client.calendar(subject, begin, begin + DAY)
+            assert counts == {begin + i * HOUR: 1 for i in range(5)}
+        kept = system.delay.queries._calendar
+        assert list(kept) == [begin // HOUR + i for i in (3, 4)], "two hours with two subjects each, used last"
+
+
 async def test_hours_that_do_not_fit_into_memory_together_are_opened_one_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
