@@ -16,8 +16,8 @@ from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import ProtocolError, QmqError
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
-from qmq.net.server import Connection
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import AckRequest, ConsumeManageRequest
@@ -128,7 +128,7 @@ class Handlers:
             raise ProtocolError("an ack without subject, group or consumer id")
         offset = self._delivery.ack(request, connection)
         self.counters.acks += 1
-        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS), is_urgent=False)
 
     def _heartbeat(self, connection: Connection, frame: Frame) -> None:
         connection.reply(frame, Command.HEARTBEAT)

@@ -23,8 +23,8 @@ from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.net.connection import Connection
 from qmq.net.pool import Pool
-from qmq.net.server import Connection
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role

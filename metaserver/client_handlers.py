@@ -23,8 +23,8 @@ from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
 from qmq.errors import IllegalName, ProtocolError
+from qmq.net.connection import Connection
 from qmq.net.log_limiter import LogLimiter
-from qmq.net.server import Connection
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from metaserver.sliced_queue import CallSoon, SlicedQueue
 from qmq.clock import Clock
-from qmq.net.server import Connection, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import ClientType
 from qmq.protocol.commands import ClientRegisterRequest
 from qmq.protocol.frames import Frame

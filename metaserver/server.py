@@ -19,7 +19,8 @@ from qmq.daemon.daemon import Daemon
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
-from qmq.net.server import Connection, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import Frame
 
 EXPIRE_SECONDS = 0.5

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from qmq.errors import AuthenticationFailed
 from qmq.net.caller import Caller
+from qmq.net.connection import Connection
 from qmq.net.node_secret import FILE_VARIABLE, VARIABLE, NodeSecret
-from qmq.net.server import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import (
     CLIENT_CONTEXT,

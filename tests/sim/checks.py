@@ -24,7 +24,7 @@ from delay_node.store import DelayStore
 from qmq.errors import ProtocolError
 from qmq.log.index import HandleCache
 from qmq.net.caller import Caller
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import PullRequest, PullResponse
 from qmq.protocol.extensions import EnsureGroupRequest

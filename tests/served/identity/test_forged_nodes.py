@@ -15,9 +15,10 @@ from metaserver.server import Metaserver
 from qmq.clock import SystemClock
 from qmq.errors import AuthenticationFailed, SettingError
 from qmq.net.caller import Caller
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import authenticate
 from qmq.net.node_secret import NodeSecret
-from qmq.net.server import Connection, FrameServer
+from qmq.net.server import FrameServer
 from qmq.options import parse_options
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest
