@@ -2,7 +2,8 @@
 
 Each subject has a lane. For each broker group a `FairQueue` forms frames by deficit round robin over the lanes that have
 messages for the group: a lane takes at most its quantum, then the next lane follows. A frame of `FRAME_COST` is divided by the
-number of lanes, so a lone lane fills frames alone, and with N lanes each is served at least once in N turns."""
+number of lanes, so a lone lane fills frames alone, and with N lanes each is served at least once in N turns.
+"""
 
 from array import array
 from bisect import bisect_right

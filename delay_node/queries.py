@@ -7,10 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from delay_node.bodies import READ_BYTES_MAX
 from delay_node.errors import BadQuery
 from delay_node.hour import Hour
-from delay_node.hour_reader import read_states, slices
+from delay_node.hour_reader import READ_BYTES_MAX, read_states, slices
 from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
 from delay_node.schedule_log import Entry, checks_of, id_digest, message_id_of
 from delay_node.store import DelayStore

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.bodies import Bodies
 from delay_node.dispatch_log import DISPATCH_BYTES
 from delay_node.errors import LimitReached
 from delay_node.hour import Hour, Hours
-from delay_node.hour_reader import IoThreads
+from delay_node.hour_reader import Bodies, IoThreads
 from delay_node.open_hours import OpenHours
 from delay_node.placement import Placement, Placer
 from delay_node.records import (

@@ -12,8 +12,7 @@ from qmq.client.message import cause_label
 from qmq.client.prefetch import Prefetch
 from qmq.errors import DeliveryAlreadySettled
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
-from qmq.protocol.property_finder import PropertyFinder
-from qmq.protocol.raw import RawView, decode_properties
+from qmq.protocol.raw import PropertyFinder, RawView, decode_properties
 
 if TYPE_CHECKING:
     from typing import Self

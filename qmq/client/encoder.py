@@ -4,15 +4,17 @@ What the messages of a producer share is encoded once: subjects, names of proper
 millisecond. The bytes are those of `qmq.protocol.messages.encode_entry`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from struct import Struct
 from zlib import crc32
 
 from qmq.client.bodies import KEY_DATA, Body, encode_body, require_zstd
 from qmq.client.message import EXPIRE_AFTER_MS, MakeId
-from qmq.client.middleware import OutgoingMessage
+from qmq.client.middleware import MiddlewareChain, OutgoingMessage
+from qmq.client.outgoing import Outcome, Token, hand_out
+from qmq.client.receipt import Receipt
 from qmq.clock import Clock
-from qmq.errors import LocalProtocolError
+from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.messages import (
     FLAG_DELAY,
     FLAG_TAGS,
@@ -167,3 +169,56 @@ def _property(name: bytes, value: str, key: str) -> bytes:
             " use set_large_string for more"
         )
     return b"".join((name, _LENGTH(len(data)), data))
+
+
+class ObservedSends:
+    """Encodes messages, and calls the middleware of a producer around it and with the outcomes."""
+
+    def __init__(self, encoder: Encoder, chain: MiddlewareChain) -> None:
+        self._encoder = encoder
+        self._chain = chain
+
+    def encode(
+        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
+    ) -> tuple[str, bytes, OutgoingMessage | None]:
+        """Return a message's ID and entry, and, if there is middleware, the message: its outcome must be reported."""
+        chain = self._chain
+        if due_ms is None and not chain:
+            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
+            return message_id, entry, None
+        message = self._encoder.message(subject, body, tags, message_id, due_ms)
+        chain.before_send(message)
+        try:
+            entry = self._encoder.encode_message(message)
+        except QmqError as error:
+            self.failed(message, error)
+            raise
+        return message.message_id, entry, message if chain else None
+
+    def settled(self, message: OutgoingMessage, outcome: Outcome) -> None:
+        """Give middleware the outcome of a message."""
+        self._chain.after_send(message, outcome)
+
+    async def observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
+        """Wait for the outcome of a message, and give it to middleware."""
+        outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
+        try:
+            outcome = receipt = await sending
+        except SendFailed as error:
+            outcome = error
+            raise
+        finally:
+            self._chain.after_send(message, outcome)
+        return receipt
+
+    def observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
+        """As `settled`, and pass the outcome to the caller."""
+        self._chain.after_send(message, outcome)
+        hand_out(token, outcome)
+
+    def failed(self, message: OutgoingMessage | None, error: QmqError) -> None:
+        """Give middleware the error of a message that was not queued."""
+        if message is not None:
+            if not isinstance(error, SendFailed):
+                error = SendFailed(str(error), code=error.code, retriable=error.retriable)
+            self._chain.after_send(message, error)

@@ -15,18 +15,6 @@ class Prefetch:
     and broker groups of the consumer: a busy one must not keep the others from pulling.
     """
 
-    __slots__ = (
-        "_ahead",
-        "_aheads",
-        "_bytes_max",
-        "_is_full",
-        "_messages_max",
-        "_queued",
-        "_waiters",
-        "bytes",
-        "messages",
-    )
-
     def __init__(self, limits: Limits, queued: Sized = ()) -> None:
         self.messages = 0
         self.bytes = 0

@@ -8,7 +8,7 @@ from typing import Any
 from qmq.client.accumulator import Accumulator
 from qmq.client.bodies import Body
 from qmq.client.config import Limits
-from qmq.client.observed_sends import ObservedSends
+from qmq.client.encoder import ObservedSends
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed

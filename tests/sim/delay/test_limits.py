@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from delay_node import batches, bodies, dispatcher, due_lanes, handlers, open_hours, placement, queries, subjects
-from delay_node.bodies import Bodies
+from delay_node import batches, dispatcher, due_lanes, handlers, hour_reader, open_hours, placement, queries, subjects
 from delay_node.hour import Hour
-from delay_node.hour_reader import Opened
+from delay_node.hour_reader import Bodies, Opened
 from delay_node.open_hours import OpenHours
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
@@ -522,7 +521,7 @@ async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_orde
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size, most = 30_000, 100_000
-    for module in (bodies, dispatcher, queries):
+    for module in (hour_reader, dispatcher, queries):
         monkeypatch.setattr(module, "READ_BYTES_MAX", most)
     monkeypatch.setattr(dispatcher, "READY_BYTES_MAX", 2 * most)
     monkeypatch.setattr(queries, "FOUND_BYTES_MAX", most)
