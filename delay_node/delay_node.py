@@ -213,11 +213,7 @@ class DelayNode(Node):
                 await asyncio.to_thread(self._step_file.keep, held)
 
     async def confirm_clock(self) -> HeldStep | None:
-        """Accept the wall clock, also after a restart; return the step that was held until now.
-
-        Raises:
-            OSError: the step can't be removed from the disk; it is held as before.
-        """
+        """Accept the wall clock, also after a restart; return the step that was held. Raises OSError; it is held as before."""
         async with self._clock_change:
             await asyncio.to_thread(self._step_file.keep, None)
             alarm = self.clock_alarm
@@ -226,11 +222,7 @@ class DelayNode(Node):
         return alarm
 
     async def _load_hours(self) -> None:
-        """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before they are read.
-
-        Raises:
-            LogError: an hour can't be read.
-        """
+        """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before. Raises LogError."""
         hours = self.store.open_hours.to_load(self.store.placer.near_before_ms)
         self.dispatcher.frontier_ms = hours[0].begin_ms if hours else None
         for i, hour in enumerate(hours):
@@ -259,10 +251,7 @@ class DelayNode(Node):
         return self.trusted.held
 
     def restrictions(self) -> dict[str, str]:
-        """As of every node, and `clock` while a forward step of the wall clock is not accepted.
-
-        The node delivers by the previous time meanwhile, so it serves. A restart would change nothing: the step is kept.
-        """
+        """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""
         found, alarm = super().restrictions(), self.clock_alarm
         if alarm is not None:
             found["clock"] = (

@@ -175,10 +175,7 @@ class ClientHandlers(RequestHandlers):
     def _groups(
         self, subject: str, client_type: int, keep: Collection[str] = ()
     ) -> tuple[tuple[BrokerGroupRoute, ...], bool]:
-        """The groups that a client of a real subject is sent, and whether it can use them.
-
-        A producer that no group can serve is sent those that refuse its messages: their answers have the reason.
-        """
+        """The groups that a client of a real subject is sent, or those that refuse its messages; and whether it can use them."""
         usable = self._directory.usable(subject, client_type, keep)
         return usable or self._directory.refusing(subject, client_type), bool(usable)
 

@@ -228,7 +228,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a retried message loses its tags and body",
-        "qmq.client.retries:Retries.send_back",
+        "qmq.client.workers:Retries.send_back",
         "**old.properties,",
         "'retried': '1',",
         "content",
@@ -245,7 +245,7 @@ BREAKAGES = (
     ),
     Breakage(
         "messages are given up without a dead letter",
-        "qmq.client.retries:Retries.send_back",
+        "qmq.client.workers:Retries.send_back",
         "subject = target(self._subject, group)",
         "subject = retry_subject(self._subject, group)",
         "undelivered",
