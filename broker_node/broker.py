@@ -35,7 +35,7 @@ from qmq.errors import LogError, NoSpace
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.codes import Role
 from qmq.protocol.frames import Frame
 

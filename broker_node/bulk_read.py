@@ -23,7 +23,7 @@ from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.committer import Committer
 from qmq.errors import LogError, ReadRefused
 from qmq.log.index import DenseIndex, IndexView
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     RANGES_PAGE_MAX,

@@ -16,8 +16,8 @@ from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import ProtocolError, QmqError
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
-from qmq.net.server import Connection
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import AckRequest, ConsumeManageRequest

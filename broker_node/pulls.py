@@ -13,7 +13,7 @@ from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import MessageStore
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, PullRequest

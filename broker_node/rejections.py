@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from broker_node.store import LimitReached
 from qmq.clock import Clock
 from qmq.errors import IllegalName, LogError, NoSpace, ProtocolError
+from qmq.net.connection import Connection
 from qmq.net.log_limiter import LogLimiter
-from qmq.net.server import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.frames import Frame
 from qmq.protocol.scan import BadChecksum

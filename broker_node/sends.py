@@ -9,13 +9,13 @@ from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import Refusal, SendGate
 from qmq.errors import IllegalName
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.codes import ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
 from qmq.protocol.raw import RawView
-from qmq.protocol.scan import Run, scan_batch
+from qmq.protocol.scan import BatchScanner, Run
 
 UNSYNCED_BYTES_MAX = 64 << 20
 """Bytes appended and not yet on disk; above it sends are answered busy."""
@@ -47,7 +47,7 @@ class SendHandler:
         self._send_gate = send_gate
         self._rejections = rejections
         self._counters = counters
-        self._message_bytes_max = message_bytes_max
+        self._scanner = BatchScanner(message_bytes_max)
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Store a batch and answer it once it is on disk.
@@ -56,7 +56,7 @@ class SendHandler:
             ProtocolError: the batch can't be decoded; nothing of it is stored.
         """
         body_end = frame.body_at + len(frame.body)
-        runs, failures = scan_batch(frame.buffer, frame.body_at, body_end, message_bytes_max=self._message_bytes_max)
+        runs, failures = self._scanner.scan(frame.buffer, frame.body_at, body_end)
         data = memoryview(frame.buffer)
         reason = self._refuse_sends()
         if reason:

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from delay_node.destinations import Destinations, Group
-from delay_node.due_lanes import DueLanes
+from delay_node.due_lanes import Destinations, DueLanes, Group
 from delay_node.lanes import Item, Lane
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.committer import Committer
+from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.net.pool import Pool
 from qmq.protocol.codes import Command, ResponseCode, SendResult
@@ -41,9 +41,9 @@ _REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 class DeliveryCounters:
     """Counts since start, for metrics."""
 
-    batches: int = 0
-    failed_batches: int = 0
-    unknown: int = 0
+    batches: int = counted("batches", "Batches sent to brokers")
+    failed_batches: int = counted("failed_batches", "Failed batches")
+    unknown: int = counted("unknown_deliveries", "Messages sent again because their first delivery is uncertain")
     refusals: int = 0
 
 

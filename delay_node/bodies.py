@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterable, Sequence
 
-from delay_node.hours import Hours
-from delay_node.io_threads import IoThreads
+from delay_node.hour import Hours
+from delay_node.hour_reader import IoThreads
 from delay_node.records import hour_of, number_of
 from delay_node.schedule_log import Entry
 

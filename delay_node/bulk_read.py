@@ -15,7 +15,7 @@ from delay_node.store import DelayStore
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.committer import Committer
 from qmq.errors import ReadRefused
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.bulk_read import (
     HOURS_PAGE_MAX,
     UNKNOWN_HOUR,

@@ -4,19 +4,17 @@ import asyncio
 import logging
 from typing import Any
 
-from delay_node.admin import DelayPages
+from delay_node.admin import DelayPages, delay_stats
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
-from delay_node.held_step import HeldStep, HeldStepFile
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
 from delay_node.recovery import open_store
-from delay_node.stats import delay_stats
-from delay_node.trusted_clock import TrustedClock
+from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
@@ -25,8 +23,8 @@ from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.net.connection import Connection
 from qmq.net.pool import Pool
-from qmq.net.server import Connection
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from delay_node.batches import SEND_SECONDS, BatchSender
 from delay_node.bodies import READ_BYTES_MAX
-from delay_node.destinations import FRAMES_IN_FLIGHT, Destinations, Group
-from delay_node.due_lanes import DueLanes
+from delay_node.due_lanes import FRAMES_IN_FLIGHT, Destinations, DueLanes, Group
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock

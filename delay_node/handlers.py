@@ -20,8 +20,8 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import IllegalName, LogError, ProtocolError, QmqError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
+from qmq.net.connection import Connection
 from qmq.net.log_limiter import LogLimiter
-from qmq.net.server import Connection
 from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
 from qmq.protocol.delayed import (
@@ -39,7 +39,7 @@ from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
 from qmq.protocol.raw import RawView
-from qmq.protocol.scan import BadChecksum, Run, scan_batch
+from qmq.protocol.scan import BadChecksum, BatchScanner, Run
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.delay.handlers")
@@ -99,7 +99,7 @@ class Handlers:
         self._send_gate = send_gate
         self._delay_max_ms = delay_max_ms
         self._unwritten_bytes_max = unwritten_bytes_max
-        self._message_bytes_max = message_bytes_max
+        self._scanner = BatchScanner(message_bytes_max)
         # A record has twelve bytes more for each message, which has 54 bytes at least.
         self._run_bytes_max = min(RUN_BYTES_MAX, (store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) * 3 // 4)
         self.counters = HandlerCounters()
@@ -142,7 +142,7 @@ class Handlers:
 
     def _send(self, connection: Connection, frame: Frame) -> None:
         body_end = frame.body_at + len(frame.body)
-        runs, failures = scan_batch(frame.buffer, frame.body_at, body_end, message_bytes_max=self._message_bytes_max)
+        runs, failures = self._scanner.scan(frame.buffer, frame.body_at, body_end)
         data = memoryview(frame.buffer)
         refused, result = self._refuse_sends(), SendResult.STORE_ERROR
         if not refused and (

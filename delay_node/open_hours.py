@@ -7,10 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from delay_node.hour import Hour, IdIndex
-from delay_node.hour_reader import Opened, read_hour, read_ids
-from delay_node.hours import Hours
-from delay_node.io_threads import IoThreads
+from delay_node.hour import Hour, Hours, IdIndex
+from delay_node.hour_reader import IoThreads, Opened, read_hour, read_ids
 
 logger = logging.getLogger("qmq.delay.hours")
 
@@ -28,16 +26,12 @@ class OpenHours:
 
     Args:
         on_lost: called with the number of messages whose index entries fail their check.
-        on_damaged: called with the number of dispatch entries that fail their check.
     """
 
-    def __init__(
-        self, hours: Hours, io: IoThreads, on_lost: Callable[[int], None], on_damaged: Callable[[int], None]
-    ) -> None:
+    def __init__(self, hours: Hours, io: IoThreads, on_lost: Callable[[int], None]) -> None:
         self._hours = hours
         self._io = io
         self._on_lost = on_lost
-        self._on_damaged = on_damaged
         self._far: OrderedDict[int, Hour] = OrderedDict()
         """Open hours that are not in the wheel, the longest unused first."""
         self._waiting: deque[tuple[Hour, asyncio.Future[None]]] = deque()
@@ -157,7 +151,6 @@ class OpenHours:
             logger.error("hour %d: %d schedule entries fail their check; their messages can't be found", hour.number,
                          opened.lost)  # fmt: skip
         if opened.damaged:
-            self._on_damaged(opened.damaged)
             logger.error("hour %d: %d dispatch entries fail their check; their messages may be delivered again",
                          hour.number, opened.damaged)  # fmt: skip
         return opened

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delay_node.errors import LimitReached
-from delay_node.hour import Hour
-from delay_node.hours import Hours
+from delay_node.hour import Hour, Hours
 from delay_node.records import HOUR_MS, NUMBER_MAX
 from delay_node.schedule_log import INDEX, INDEX_BYTES, id_digests, lost_index, make_index
 from delay_node.wheel import Wheel

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from metaserver.choices import GroupKind, GroupState
@@ -18,12 +18,13 @@ from metaserver.domain import ClientSeen, Route
 from metaserver.live_groups import Observed, Reloaded
 from metaserver.registration_rules import NAME_CHARS_MAX
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
+from metaserver.sliced_queue import CallSoon, SlicedQueue
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
-from qmq.errors import IllegalName
+from qmq.errors import IllegalName, ProtocolError
+from qmq.net.connection import Connection
 from qmq.net.log_limiter import LogLimiter
-from qmq.net.server import Connection
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
@@ -31,6 +32,8 @@ from qmq.protocol.names import check_new_subject, check_subject, hidden_text_pro
 
 logger = logging.getLogger("qmq.meta")
 
+REGISTERED_PER_BATCH = 100
+"""Registrations of clients that are worked on in one turn of the event loop, however many arrive."""
 CHECKS_PER_BATCH = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
 SUBJECTS_PER_BATCH = 2_000
@@ -65,13 +68,14 @@ class ClientHandlers:
         clock: Clock,
         *,
         limits: RegistrationLimits | None = None,
-        call_soon: Callable[[Callable[[], None]], object] | None = None,
+        call_soon: CallSoon | None = None,
     ) -> None:
         self._directory = directory
         self._write_behind = write_behind
         self._clock = clock
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
-        self.registrations = Registrations(clock, limits)
+        self.registrations = Registrations(clock, limits, self._call_soon)
+        self._requests = SlicedQueue(self._client_register, REGISTERED_PER_BATCH, self._call_soon)
         self._changed_subjects: dict[str, None] = {}
         """Subjects whose registrations are to be added to `_unchecked`, in the order of the changes."""
         self._unchecked: dict[Registration, None] = {}
@@ -87,7 +91,24 @@ class ClientHandlers:
         """Log what a client did, with a back-off for each reason and host."""
         self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
 
-    def _client_register(self, connection: Connection, frame: Frame) -> None:
+    def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
+        self.counters.bad_requests[reason] += 1
+        self._warning(connection, reason, f"command {frame.code} refused: {text}")
+        connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    def _client_register(self, received: tuple[Connection, Frame]) -> None:
+        connection, frame = received
+        if connection.is_closed:
+            return
+        try:
+            self._register_client(connection, frame)
+        except ProtocolError as error:
+            self._bad(connection, frame, "undecodable", str(error))
+        except Exception as error:  # noqa: BLE001 - as in the server's call of a handler
+            connection.report(error)
+            connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+    def _register_client(self, connection: Connection, frame: Frame) -> None:
         request = ClientRegisterRequest.decode(frame.body)
         self.counters.client_registers += 1
         subject = split_subject(request.subject).subject
@@ -200,7 +221,7 @@ class ClientHandlers:
         # Before the work: an error in it ends this turn, not the following ones.
         self._check_soon(())
         for registration in some:
-            if not registration.is_removed:
+            if not (registration.is_removed or registration.connection.is_closed):
                 self._check(registration)
 
     def _check(self, registration: Registration) -> None:

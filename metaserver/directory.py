@@ -27,13 +27,12 @@ from metaserver.live_groups import (
     PEER_EXPIRY_SECONDS,
     LiveGroup,
     Observed,
+    Peers,
     Registered,
 )
-from metaserver.peers import Peers
 from metaserver.policies import Policies
 from metaserver.registration_rules import lease_refusal, log_end_refusal
-from metaserver.route_table import RouteTable
-from metaserver.routing import SUBJECT_GROUPS_MIN
+from metaserver.route_table import SUBJECT_GROUPS_MIN, RouteTable
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse

@@ -4,24 +4,23 @@ Code 52 is never used: it is a trap of the official client (docs/reference/wire.
 """
 
 import logging
-from collections.abc import Callable
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.client_handlers import ClientHandlers
 from metaserver.directory import Directory
 from metaserver.live_groups import Registered
-from metaserver.node_lines import node_lines
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
 from metaserver.route_table import OFFICIAL_VERSION
+from metaserver.sliced_queue import CallSoon
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.errors import ProtocolError
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
-from qmq.net.server import Connection
-from qmq.protocol.bulk_read import ListNodesRequest, NodesPage
+from qmq.protocol.bulk_read import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
 from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import (
     BrokerAcquireMetaRequest,
@@ -57,7 +56,7 @@ class MetaHandlers(ClientHandlers):
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
         official_nodes: OfficialNodes | None = None,
-        call_soon: Callable[[Callable[[], None]], object] | None = None,
+        call_soon: CallSoon | None = None,
     ) -> None:
         super().__init__(directory, write_behind, clock, limits=limits, call_soon=call_soon)
         self._bulk_reads = bulk_reads
@@ -75,7 +74,7 @@ class MetaHandlers(ClientHandlers):
         try:
             match frame.code:
                 case Command.CLIENT_REGISTER:
-                    self._client_register(connection, frame)
+                    self._requests.add(((connection, frame),))
                 case Command.AUTHENTICATE:
                     problem = self._auth.handle(connection, frame)
                     if problem:
@@ -103,11 +102,6 @@ class MetaHandlers(ClientHandlers):
                     connection.reply(frame, ResponseCode.UNKNOWN_CODE)
         except ProtocolError as error:
             self._bad(connection, frame, "undecodable", str(error))
-
-    def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
-        self.counters.bad_requests[reason] += 1
-        self._warning(connection, reason, f"command {frame.code} refused: {text}")
-        connection.reply(frame, ResponseCode.BROKER_ERROR)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -242,3 +236,40 @@ class MetaHandlers(ClientHandlers):
             raise ProtocolError(f"no node {address} is known")
         answer = BrokerAcquireMetaResponse(node.broker_group, "", node.role)
         connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
+
+
+def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
+    """Every node of the approved broker groups; one that is not its group's master counts as offline."""
+    lines: list[NodeLine] = []
+    for node in sorted(directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id)):
+        live = directory.groups.get(node.broker_group)
+        if live is not None and live.row.operator_state is OperatorState.UNAPPROVED:
+            continue
+        if len(lines) == NODES_MAX:
+            break
+        is_master = live is not None and live.node is not None and live.node.node_id == node.node_id
+        state, seen_at_ms = GroupState.OFFLINE, -1
+        if live is not None and is_master:
+            state = live.state
+            if live.has_heartbeat:
+                seen_at_ms = now_ms - round(directory.heartbeat_age(live) * 1000)
+        lines.append(
+            NodeLine(
+                node.broker_group,
+                node.node_id,
+                str(live.row.kind) if live is not None else "",
+                _role_word(node.role),
+                node.address,
+                node.admin_address,
+                str(state),
+                live.row.epoch if live is not None else 0,
+                node.log_end,
+                seen_at_ms,
+            )
+        )
+    return tuple(lines)
+
+
+def _role_word(role: int) -> str:
+    """A role as a word, the same for broker and delay nodes; "" for a number that is none."""
+    return Role(role).name.lower().removeprefix("delay_") if role in set(Role) else ""

@@ -8,8 +8,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from metaserver.sliced_queue import CallSoon, SlicedQueue
 from qmq.clock import Clock
-from qmq.net.server import Connection, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import ClientType
 from qmq.protocol.commands import ClientRegisterRequest
 from qmq.protocol.frames import Frame
@@ -18,6 +20,10 @@ Key = tuple[str, int, str]
 """(subject as registered, client type, consumer group): clients match answers by it."""
 SentRoute = frozenset[tuple[str, str, int]]
 """(broker group, master, state) of each broker group of an answer."""
+
+
+REMOVED_PER_BATCH = 500
+"""Registrations of closed connections that are removed in one turn of the event loop."""
 
 
 def is_pushed(client_type: int) -> bool:
@@ -74,13 +80,14 @@ class _Client:
 class Registrations:
     """All indexed registrations."""
 
-    def __init__(self, clock: Clock, limits: RegistrationLimits | None = None) -> None:
+    def __init__(self, clock: Clock, limits: RegistrationLimits | None, call_soon: CallSoon) -> None:
         self._clock = clock
         self._limits = limits or RegistrationLimits()
         self._clients: dict[Connection, _Client] = {}
         self._by_subject: dict[str, dict[Registration, None]] = {}
         self._delay: dict[Registration, None] = {}
         self._unserved: dict[Registration, None] = {}
+        self._removals = SlicedQueue(self._remove, REMOVED_PER_BATCH, call_soon)
         self._total = 0
         self.pending_count = 0
         """Requests that wait for their answer."""
@@ -171,17 +178,13 @@ class Registrations:
         frame, registration.pending = registration.pending, None
         if frame is not None:
             self.pending_count -= 1
-            self._clients[registration.connection].pending -= 1
+            if (client := self._clients.get(registration.connection)) is not None:
+                client.pending -= 1
         return frame
 
     def remove_connection(self, connection: Connection) -> None:
-        """Remove everything of a closed connection."""
-        client = self._clients.get(connection)
-        if client is None:
-            return
-        for registration in client.registrations.values():
-            self._remove(registration)
-        del self._clients[connection]
+        """Remove everything of a closed connection, REMOVED_PER_BATCH registrations in a turn of the event loop."""
+        self._removals.add(self._clients.pop(connection).registrations.values())
 
     def _remove_stale(self, client: _Client, now: float) -> None:
         # Two for each new one: the count of stale registrations falls, and no call does more.

@@ -1,18 +1,46 @@
 """The groups and routes of a metaserver, and which groups a client is sent. In memory, no I/O, time handed in."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.domain import Route
 from metaserver.live_groups import LiveGroup
-from metaserver.routing import SUBJECT_GROUPS_MIN, assign, is_usable
 from qmq.clock import Clock
-from qmq.protocol.codes import ClientType
+from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 
 if TYPE_CHECKING:
     from random import Random
+
+SUBJECT_GROUPS_MIN = 2
+"""Broker groups of a new subject, as in QMQ: one may fail and the subject stays writable."""
+
+_USABLE = {
+    ClientType.PRODUCER: {BrokerGroupState.READ_WRITE, BrokerGroupState.WRITE_ONLY},
+    ClientType.DELAY_PRODUCER: {BrokerGroupState.READ_WRITE, BrokerGroupState.WRITE_ONLY},
+    ClientType.CONSUMER: {BrokerGroupState.READ_WRITE, BrokerGroupState.READ_ONLY},
+}
+
+
+def assign(
+    current: Sequence[str], live: Collection[str], rng: "Random", *, minimum: int = SUBJECT_GROUPS_MIN
+) -> tuple[str, ...]:
+    """The groups of a subject: those it has stay, in order; missing ones up to `minimum` are drawn from the live ones.
+
+    Fewer are returned when fewer live.
+    """
+    chosen = list(current)
+    candidates = sorted(set(live) - set(chosen))
+    missing = max(0, minimum - len(chosen))
+    chosen += rng.sample(candidates, min(missing, len(candidates)))
+    return tuple(chosen)
+
+
+def is_usable(client_type: int, state: int) -> bool:
+    """Whether a client of this type can do anything with a broker group in this state."""
+    return state in _USABLE.get(ClientType(client_type), set()) if client_type in set(_USABLE) else False
+
 
 OFFICIAL_VERSION = "qmq"
 """The version of nodes of the official server, which report none."""

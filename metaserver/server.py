@@ -11,16 +11,16 @@ from metaserver.metrics import MetaMetrics
 from metaserver.official_nodes import OfficialNodes
 from metaserver.options import MetaOptions
 from metaserver.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
-from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
 from metaserver.stored_metadata import StoredMetadata
-from metaserver.write_behind import WriteBehind
+from metaserver.write_behind import Repository, WriteBehind
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
-from qmq.net.server import Connection, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import Frame
 
 EXPIRE_SECONDS = 0.5
@@ -104,9 +104,7 @@ class Metaserver(Daemon):
             official_nodes=self.official_nodes,
         )
         self.metrics = MetaMetrics(self)
-        pages = MetaPages(
-            self.directory, self.write_behind, self.route_file, self.clock, lambda: self.tcp_address
-        )  # fmt: skip
+        pages = MetaPages(self)
         return AdminHttp(
             self.options.host,
             self.options.http_port,

@@ -25,10 +25,10 @@ AUDITED_TEXTS = ("actor", "action", "target", "reason", "address", "request_id",
 
 
 def record(
-    *,
     actor: Actor,
     action: str,
     target: str,
+    *,
     reason: str = "",
     before: Any = None,
     after: Any = None,

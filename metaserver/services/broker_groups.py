@@ -42,14 +42,7 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
         BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, **after)
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
-        audit.record(
-            actor=actor,
-            action="broker_group.create",
-            target=group.name,
-            reason=reason,
-            after=after,
-            broker_group=group.name,
-        )
+        audit.record(actor, "broker_group.create", group.name, reason=reason, after=after, broker_group=group.name)
         return
     before = {"state": row.state, "epoch": row.epoch, "master": row.master, "in_sync": row.in_sync}
     if before == after:
@@ -59,9 +52,8 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     )
     if changed:
         audit.record(
-            actor=actor, action="broker_group.update", target=group.name, reason=reason, before=before, after=after,
-            broker_group=group.name,
-        )  # fmt: skip
+            actor, "broker_group.update", group.name, reason=reason, before=before, after=after, broker_group=group.name
+        )
 
 
 @transaction.atomic
@@ -113,9 +105,9 @@ def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str)
     before, row.state = row.state, GroupState.OFFLINE
     row.save(update_fields=["state", "updated_at"])
     audit.record(
-        actor=actor,
-        action="broker_group.expire",
-        target=name,
+        actor,
+        "broker_group.expire",
+        name,
         reason=reason,
         before={"state": before},
         after={"state": str(GroupState.OFFLINE)},
@@ -250,10 +242,7 @@ def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
 
 def locked(name: str) -> BrokerGroup:
     """A broker group's row, locked until the transaction ends. Raises NotFound."""
-    row = lock(BrokerGroup.objects.filter(name=name))
-    if row is None:
-        raise BROKER_GROUP.unknown(name)
-    return row
+    return BROKER_GROUP.locked(BrokerGroup.objects.filter(name=name), name)
 
 
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
@@ -275,8 +264,8 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
             Node.objects.filter(node_id=node_id).update(log_end=log_end, log_end_version=F("log_end_version") + 1)
+            group = row.broker_group.name
             audit.record(
-                actor=actor, action="node.accept_log_loss", target=node_id, reason=reason, before=before, after=after,
-                broker_group=row.broker_group.name,
-            )  # fmt: skip
+                actor, "node.accept_log_loss", node_id, reason=reason, before=before, after=after, broker_group=group
+            )
     return Change(node_id, before, after)

@@ -144,9 +144,9 @@ def begin_progress_change(
             check_version(f"consumer group {group} of {subject}", row.version, expected_version)
             ConsumerGroup.objects.filter(pk=row.pk).update(progress_changing_since=timezone.now())
         audit.record(
-            actor=actor,
-            action=action,
-            target=f"{subject}/{group}",
+            actor,
+            action,
+            f"{subject}/{group}",
             reason=reason,
             before=dict(before),
             after=None if after is None else dict(after),
@@ -166,27 +166,15 @@ def end_progress_change(
     """Write the audit entry of the outcome, and remove the mark."""
     with changing(dry_run=False):
         ConsumerGroup.objects.filter(subject__name=subject, name=group).update(progress_changing_since=None)
-        audit.record(
-            actor=actor,
-            action=action,
-            target=f"{subject}/{group}",
-            reason=reason,
-            before=dict(before),
-            after=dict(after),
-        )
+        audit.record(actor, action, f"{subject}/{group}", reason=reason, before=dict(before), after=dict(after))
 
 
 def end_forget(subject: str, group: str, **request: Unpack[Request]) -> Change:
     """Delete the row of a group whose progress was removed from the nodes. Its version was checked before that."""
 
-    def marked() -> ConsumerGroup:
-        row = lock(ConsumerGroup.objects.filter(subject__name=subject, name=group))
-        if row is None:
-            # Only when this request took longer than PROGRESS_CHANGE_SECONDS_MAX and another one deleted the row.
-            raise unknown(subject, group)
-        return row
-
-    with GROUP.editing(marked, action="delete", **request) as edit:
+    rows = ConsumerGroup.objects.filter(subject__name=subject, name=group)
+    # It is missing only when this request took longer than PROGRESS_CHANGE_SECONDS_MAX and another one deleted it.
+    with GROUP.editing(lambda: GROUP.locked(rows, f"{subject}/{group}"), action="delete", **request) as edit:
         edit.delete()
     return edit.change
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, Unpack
 
+from django.db.models import QuerySet
+
 from metaserver.services import audit
 from metaserver.services.changes import (
     Change,
@@ -19,6 +21,7 @@ from metaserver.services.changes import (
     VersionedRequest,
     changing,
     check_version,
+    lock,
     only_one,
     text_problem,
 )
@@ -57,6 +60,13 @@ class Resource(Generic[M]):
     """What answers call a row; None: as audit entries do."""
     metadata: Callable[[M], Mapping[str, str]] = lambda _: {}
     """Of a row, as it was and as it is, the subject or broker group whose metadata changes with it (`audit.record`)."""
+
+    def locked(self, rows: "QuerySet[M]", name: str) -> M:
+        """The first of these rows, locked until the transaction ends. Raises NotFound."""
+        row = lock(rows)
+        if row is None:
+            raise self.unknown(name)
+        return row
 
     def unknown(self, name: object) -> NotFound:
         """The error that there is no such row."""
@@ -203,9 +213,9 @@ class Edit(Generic[M]):
                 self.row.version += 1
                 self.row.save()
             audit.record(
-                actor=request["actor"],
-                action=f"{self.resource.kind}.{self.action or action}",
-                target=self._about,
+                request["actor"],
+                f"{self.resource.kind}.{self.action or action}",
+                self._about,
                 reason=request.get("reason", ""),
                 before=self.before,
                 after=after,

@@ -39,17 +39,11 @@ def _save_route(route: domain.Route, actor: Actor, reason: str) -> domain.Route:
         )
         before = None
     else:
-        before = _described(_snapshot(row, route.subject))
+        before = _described(queries.snapshot(row, route.subject))
         if not _replace(row, route):
-            return _stored(route.subject)
+            return queries.snapshot(SubjectRoute.objects.get(pk=row.pk), route.subject)
     audit.record(
-        actor=actor,
-        action="route.set",
-        target=route.subject,
-        reason=reason,
-        before=before,
-        after=_described(route),
-        subject=route.subject,
+        actor, "route.set", route.subject, reason=reason, before=before, after=_described(route), subject=route.subject
     )
     return route
 
@@ -133,15 +127,7 @@ def _change(
     route = replace(wanted, version=there.version + 1)
     if not _replace(row, route):
         raise Stale(f"The placement of {there.subject} was changed by someone else. Reload it and try again.")
-    audit.record(
-        actor=actor,
-        action=action,
-        target=there.subject,
-        reason=reason,
-        before=before,
-        after=after,
-        subject=there.subject,
-    )
+    audit.record(actor, action, there.subject, reason=reason, before=before, after=after, subject=there.subject)
     return Change(there.subject, before, after, route.version)
 
 
@@ -149,7 +135,7 @@ def _locked(subject: str) -> tuple[SubjectRoute, domain.Route]:
     row = lock(SubjectRoute.objects.filter(subject__name=subject))
     if row is None:
         raise NotFound(f"Subject {subject!r} has no broker group yet.", code="route.unknown")
-    return row, _snapshot(row, subject)
+    return row, queries.snapshot(row, subject)
 
 
 def _replace(row: SubjectRoute, route: domain.Route) -> bool:
@@ -170,16 +156,6 @@ def _described(route: domain.Route) -> dict[str, Any]:
         "broker_groups": list(route.broker_groups),
         "phases": {name: str(phase) for name, phase in sorted(route.phases.items())},
     }
-
-
-def _snapshot(row: SubjectRoute, subject: str) -> domain.Route:
-    return domain.Route(
-        subject, tuple(row.broker_groups), row.version, row.created_at_ms, queries.phases_of(row.phases)
-    )
-
-
-def _stored(subject: str) -> domain.Route:
-    return _snapshot(SubjectRoute.objects.get(subject__name=subject), subject)
 
 
 @transaction.atomic

@@ -129,7 +129,7 @@ def begin_delete(
             )
         before = described(row)
         Subject.objects.filter(pk=row.pk).update(deleting_since=timezone.now())
-        audit.record(actor=actor, action="subject.delete", target=name, reason=reason, before=before)
+        audit.record(actor, "subject.delete", name, reason=reason, before=before)
     return Change(name, before, None)
 
 
@@ -151,9 +151,7 @@ def end_delete(
             rows.delete()
             ClientSeen.objects.filter(subject=name).delete()
         action = "subject.delete_failed" if failed else "subject.deleted"
-        audit.record(
-            actor=actor, action=action, target=name, reason=reason, after=after, subject="" if failed else name
-        )
+        audit.record(actor, action, name, reason=reason, after=after, subject="" if failed else name)
 
 
 def locked(name: str, actor: Actor) -> Subject:
@@ -164,9 +162,7 @@ def locked(name: str, actor: Actor) -> Subject:
         NotAllowed: it belongs to a team that the actor is not in.
         Conflict: it is being deleted.
     """
-    row = lock(Subject.objects.filter(name=name))
-    if row is None:
-        raise SUBJECT.unknown(name)
+    row = SUBJECT.locked(Subject.objects.filter(name=name), name)
     since = row.deleting_since
     if since is not None and timezone.now() - since < timedelta(seconds=DELETE_SECONDS_MAX):
         raise Conflict(f"Subject {name} is being deleted by another request.", code="subject.busy")

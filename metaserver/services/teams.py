@@ -4,7 +4,7 @@ import re
 from typing import Any, Unpack
 
 from metaserver.models import Subject, Team
-from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, lock, only_one
+from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, only_one
 from metaserver.services.fields import Text
 from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION, TEAM_CHARS_MAX
@@ -69,7 +69,4 @@ def delete_team(name: str, **request: Unpack[VersionedRequest]) -> Change:
 
 def locked(name: str) -> Team:
     """A team's row, locked until the transaction ends. Raises NotFound."""
-    row = lock(Team.objects.filter(name=name))
-    if row is None:
-        raise TEAM.unknown(name)
-    return row
+    return TEAM.locked(Team.objects.filter(name=name), name)

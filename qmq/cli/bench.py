@@ -18,8 +18,8 @@ from qmq.cli import limits
 from qmq.cli.load import PullingConnection, SendingConnection, connect, pull_all, send_all_frames
 from qmq.cli.pages import cluster
 from qmq.cli.values import delay_of
+from qmq.client.lifecycle import reach
 from qmq.client.message import delayed_message
-from qmq.client.reach import reach
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import split_address
 from qmq.net.pool import Pool

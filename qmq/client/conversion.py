@@ -17,8 +17,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_origin, get_type_hints
 
-from qmq.client.json_text import names_of, to_json
-from qmq.client.models import is_pydantic, is_struct, with_msgspec, with_pydantic
+from qmq.client.models import is_pydantic, is_struct, names_of, to_json, with_msgspec, with_pydantic
 from qmq.client.scalars import SCALARS, Convert, Mismatch, datetime_of, expected, is_whole, shown
 from qmq.protocol.messages import get_large_string
 

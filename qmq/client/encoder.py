@@ -9,8 +9,7 @@ from struct import Struct
 from zlib import crc32
 
 from qmq.client.bodies import KEY_DATA, Body, encode_body, require_zstd
-from qmq.client.message import EXPIRE_AFTER_MS
-from qmq.client.message_ids import MakeId
+from qmq.client.message import EXPIRE_AFTER_MS, MakeId
 from qmq.client.middleware import OutgoingMessage
 from qmq.clock import Clock
 from qmq.errors import LocalProtocolError

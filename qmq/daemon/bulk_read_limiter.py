@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
 from qmq.errors import LogError, ProtocolError, ReadRefused
+from qmq.net.connection import Connection
 from qmq.net.log_limiter import LogLimiter
-from qmq.net.server import Connection
 from qmq.protocol import bulk_read
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal

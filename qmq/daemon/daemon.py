@@ -16,9 +16,11 @@ from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.machine import Machine
 from qmq.log.disk import Disk
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
-from qmq.net.server import Connection, FrameServer, ServerLimits
+from qmq.net.server import FrameServer
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
 

@@ -21,7 +21,7 @@ from qmq.daemon.send_gate import SendGate
 from qmq.errors import CommitNotApplied
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.log import SegmentedLog
-from qmq.net.server import ServerLimits
+from qmq.net.server_limits import ServerLimits
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse

@@ -55,6 +55,10 @@ class Frame:
     buffer: bytearray
     """What `body` is a view into, from `body_at` on: for readers that are faster on bytes than on views."""
     body_at: int
+    unanswered_bytes: int = 0
+    """Of a request: what a server's connection counts for it until it is answered."""
+    held_bytes: int = 0
+    """Of its answer while it waits for the disk, as above."""
 
     @property
     def is_response(self) -> bool:

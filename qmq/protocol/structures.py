@@ -22,8 +22,7 @@ from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_typ
 
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
-from qmq.protocol.kinds import LABELS, Kind, Number, Part, String, misfit
-from qmq.protocol.map_kinds import UNSET, MapKind, MapPrefix
+from qmq.protocol.kinds import LABELS, UNSET, Kind, MapKind, MapPrefix, Number, Part, String, misfit
 from qmq.protocol.primitives import Reader, encode_count, encode_str, encode_strmap
 
 Body = memoryview | bytes

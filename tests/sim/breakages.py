@@ -188,7 +188,7 @@ BREAKAGES = (
     Breakage(
         "an ack is answered before its sync",
         "broker_node.handlers:Handlers._ack",
-        "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))",
+        "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS), is_urgent=False)",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS)",
         "duplicate",
         POWER,

@@ -17,7 +17,8 @@ from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, SealedCommit
-from qmq.net.server import Connection, FrameServer
+from qmq.net.connection import Connection
+from qmq.net.server import FrameServer
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
 from qmq.protocol.delayed import (

@@ -11,7 +11,6 @@ import pytest
 from delay_node import bodies
 from delay_node.schedule_log import INDEX
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.bulk_read import NodeReader, find_nodes, metaserver_address
 from qmq.errors import ReadRefused
@@ -19,6 +18,7 @@ from qmq.protocol import bulk_read
 from qmq.protocol.bulk_read import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
 from qmq.protocol.messages import decode_raw
+from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import (
     SmallSystem,
     blocking,

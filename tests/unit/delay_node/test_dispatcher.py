@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from delay_node import destinations, due_lanes
 from delay_node import dispatcher as module
-from delay_node.destinations import Destinations
+from delay_node import due_lanes
 from delay_node.dispatcher import Dispatcher
-from delay_node.due_lanes import DueLanes
+from delay_node.due_lanes import Destinations, DueLanes
 from delay_node.lanes import Lane
 from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
 from delay_node.schedule_log import Entry
@@ -236,7 +235,7 @@ async def test_one_lane_never_holds_all_frames_of_a_broker_group() -> None:
     # No frame is answered before the other subject's messages are out.
     await eventually_async(lambda: delivering.done() or QUIET in brokers.subjects())
     assert QUIET in brokers.subjects()
-    assert held.qsize() <= destinations.FRAMES_IN_FLIGHT
+    assert held.qsize() <= due_lanes.FRAMES_IN_FLIGHT
     while not delivering.done():
         while not held.empty():
             held.get_nowait().set()
