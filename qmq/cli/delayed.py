@@ -68,16 +68,13 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
     command = add("calendar", calendar, "count pending messages by hour")
     command.add_argument("subject", nargs="?", default="")
-    _add_times(command)
-
-
-def _add_times(command: Any) -> None:
     command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due at or after this time")
     command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this time")
 
 
 def _add_range(command: Any) -> None:
-    _add_times(command)
+    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due at or after this time")
+    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this time")
     command.add_argument("--match", metavar="K=V", action="append", default=[], help="only messages with this property")
 
 
