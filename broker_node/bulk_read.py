@@ -13,7 +13,7 @@ from zlib import crc32
 
 from broker_node import consume_log, progress_log
 from broker_node.consume_log import ENTRY_BYTES
-from broker_node.message_log import MessageLog
+from broker_node.message_log import MessageLog, Raw
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, consumer_key
 from broker_node.reader import damaged_entries, unreadable_entries
 from broker_node.store import MessageStore
@@ -205,7 +205,7 @@ class BulkReads:
             first, data = await self._entries(subject.consume_log.index, begin, end, count)
             if (unreadable := unreadable_entries(self._store, subject, first, data)) is None:
                 return first, data
-            await unreadable.complete_in_thread(self._store.message_log, self._gate.in_thread)
+            await unreadable.complete_in_thread(self._gate.in_thread)
 
     async def _entries(self, index: DenseIndex, begin: int, end: int, count: int) -> tuple[int, bytes]:
         """Up to `count` entries of [begin, end), and the number of the first: above `begin` where retention took some.
@@ -237,7 +237,7 @@ class BulkReads:
             sequences = range(first, first + len(raws))
             if (damaged := damaged_entries(self._store, subject, sequences, stored, raws)) is None:
                 break
-            await damaged.complete_in_thread(self._store.message_log, self._gate.in_thread)
+            await damaged.complete_in_thread(self._gate.in_thread)
             # A repair walks segments of the log: one answer contains no more than one repair covers.
             count = max(1, min(count, damaged.reach - first))
         return MessagesPage(index.begin, index.end, first, entries, data).parts()
@@ -263,7 +263,7 @@ def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, .
     return tuple(subjects)
 
 
-def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[bytes, list[memoryview | None], bytes]:
+def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[bytes, list[Raw | None], bytes]:
     """Reads messages by their index entries, up to `bytes_max` of them; from any thread.
 
     Returns their entries, the messages (None for one that fails its check), and the messages as the answer contains them. The

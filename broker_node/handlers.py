@@ -57,7 +57,7 @@ class Handlers:
         )
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
-            store, committer, supervisor, on_ended=delivery.settled, on_no_space=delivery.no_space
+            store, committer, supervisor, on_ended=delivery.settlements.ended, on_no_space=delivery.settlements.no_space
         )
         self._table: dict[int, Callable[[Connection, Frame], None]] = {
             Command.SEND_MESSAGE: self._sends.handle,
@@ -126,7 +126,7 @@ class Handlers:
         request = AckRequest.decode(frame.body, frame.version)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
-        offset = self._delivery.ack(request, connection)
+        offset = self._delivery.acks.ack(request, connection)
         self.counters.acks += 1
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS), is_urgent=False)
 
@@ -188,5 +188,5 @@ class Handlers:
         group = subject.groups.get(request.group) if subject is not None else None
         consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
         if subject is not None and group is not None and consumer is not None:
-            offset = self._delivery.leave(subject, group, consumer, connection)
+            offset = self._delivery.settlements.leave(subject, group, consumer, connection)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))

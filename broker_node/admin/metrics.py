@@ -105,11 +105,13 @@ class BrokerMetrics(NodeMetrics):
             handlers.counters.policy_refused_pulls,
         )
         yield counter("full_pulls", "Pulls of consumers with too many messages in flight", handlers.counters.full_pulls)
-        yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
+        yield gauge(
+            "settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements.running)
+        )
         yield gauge(
             "deferred_settlements",
             "Consumers whose unacked messages wait for space to be retried",
-            len(delivery.deferred),
+            len(delivery.settlements.deferred),
         )
         yield counter("paused_pulls", "Pulls paused by a policy", handlers.counters.paused_pulls)
         yield counter(

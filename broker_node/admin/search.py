@@ -10,7 +10,7 @@ from typing import Any
 
 from broker_node import consume_log
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry
-from broker_node.message_log import MessageLog
+from broker_node.message_log import MessageLog, Raw
 from broker_node.reader import damaged_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
@@ -96,7 +96,7 @@ class _Slice:
     """The next match does not fit the answer."""
 
 
-def shown(sequence: int, entry: Entry, raw: memoryview | None) -> dict[str, Any]:
+def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
     """Returns a message as JSON; one whose bytes fail their checks (`raw` None) is marked as withheld. For any thread."""
     place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
     if raw is None:
@@ -179,7 +179,7 @@ async def scan(
         if damaged is not None and repaired_from < at:
             # One repair for each slice, which is then read again.
             repaired_from = at
-            await damaged.complete_in_thread(store.message_log)
+            await damaged.complete_in_thread()
             continue
         done.reached = at + part.seen
         done.messages += [m for m in part.messages if "withheld" not in m or m["sequence"] >= subject.begin]
