@@ -9,12 +9,12 @@ from broker_node.disk_work import DiskWork
 from broker_node.known_requests import KnownRequests
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.pull_gate import PullGate
-from broker_node.rejections import HandlerCounters, Rejections
+from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import MessageStore
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, PullRequest
@@ -44,7 +44,7 @@ class PullHandler:
         committer: Committer,
         clock: Clock,
         supervisor: Supervisor,
-        rejections: Rejections,
+        rejections: BrokerRejections,
         counters: HandlerCounters,
         after_settlement: Callable[[Settlement, Connection, Frame], None],
     ) -> None:

@@ -17,14 +17,13 @@ from broker_node.long_poll import ParkedPull
 from broker_node.recovery import open_store as open_broker_store
 from broker_node.store import MessageStore, StoreLimits
 from delay_node.delay_node import DelayNode
-from delay_node.hour_reader import read_hour
-from delay_node.io_threads import run_to_end
+from delay_node.hour_reader import read_hour, run_to_end
 from delay_node.recovery import open_store as open_delay_store
 from delay_node.store import DelayStore
 from qmq.errors import ProtocolError
 from qmq.log.index import HandleCache
 from qmq.net.caller import Caller
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import PullRequest, PullResponse
 from qmq.protocol.extensions import EnsureGroupRequest

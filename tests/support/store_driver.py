@@ -21,7 +21,7 @@ from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from tests.support.disk_work import read_and_repair, repeat
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
@@ -129,7 +129,7 @@ class StoreDriver:
             ids.append(message_id)
             entries.append(entry_of(message_id, subject, self.rng.randint(0, 600)))
         body = memoryview(b"".join(entries))
-        (run,), _ = scan_batch(bytes(body))
+        (run,), _ = BatchScanner().scan(bytes(body))
         target = self.store.subject(subject)
         first = target.next_sequence
         self.oracle.tried.update(ids)

@@ -14,8 +14,7 @@ import pytest
 from delay_node import checkpoint
 from delay_node.append_file import AppendFile
 from delay_node.checkpoint import CHECKPOINT_NAME
-from delay_node.hour_reader import read_hour
-from delay_node.io_threads import run_to_end
+from delay_node.hour_reader import read_hour, run_to_end
 from delay_node.records import RecordKind, State
 from delay_node.store import DelayStore
 from tests.support.delay_driver import DelayDriver

@@ -22,7 +22,7 @@ from qmq.clock import ManualClock
 from qmq.log.index import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from tests.sim.loop import SimulatedLoop
 from tests.support.disk_work import read_and_repair
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
@@ -105,7 +105,7 @@ class Scenario:
         ids = [f"m{self.number + n}" for n in range(count)]
         self.number += count
         body = memoryview(b"".join(entry_of(message_id, name, 1200) for message_id in ids))
-        (run,), _ = scan_batch(bytes(body))
+        (run,), _ = BatchScanner().scan(bytes(body))
         is_new = name not in self.store.subjects
         subject = self.store.subject(name)
         self.returns += is_new and subject.next_sequence > 0

@@ -24,7 +24,7 @@ from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MA
 from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from tests.support.disk_work import complete, read_and_repair, read_once, repeat
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
@@ -323,7 +323,7 @@ def test_a_filtered_pull_repairs_the_index_before_it_passes_over_messages() -> N
         properties = {KEY_CREATED: "1700000000000", "data": "x"}
         tags = ("a",) if n % 2 else ("b",)
         body = encode_entry(Message("orders", f"m{n}", properties, tags, 0, 1_700_000_000_000, 1_700_000_000_000))
-        (run,), _ = scan_batch(body)
+        (run,), _ = BatchScanner().scan(body)
         driver.store.append_run(subject, run, memoryview(body), driver.clock.wall_ms())
     driver.commit()
     driver.checkpoint()

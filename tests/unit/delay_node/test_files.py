@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from delay_node import checkpoint
 from delay_node.append_file import AppendFile
 from delay_node.dispatch_log import DispatchLog
-from delay_node.io_threads import run_to_end
+from delay_node.hour_reader import run_to_end
 from delay_node.records import (
     Action,
     Moved,
@@ -27,7 +27,7 @@ from qmq.errors import LogError
 from qmq.log.disk import SystemDisk
 from qmq.log.index import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, encode_entry, redate_entry
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk
 from tests.support.wire import decode_entries
@@ -174,7 +174,7 @@ def test_another_due_time_changes_nothing_else(
     assert (after.tags, after.flag, after.message_id, after.created_at_ms) == (
         before.tags, before.flag, before.message_id, before.created_at_ms,
     )  # fmt: skip
-    runs, failures = scan_batch(moved)
+    runs, failures = BatchScanner().scan(moved)
     assert len(runs) == 1
     assert not failures
 
