@@ -103,24 +103,33 @@ class ConsumeLog:
 
     def find_offset(self, log_offset: int) -> int:
         """The first sequence whose message lies at or above a log offset; `end` when there is none."""
-        low, high = self.begin, self.end
-        while low < high:
-            middle = (low + high) // 2
-            probe = _known(self.index, middle)
-            if probe is not None and probe.log_offset < log_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return find_offset(self.index, log_offset)
 
 
 def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:
     """The first entry from `sequence` on whose message is not withheld; None when there is none near."""
     for begin, end in ((sequence, sequence + KNOWN_LOOK), (sequence + KNOWN_LOOK, sequence + KNOWN_LOOK_MAX)):
-        for entry in map(Entry._make, ENTRY.iter_unpack(index.read(begin, end))):
-            if not entry.is_withheld:
-                return entry
+        if (entry := first_known(index.read(begin, end))) is not None:
+            return entry
     return None
+
+
+def first_known(entries: bytes) -> Entry | None:
+    """The first entry whose message is not withheld."""
+    return next((entry for entry in map(Entry._make, ENTRY.iter_unpack(entries)) if not entry.is_withheld), None)
+
+
+def find_offset(index: DenseIndex | IndexView, log_offset: int) -> int:
+    """As `ConsumeLog.find_offset`; of a view from any thread."""
+    low, high = index.begin, index.end
+    while low < high:
+        middle = (low + high) // 2
+        probe = _known(index, middle)
+        if probe is not None and probe.log_offset < log_offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
