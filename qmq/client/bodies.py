@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 from qmq.client import conversion, zstd
 from qmq.client.models import is_dataclass_instance, to_json
 from qmq.client.scalars import Mismatch
-from qmq.client.zstd import require_zstd
 from qmq.errors import BodyUndecodable, LocalProtocolError
 from qmq.protocol.messages import (
     HIDDEN_KEYS,
@@ -33,17 +32,6 @@ from qmq.protocol.messages import (
 )
 from qmq.protocol.names import VALUE_BYTES_MAX
 from qmq.protocol.primitives import utf8
-
-__all__ = [
-    "Body",
-    "Json",
-    "body_bytes",
-    "body_text",
-    "decode_body",
-    "encode_body",
-    "require_zstd",
-    "visible_properties",
-]
 
 T = TypeVar("T")
 

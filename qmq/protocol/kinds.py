@@ -187,26 +187,22 @@ class MapInt(MapKind):
     """A whole number in decimal digits."""
 
     label = "integer"
-    zero = 0
+    zero: Any = 0
+    what = "a whole number"
 
     def parse(self, key: str, text: str) -> Any:
         try:
-            return int(text)
+            return type(self.zero)(text)
         except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be a whole number") from error
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be {self.what}") from error
 
 
-class MapFloat(MapKind):
+class MapFloat(MapInt):
     """A number in decimal digits."""
 
     label = "number"
     zero = 0.0
-
-    def parse(self, key: str, text: str) -> Any:
-        try:
-            return float(text)
-        except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be a number") from error
+    what = "a number"
 
 
 class MapFlag(MapKind):
