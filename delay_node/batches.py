@@ -43,7 +43,7 @@ class DeliveryCounters:
     batches: int = counted("batches", "Batches sent to brokers")
     failed_batches: int = counted("failed_batches", "Failed batches")
     unknown: int = counted("unknown_deliveries", "Messages sent again because their first delivery is uncertain")
-    refusals: int = 0
+    refusals: int = counted("refused_deliveries", "Rejections of messages by brokers")
 
 
 class BatchSender:

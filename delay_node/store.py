@@ -76,7 +76,7 @@ class StoreCounters:
     """Counts since start, for metrics."""
 
     scheduled: int = counted("scheduled_messages", "Messages scheduled")
-    claimed: int = 0
+    claimed: int = counted("claimed_messages", "Messages claimed for delivery")
     delivered: int = counted("delivered_messages", "Messages that a broker stored (scheduleDispatch)")
     cancelled: int = counted("cancelled_messages", "Cancelled messages")
     moved: int = counted("moved_messages", "Rescheduled messages")

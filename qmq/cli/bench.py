@@ -106,24 +106,24 @@ def percentile(ordered: list[float], share: float) -> float:
 
 
 def _report(
-    arguments: argparse.Namespace, what: str, messages: int, data_bytes: int, seconds: float, latencies: list[float],
+    arguments: argparse.Namespace, messages: int, seconds: float, data_bytes: int, latencies: list[float],
     connections: int, window: int,
 ) -> None:  # fmt: skip
     """Print what a run measured; rates count messages' own bytes on the wire."""
     latencies.sort()
     rates = {"messages_per_s": messages / seconds, "mb_per_s": data_bytes / seconds / 1e6}
-    shares = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
-    times = {name: percentile(latencies, share) for name, share in shares.items()}
+    latency = {"p50_ms": percentile(latencies, 0.5), "p99_ms": percentile(latencies, 0.99)}
+    latency["p999_ms"] = percentile(latencies, 0.999)
+    shape = {"size": arguments.size, "batch": arguments.batch, "connections": connections, "window_frames": window}
+    measured = {name: round(value, 3) for name, value in {"seconds": seconds, **rates, **latency}.items()}
     if arguments.json:
-        load = {"size": arguments.size, "batch": arguments.batch, "connections": connections, "window_frames": window}
-        measured = {name: round(value, 3) for name, value in {"seconds": seconds, **rates, **times}.items()}
-        print(json.dumps({"what": what, "messages": messages, **measured, **load}))
+        print(json.dumps({"what": arguments.kind, "messages": messages, **measured, **shape}))
         return
     print(
-        f"{what}: {messages:,} messages in {seconds:.2f} s: {rates['messages_per_s']:,.0f} msgs/s,"
-        f" {rates['mb_per_s']:.1f} MB/s, p50 {times['p50_ms']:.2f} ms, p99 {times['p99_ms']:.2f} ms,"
-        f" p99.9 {times['p999_ms']:.2f} ms ({arguments.size} B, batches of {arguments.batch}, {connections} connections,"
-        f" {window} frames in flight each)"
+        f"{arguments.kind}: {messages:,} messages in {seconds:.2f} s:"
+        f" {rates['messages_per_s']:,.0f} msgs/s, {rates['mb_per_s']:.1f} MB/s,"
+        f" p50 {latency['p50_ms']:.2f} ms, p99 {latency['p99_ms']:.2f} ms, p99.9 {latency['p999_ms']:.2f} ms"
+        f" ({arguments.size} B, batches of {arguments.batch}, {connections} connections, {window} frames in flight each)"
     )
 
 
@@ -153,7 +153,7 @@ def bench_produce(arguments: argparse.Namespace) -> int:
     _check(arguments)
     batch = min(arguments.batch, arguments.count)
     body = encode_batch(arguments.subject, arguments.size, batch)
-    return _produce("produce", arguments, ClientType.PRODUCER, [body])
+    return _produce(arguments, ClientType.PRODUCER, [body])
 
 
 def bench_delay(arguments: argparse.Namespace) -> int:
@@ -169,10 +169,10 @@ def bench_delay(arguments: argparse.Namespace) -> int:
         encode_batch(arguments.subject, arguments.size, batch, [rng.randint(first, last) for _ in range(batch)])
         for _ in range(frames)
     ]
-    return _produce("delay", arguments, ClientType.DELAY_PRODUCER, bodies)
+    return _produce(arguments, ClientType.DELAY_PRODUCER, bodies)
 
 
-def _produce(what: str, arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
+def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
     """Send encoded batches in turn."""
     addresses = _addresses(arguments, client_type)
     batch = min(arguments.batch, arguments.count)
@@ -191,7 +191,7 @@ def _produce(what: str, arguments: argparse.Namespace, client_type: ClientType, 
         seconds, latencies = send_all_frames(lines, frames, window, interval)
     messages = sum(line.answered for line in lines) * batch
     size = messages * len(bodies[0]) // batch
-    _report(arguments, what, messages, size, seconds, latencies, len(lines), window)
+    _report(arguments, messages, seconds, size, latencies, len(lines), window)
     return 0
 
 
@@ -208,7 +208,7 @@ def bench_consume(arguments: argparse.Namespace) -> int:
         for puller in pullers:
             sockets.enter_context(puller.sock)
         got, got_bytes, seconds, latencies = pull_all(pullers, arguments)
-    _report(arguments, "consume", got, got_bytes, seconds, latencies, len(pullers), 1)
+    _report(arguments, got, seconds, got_bytes, latencies, len(pullers), 1)
     if not got:
         sys.stderr.write(
             f"qmq: nothing arrived. If group {arguments.group} existed before, it continues where it was, which may be the end"

@@ -187,14 +187,15 @@ class MapInt(MapKind):
     """A whole number in decimal digits."""
 
     label = "integer"
-    zero: Any = 0
-    what = "a whole number"
+    zero = 0
+    number: type[float] = int
+    legal = "a whole number"
 
     def parse(self, key: str, text: str) -> Any:
         try:
-            return type(self.zero)(text)
+            return self.number(text)
         except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be {self.what}") from error
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be {self.legal}") from error
 
 
 class MapFloat(MapInt):
@@ -202,7 +203,8 @@ class MapFloat(MapInt):
 
     label = "number"
     zero = 0.0
-    what = "a number"
+    number = float
+    legal = "a number"
 
 
 class MapFlag(MapKind):

@@ -31,24 +31,7 @@ KEY_SUB_ENV = "qmq_subEnv"
 KEY_CONTENT_TYPE = "qmq_contentType"
 KEY_CONTENT_ENCODING = "qmq_contentEncoding"
 """PyQMQ's: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
-RESERVED_KEYS = frozenset(
-    {
-        KEY_CREATED,
-        KEY_EXPIRE,
-        KEY_APP,
-        KEY_SCHEDULE,
-        KEY_MAX_RETRY,
-        KEY_ATTEMPT,
-        KEY_GROUP,
-        KEY_PULL_OFFSET,
-        KEY_RETRY_CAUSE,
-        KEY_CORRUPT,
-        KEY_ENV,
-        KEY_SUB_ENV,
-        KEY_CONTENT_TYPE,
-        KEY_CONTENT_ENCODING,
-    }
-)
+RESERVED_KEYS = frozenset(key for name, key in dict(globals()).items() if name.startswith("KEY_"))
 """Properties that belong to the protocol; users can't set them."""
 TRACE_KEYS = frozenset({"traceparent", "tracestate", "baggage"})
 """W3C trace context. The names are those of other languages' libraries, so that their consumers continue a trace."""

@@ -134,11 +134,6 @@ class Field:
     default: Any
     is_constant: bool
 
-    @property
-    def has_default(self) -> bool:
-        """Whether it may be missing."""
-        return self.default is not UNSET
-
 
 class Structure:
     """Base of all declared bodies and their parts."""

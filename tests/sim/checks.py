@@ -14,7 +14,6 @@ from zlib import crc32
 
 from broker_node.broker import Broker
 from broker_node.long_poll import ParkedPull
-from broker_node.reader import read_and_repair
 from broker_node.recovery import open_store as open_broker_store
 from broker_node.store import MessageStore, StoreLimits
 from delay_node.delay_node import DelayNode
@@ -36,6 +35,7 @@ from tests.sim.history import Broken, History, Sent
 from tests.sim.loop import Process, SimulatedLoop
 from tests.sim.network import End, Network
 from tests.sim.rows import Database
+from tests.support.disk_work import read_and_repair
 
 EARLY_STEP_MS = 5_000
 """A step of a delay node's clock up to this is accepted: messages are early by as much."""

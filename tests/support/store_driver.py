@@ -13,8 +13,6 @@ import pytest
 
 from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivered, Delivery
-from broker_node.index_repair import DamagedEntries
-from broker_node.reader import read_and_repair
 from broker_node.recovery import CHECKPOINT_NAME, open_store
 from broker_node.store import MessageStore, StoreLimits
 from qmq.clock import ManualClock
@@ -24,6 +22,7 @@ from qmq.log.log import SegmentedLog
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
+from tests.support.disk_work import read_and_repair, repeat
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
 
@@ -147,12 +146,8 @@ class StoreDriver:
 
     @staticmethod
     def _pulled(delivery: Delivery, request: PullRequest) -> Delivered:
-        """A pull's answer, after damaged index entries were made again."""
-        while True:
-            try:
-                return delivery.pull(request)
-            except DamagedEntries as damaged:
-                damaged.complete(delivery.message_log)
+        """A pull's answer, after reads from the disk and repairs."""
+        return repeat(lambda plan: delivery.pull(request, plan=plan))
 
     def ack(self, subject: str, consumer: str) -> None:
         """Ack some of what answered pulls gave."""
@@ -162,7 +157,7 @@ class StoreDriver:
         if not known or begin > max(known):
             return
         last = self.rng.randint(begin, max(known))
-        self.delivery.ack(AckRequest(subject, GROUP, consumer, begin, last, False))
+        self.delivery.acks.ack(AckRequest(subject, GROUP, consumer, begin, last, False))
         self.oracle.ack_tried[key] = last + 1
         self._unpromised.append(("ack", (subject, consumer, last + 1)))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from broker_node import checkpointing
-from broker_node.delivery import Delivery
+from broker_node.acks import Acks
 from broker_node.store import MessageStore
 from qmq.log import recovery
 from qmq.log.index import sync_files
@@ -95,7 +95,7 @@ def test_an_assignment_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_ack_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Delivery, "ack", lambda self, request: -1)
+    monkeypatch.setattr(Acks, "ack", lambda self, request: -1)
     with CaughtBy(Check.ACKED):
         for seed in range(5):
             driver = suite.finished(seed)

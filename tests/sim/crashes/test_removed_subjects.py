@@ -15,7 +15,6 @@ import pytest
 from broker_node.actions import StartReason
 from broker_node.checkpointing import BrokerCheckpoints
 from broker_node.delivery import Delivery
-from broker_node.reader import read_and_repair
 from broker_node.recovery import encode_state, open_store, restore_state
 from broker_node.store import MessageStore, StoreLimits, StorePaths
 from broker_node.subject_removal import SubjectRemoval
@@ -25,6 +24,7 @@ from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.scan import BatchScanner
 from tests.sim.loop import SimulatedLoop
+from tests.support.disk_work import read_and_repair
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, entry_of, id_of
 
