@@ -143,13 +143,14 @@ class Resource(Generic[M]):
         """
         with changing(dry_run=request.get("dry_run", False)):
             row = locked()
-            check_version(f"{self.noun} {self._short(row)}", row.version, request.get("expected_version"))
+            check_version(
+                f"{self.noun} {self.about(row).removeprefix(f'{self.noun} ')}",
+                row.version,
+                request.get("expected_version"),
+            )
             edit = Edit(self, row, self.described(row), _metadata=self.metadata(row))
             yield edit
             edit.end(action, request)
-
-    def _short(self, row: M) -> str:
-        return self.about(row).removeprefix(f"{self.noun} ")
 
 
 @dataclass(slots=True)

@@ -92,8 +92,7 @@ def encode_body(body: Body, *, compress_above: int | None = None) -> dict[str, s
         compress_above: compress a body of more bytes than this, if it becomes smaller; None: never. Mappings are not compressed.
 
     Raises:
-        LocalProtocolError: the body has a type or a value that can't be sent, or a property's name is reserved; or it has to be
-            compressed and is larger than a message may be (`zstd.CONTENT_BYTES_MAX`).
+        LocalProtocolError: a type, value or reserved name that can't be sent, or a body above `zstd.CONTENT_BYTES_MAX`.
     """
     kind = type(body)
     if kind is str:
@@ -209,11 +208,7 @@ def visible_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def body_text(properties: Mapping[str, str]) -> str | None:
-    """Return the text of `data`, decompressed; None if there is none or if it contains bytes.
-
-    Raises:
-        BodyUndecodable: it has an unknown encoding or is damaged, larger than a message may be, or needs a missing library.
-    """
+    """Return the text of `data`, decompressed; None if there is none or if it contains bytes. Raises BodyUndecodable."""
     if KEY_CONTENT_ENCODING not in properties:
         return get_large_string(properties, KEY_DATA)
     if not _is_text(properties.get(KEY_CONTENT_TYPE, "")):
@@ -230,11 +225,7 @@ def body_text(properties: Mapping[str, str]) -> str | None:
 
 
 def body_bytes(properties: Mapping[str, str]) -> bytes | None:
-    """Return the body as bytes, decoded and decompressed; a text in UTF-8. None if there is no property `data`.
-
-    Raises:
-        BodyUndecodable: as for `body_text`.
-    """
+    """Return the body as bytes, decompressed; a text in UTF-8. None without property `data`. Raises BodyUndecodable."""
     text = get_large_string(properties, KEY_DATA)
     if text is None:
         return None
