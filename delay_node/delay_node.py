@@ -176,8 +176,11 @@ class DelayNode(Node):
         every(JOB_SECONDS, "clock_file", self._keep_step)
         every(JOB_SECONDS, "lateness", lambda: self.metrics.last_minute.tick(self.clock.monotonic()))
         every(JOB_SECONDS, "hour_closing", self._close_hours)
-        every(JOB_SECONDS, "retention", lambda: self._segment_removal.drop_before(self.checkpoints.floor))
+        every(JOB_SECONDS, "retention", self._drop_segments)
         every(JOB_SECONDS, "rates", self._sample_rates)
+
+    def _drop_segments(self) -> None:
+        self._segment_removal.drop_before(self.checkpoints.floor)
 
     def _sample_rates(self) -> None:
         delivered = self.store.counters.delivered
