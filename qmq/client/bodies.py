@@ -132,17 +132,12 @@ def _encode_mapping(body: Mapping[str, str | int | float | bool]) -> dict[str, s
 
 
 def _encode_text(text: str, content_type: str | None, compress_above: int | None) -> dict[str, str]:
-    properties: dict[str, str] = {}
     if compress_above is not None and len(text) * 4 > compress_above:
         data = utf8(text, "the body")
-        packed = _packed(data, compress_above, len(data))
-        if packed is not None:
-            return _with_data(
-                {KEY_CONTENT_TYPE: content_type or TYPE_TEXT, KEY_CONTENT_ENCODING: ENCODING_ZSTD}, packed
-            )
-    if content_type is not None:
-        properties[KEY_CONTENT_TYPE] = content_type
-    return _with_data(properties, text)
+        if (packed := _packed(data, compress_above, len(data))) is not None:
+            head = {KEY_CONTENT_TYPE: content_type or TYPE_TEXT, KEY_CONTENT_ENCODING: ENCODING_ZSTD}
+            return _with_data(head, packed)
+    return _with_data({} if content_type is None else {KEY_CONTENT_TYPE: content_type}, text)
 
 
 def _encode_bytes(data: bytes, compress_above: int | None) -> dict[str, str]:
@@ -211,7 +206,8 @@ def body_text(properties: Mapping[str, str]) -> str | None:
     """Return the text of `data`, decompressed; None if there is none or if it contains bytes. Raises BodyUndecodable."""
     if KEY_CONTENT_ENCODING not in properties:
         return get_large_string(properties, KEY_DATA)
-    if not _is_text(properties.get(KEY_CONTENT_TYPE, "")):
+    kind = _kind_of(properties)
+    if kind and not kind.startswith("text/") and not _is_json(kind):
         return None
     data = body_bytes(properties)
     if data is None:
@@ -257,14 +253,13 @@ def _unpacked(data: bytes) -> bytes:
         raise BodyUndecodable(f"the body is compressed; {error}", code="body.codec_missing") from error
 
 
-def _is_text(content_type: str) -> bool:
-    kind = content_type.partition(";")[0].strip().lower()
-    return not kind or kind.startswith("text/") or _is_json(kind)
-
-
-def _is_json(content_type: str) -> bool:
-    kind = content_type.partition(";")[0].strip().lower()
+def _is_json(kind: str) -> bool:
     return kind == TYPE_JSON or kind.endswith("+json")
+
+
+def _kind_of(properties: Mapping[str, str]) -> str:
+    """The content type without parameters; "" if there is none."""
+    return properties.get(KEY_CONTENT_TYPE, "").partition(";")[0].strip().lower()
 
 
 def decode_body(properties: Mapping[str, str], type_: type[T]) -> T:
@@ -291,7 +286,7 @@ def decode_body(properties: Mapping[str, str], type_: type[T]) -> T:
         if data is None:
             raise _undecodable(type_, _no_data(properties))
         return cast(T, data)
-    is_json = _is_json(properties.get(KEY_CONTENT_TYPE, ""))
+    is_json = _is_json(_kind_of(properties))
     try:
         if not is_json and _is_by_name(properties, type_):
             return cast(T, conversion.from_properties(visible_properties(properties), type_))
