@@ -27,12 +27,9 @@ SLICE_BYTES = 8 << 20
 
 def run_to_end(steps: Generator[None, None, T]) -> T:
     """Run all slices of a job at once and return its result; for code without an event loop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    while not (end := _advance(steps))[0]:
+        pass
+    return end[1]  # type: ignore[return-value]
 
 
 def _advance(steps: Generator[None, None, T]) -> tuple[bool, T | None]:
