@@ -219,11 +219,7 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
 async def trace(
     store: MessageStore, subject: Subject, sequence: int, *, only_group: str | None, after: str
 ) -> dict[str, Any]:
-    """Returns the message and its state in each group, at most TRACE_GROUPS_MAX; the caller checks the sequence.
-
-    Raises:
-        LogError: an index can't be read.
-    """
+    """Returns the message and its state in at most TRACE_GROUPS_MAX groups; the caller checks the sequence. Raises LogError."""
     store.adjust_begin(subject)
     message = await _message(store, subject, sequence)
     names = sorted(name for name in subject.groups if name > after) if only_group is None else [only_group]
