@@ -25,7 +25,7 @@ from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
-from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
@@ -35,9 +35,7 @@ from qmq.errors import LogError, NoSpace
 from qmq.log.index import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
-from qmq.net.connection import Connection
 from qmq.protocol.codes import Role
-from qmq.protocol.frames import Frame
 
 logger = logging.getLogger("qmq.broker")
 
@@ -52,6 +50,7 @@ class Broker(Node):
     role = Role.MASTER
     options: BrokerOptions
     metrics: BrokerMetrics
+    handlers: Handlers
 
     def __init__(self, options: BrokerOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
@@ -81,7 +80,7 @@ class Broker(Node):
         self._say_recovery(self.recovery)
         return self.store.log
 
-    def build(self) -> AdminHttp:
+    def build(self) -> AdminPages:
         options = self.options
         self.store.lacks_space_for_copy = self.space.lacks_space_for_copy
         self.delivery = Delivery(
@@ -94,8 +93,7 @@ class Broker(Node):
             self.delivery,
             self.committer,
             self.clock,
-            self.refuse_sends,
-            self.send_gate,
+            self.admission,
             BulkReads(
                 self.store,
                 self.committer,
@@ -106,8 +104,7 @@ class Broker(Node):
                 self.incarnation,
             ),
             self.supervisor,
-            self.message_bytes_max,
-            auth=self.auth,
+            self.auth,
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(
@@ -144,10 +141,6 @@ class Broker(Node):
             self.history_retention,
             self.retention_clock,
         )
-        return self._admin()
-
-    def _admin(self) -> AdminHttp:
-        options = self.options
         view = NodeView(
             store=self.store,
             clock=self.clock,
@@ -165,19 +158,7 @@ class Broker(Node):
             synced=self.committer.synced,
         )
         pages = BrokerPages(view)
-        return AdminHttp(
-            options.admin_host,
-            options.admin_port,
-            health=self.health,
-            ready=self.readiness,
-            supervisor=self.supervisor,
-            clock=self.clock,
-            access=self.admin_access,
-            restrictions=self.restrictions,
-            metrics=self.metrics.families,
-            json_routes=pages.routes(),
-            json_posts=pages.posts(),
-        )
+        return AdminPages(pages.routes(), pages.posts())
 
     def _retention_clock(self) -> RetentionClock:
         gaps: Sequence[Gap] = ()
@@ -247,9 +228,6 @@ class Broker(Node):
             logger.error("the next start counts the broker as away since its newest record: %s", error)
 
     # --- what happens ----------------------------------------------------------------------------------------------
-
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        self.handlers.handle(connection, frame)
 
     def synced(self, synced_end: int) -> None:
         self.handlers.synced(self.store.completed(synced_end))

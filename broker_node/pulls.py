@@ -8,7 +8,7 @@ from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
 from broker_node.disk_work import DiskWork
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.pull_gate import PullGate
-from broker_node.rejections import HandlerCounters, Rejections
+from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import MessageStore
 from qmq.clock import Clock
@@ -43,7 +43,7 @@ class PullHandler:
         committer: Committer,
         clock: Clock,
         supervisor: Supervisor,
-        rejections: Rejections,
+        rejections: BrokerRejections,
         counters: HandlerCounters,
         after_settlement: Callable[[Settlement, Connection, Frame], None],
     ) -> None:

@@ -131,5 +131,4 @@ def move_orphans(
     if moved.part:
         first = orphans[0]
         orphans[0] = SequenceRun(first.begin + moved.part, first.count - moved.part)
-    store.counters.orphans += moved.messages
     return moved.messages

@@ -111,10 +111,7 @@ class BulkReads:
 
 
 def _with_raws(schedule: ScheduleLog, first: int, last: int, bytes_max: int) -> tuple[bytes, bytes, bytes]:
-    """Entries, the sizes of their raw messages and the messages, up to `bytes_max` of them; from any thread.
-
-    A message whose entry or body fails its check has size 0.
-    """
+    """Entries, the sizes of their raw messages (0 for one that fails its check) and the messages, up to `bytes_max` of them."""
     index = schedule.read_index(first, last)
     stored = np.where(index["check"] == checks_of(index), index["size"], 0).astype(np.int64)
     totals = np.cumsum(stored)

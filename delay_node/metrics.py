@@ -45,19 +45,7 @@ class DelayMetrics(NodeMetrics):
         yield from super().collect()
         counter, gauge = self.counter, self.gauge
         store, dispatcher, handlers = self._store, self.dispatcher, self.handlers
-        yield counter(
-            "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
-        )
-        yield self.by("refused_sends", "Rejected messages", "result", dict(handlers.counters.send_failures))
-        yield self.by(
-            "policy_refused_messages",
-            "Messages rejected by a policy, by reason",
-            "reason",
-            dict(handlers.counters.policy_refused_messages),
-        )
-        yield self.by("bad_requests", "Rejected requests, by reason", "reason", dict(handlers.counters.bad_requests))
-        yield self.by("queries", "Lookups and changes", "command", dict(handlers.counters.queries))
-        yield from self.counters(store.counters, dispatcher.sender.counters)
+        yield from self.counters(handlers.counters, store.counters, dispatcher.sender.counters)
         yield counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
         yield counter(
             "clock_steps_refused", "Forward steps of the wall clock that were not accepted", self._clock.steps_refused

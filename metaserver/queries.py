@@ -262,9 +262,7 @@ def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
 
 
 def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
-    """Return (broker group, time of its master's last stored lease) of groups that are not offline and have sent no heartbeats
-    for long.
-    """
+    """(broker group, time of its master's last stored lease) of groups that are silent and not offline."""
     limit = now - timedelta(seconds=silent_seconds)
     groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).prefetch_related("nodes")
     found = []
@@ -308,11 +306,7 @@ def masters() -> dict[str, Node]:
 
 
 def owner_of(subject: str) -> str | None:
-    """Return the team that owns a subject, None if no team does. A retry or dead-letter subject has its real subject's owner.
-
-    Raises:
-        NotFound: there is no such subject.
-    """
+    """The team that owns a subject, or the real subject of a retry or dead-letter subject; None: none. Raises NotFound."""
     owners = owners_of((subject,))
     if subject not in owners:
         raise NotFound(f"Subject {subject!r} not found.", code="subject.unknown")

@@ -284,9 +284,7 @@ class WriteBehind:
             self._on_route(stored)
 
     async def _store(self, call: Callable[[], T], what: str) -> T | None:
-        """Write one change. Returns None for one that can never be stored: it is dropped, logged and counted, so that it does not
-        block others.
-        """
+        """Write one change. One that can never be stored is dropped, logged and counted, so that it does not block others: None."""
         try:
             return await self._in_thread(call)
         except Unstorable as error:

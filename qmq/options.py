@@ -50,13 +50,7 @@ def option(
     is_secret: bool = False,
     former: str = "",
 ) -> T:
-    """A setting with its default; for fields of an options dataclass.
-
-    Args:
-        variable: its environment variable; default: QMQ_<PROCESS>_<NAME>.
-        is_secret: it has no flag, and `repr` leaves it out.
-        former: an older name, which is accepted as a flag and in files.
-    """
+    """A setting with its default; for fields of an options dataclass. The arguments are those of `OptionInfo`."""
     info = OptionInfo(help, unit, minimum, maximum, choices, variable, is_secret, former)
     result: T = field(default=default, metadata={"option": info}, repr=not is_secret)
     return result
@@ -79,11 +73,7 @@ def variable_of(item: "dataclasses.Field[Any]", process: str) -> str:
 
 
 def convert(item: "dataclasses.Field[Any]", value: object, source: str) -> Any:
-    """A setting's text, or TOML value, as its type and within its limits.
-
-    Raises:
-        SettingError: it is not; the message names the source, the value and what is legal.
-    """
+    """A setting's text, or TOML value, as its type. Raises SettingError with source, value and what is legal."""
     info, (read, legal) = _info(item), _KINDS[item.type if isinstance(item.type, str) else item.type.__name__]
     if info.choices:
         legal = "one of " + ", ".join(info.choices)
@@ -126,14 +116,10 @@ _KINDS: dict[str, tuple[Callable[[str], Any], str]] = {
 def parse_options(
     cls: type[T], argv: Sequence[str], environ: Mapping[str, str], *, prog: str, process: str, description: str = ""
 ) -> T:
-    """Settings from flags, environment and file.
+    """Settings from flags, environment and file. Raises SettingError with one line, or SystemExit after --help.
 
     Args:
         process: the middle of environment names: QMQ_<PROCESS>_<NAME>.
-
-    Raises:
-        SettingError: something is wrong; the message is one line.
-        SystemExit: after --help.
     """
     items = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
     names = {_info(item).former or name: name for name, item in items.items()} | {name: name for name in items}

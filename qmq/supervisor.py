@@ -87,10 +87,7 @@ class Supervisor:
         return self._start(record, work, self._lasting_ended)
 
     def background(self, name: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Run a one-shot task. A failure is counted and logged under `name`, also when nothing awaits the task.
-
-        Tasks of one kind share a name. The caller limits how many run at a time.
-        """
+        """Run a one-shot task. Failures are counted and logged under `name`, which tasks of one kind share."""
         record = self._one_shot(name)
         return self._start(record, work, self._background_ended)
 
@@ -149,10 +146,7 @@ class Supervisor:
             await _cancel([task])
 
     async def stop(self) -> None:
-        """Cancel periodic jobs, except those `until_close`, and wait for their end. Critical tasks may end from now on.
-
-        Timers no longer fire.
-        """
+        """Cancel periodic jobs and timers, except jobs `until_close`, and wait for them. Critical tasks may end from now on."""
         self._is_stopping = True
         await _cancel(self._periodic)
 

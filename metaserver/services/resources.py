@@ -105,13 +105,10 @@ class Resource(Generic[M]):
     def set(
         self, row: M, values: Mapping[str, Any], setters: Mapping[str, Callable[[Any], str | None]] | None = None
     ) -> None:
-        """Set the row's fields to these values, all or none of which are allowed.
+        """Set the row's fields to these values, all or none. Raises ChangeRefused, which names each wrong field.
 
         Args:
             setters: how to set what is more than an attribute of the row; each gets an allowed value, and returns a problem or "".
-
-        Raises:
-            ChangeRefused: names each wrong field.
         """
         wrong: dict[str, str] = {}
         for key, value in values.items():
@@ -128,11 +125,7 @@ class Resource(Generic[M]):
 
     @contextmanager
     def creating(self, row: M, name: str, *, action: str = "create", **request: Unpack[Request]) -> Iterator["Edit[M]"]:
-        """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`.
-
-        Raises:
-            Conflict: there is a row of this name.
-        """
+        """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`. Raises Conflict if it exists."""
         with changing(dry_run=request.get("dry_run", False)):
             edit = Edit(self, row, None)
             yield edit
@@ -143,13 +136,10 @@ class Resource(Generic[M]):
     def editing(
         self, locked: Callable[[], M], *, action: str = "update", **request: Unpack[VersionedRequest]
     ) -> Iterator["Edit[M]"]:
-        """Around a change of a row, which is saved at the end when anything of its description changed.
+        """Around a change of a row, which is saved at the end if its description changed. Raises Stale for another version.
 
         Args:
             locked: returns the row, locked until the transaction ends; raises unless the actor may change it.
-
-        Raises:
-            Stale: the row has another version than the one that is expected.
         """
         with changing(dry_run=request.get("dry_run", False)):
             row = locked()

@@ -60,12 +60,7 @@ async def reach(
     seconds: float,
     backoff: Backoff,
 ) -> list[BrokerGroupRoute]:
-    """The usable routes of a subject, once one of their nodes accepts a connection.
-
-    Raises:
-        RouteUnknown: that took longer than `seconds`, or no route came in `Timeouts.route`; the text says what is missing
-            and what to do.
-    """
+    """The usable routes of a subject, once one of their nodes accepts a connection. Raises RouteUnknown with what to do."""
     problem = ""
     failures = 0
     try:

@@ -111,7 +111,7 @@ BREAKAGES = (
     # --- durability of brokers
     Breakage(
         "a send is answered before its sync",
-        "broker_node.sends:SendHandler.handle",
+        "qmq.daemon.sends:SendHandler.handle",
         "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
@@ -228,7 +228,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a retried message loses its tags and body",
-        "qmq.client.retries:Retries.send_back",
+        "qmq.client.workers:Retries.send_back",
         "**old.properties,",
         "'retried': '1',",
         "content",
@@ -245,7 +245,7 @@ BREAKAGES = (
     ),
     Breakage(
         "messages are given up without a dead letter",
-        "qmq.client.retries:Retries.send_back",
+        "qmq.client.workers:Retries.send_back",
         "subject = target(self._subject, group)",
         "subject = retry_subject(self._subject, group)",
         "undelivered",
@@ -331,7 +331,7 @@ BREAKAGES = (
     # --- the delay node
     Breakage(
         "a delayed send is answered before its sync",
-        "delay_node.handlers:Handlers._send",
+        "qmq.daemon.sends:SendHandler.handle",
         "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
