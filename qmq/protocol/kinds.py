@@ -187,7 +187,7 @@ class MapInt(MapKind):
     """A whole number in decimal digits."""
 
     label = "integer"
-    zero: Any = 0
+    zero: float = 0
     number: type[float] = int
     legal = "a whole number"
 
