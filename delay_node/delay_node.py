@@ -23,7 +23,7 @@ from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.pool import Pool
 from qmq.net.server import Connection
@@ -106,9 +106,8 @@ class DelayNode(Node):
             self.supervisor,
             self.message_bytes_max,
         )
-        writer = DelayCheckpoints(self.store)
         self.checkpoints = Checkpointing(
-            writer,
+            DelayCheckpoints(self.store),
             self.store.log,
             self.committer,
             self.clock,
@@ -116,7 +115,6 @@ class DelayNode(Node):
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             self._loaded_offset,
-            writer.prepare,
         )
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF

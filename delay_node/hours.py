@@ -5,7 +5,7 @@ from bisect import bisect_left, insort
 from delay_node.hour import Hour
 from delay_node.records import HOUR_MS
 from qmq.log.disk import Disk
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 
 
 class Hours(dict[int, Hour]):

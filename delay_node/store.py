@@ -39,7 +39,7 @@ from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel
 from qmq.errors import LogError
 from qmq.log.disk import Disk
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage

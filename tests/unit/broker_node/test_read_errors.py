@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from broker_node import unreadable
+from broker_node.checkpoint import CHECKPOINT_NAME
 from broker_node.consume_log import ENTRY_BYTES, Entry
 from broker_node.message_log import ColdRead
 from broker_node.reader import read_messages
-from broker_node.recovery import CHECKPOINT_NAME
 from broker_node.unreadable import RETRY_SECONDS, UnreadablePlaces
 from qmq.clock import ManualClock
 from qmq.errors import ReadFailed
