@@ -150,13 +150,26 @@ def test_a_record_larger_than_the_limit_is_refused_and_commits_are_closed_at_the
     assert taken.end <= SEGMENT
 
 
-def test_a_log_of_another_format_is_refused_with_a_clear_error() -> None:
+def test_a_log_of_another_format_is_refused_with_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
-    filled(disk, 3)
-    after = disk.after_kill()
-    after.names["log/" + "0" * 20].content[5] = 9
-    with pytest.raises(LogError, match="format 9"):
-        opened(after)
+    log, _ = opened(disk)
+    log.append(1, b"x")
+    with monkeypatch.context() as newer:
+        newer.setattr("qmq.log.record.COMMIT_FORMAT", 9)
+        commit(log)
+    with pytest.raises(LogError, match="log offset 0 has format 9, this version reads 1"):
+        opened(disk.after_kill())
+
+
+def test_a_flipped_bit_in_the_format_of_a_commit_is_damage() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 20)
+    (name,) = [name for name in disk.names if name.endswith(f"/{0:020d}")]
+    disk.names[name].content[5] ^= 2
+    again, found = opened(disk.after_kill())
+    assert [damage.begin for damage in again.damaged] == [0]
+    assert again.written_end == log.written_end
+    assert 0 < len(written) - len(found) <= 4
 
 
 def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
