@@ -6,7 +6,8 @@ own CRC, so one comparison before a message is handed out proves entry and messa
 Derived from the message log, never the truth: an entry that fails its check is made again from the log.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -40,11 +41,6 @@ class Entry(NamedTuple):
     @property
     def is_withheld(self) -> bool:
         return self.size == 0
-
-
-def entry_check(entry: Entry, message_crc: int) -> int:
-    """What an entry's check must be for a message with this CRC."""
-    return crc32(_HEAD.pack(entry.log_offset, entry.size, entry.stored_at_ms, entry.tag_bits), message_crc)
 
 
 def encode_run(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
@@ -119,19 +115,6 @@ def first_known(entries: bytes) -> Entry | None:
     return next((entry for entry in map(Entry._make, ENTRY.iter_unpack(entries)) if not entry.is_withheld), None)
 
 
-def find_offset(index: DenseIndex | IndexView, log_offset: int) -> int:
-    """As `ConsumeLog.find_offset`; of a view from any thread."""
-    low, high = index.begin, index.end
-    while low < high:
-        middle = (low + high) // 2
-        probe = _known(index, middle)
-        if probe is not None and probe.log_offset < log_offset:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
     """As `ConsumeLog.stored_at_ms`; of a view from any thread."""
     entry = _known(index, sequence)
@@ -140,12 +123,19 @@ def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
 
 def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
     """As `ConsumeLog.find_time`; of a view from any thread."""
-    low, high = index.begin, index.end
-    while low < high:
-        middle = (low + high) // 2
-        found = stored_at_ms(index, middle)
-        if found is not None and found < at_ms:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return _first(index, at_ms, lambda entry: entry.stored_at_ms)
+
+
+def find_offset(index: DenseIndex | IndexView, log_offset: int) -> int:
+    """As `ConsumeLog.find_offset`; of a view from any thread."""
+    return _first(index, log_offset, lambda entry: entry.log_offset)
+
+
+def _first(index: DenseIndex | IndexView, value: int, of: Callable[[Entry], int]) -> int:
+    """The first sequence whose entry, or the next known one, has at least this value; `end` when there is none."""
+
+    def found(sequence: int) -> int:
+        entry = _known(index, sequence)
+        return value if entry is None else of(entry)
+
+    return index.begin + bisect_left(range(index.begin, index.end), value, key=found)

@@ -19,6 +19,7 @@ its position was none (-1); what follows is another group of its name.
 Layout 0 was written by versions before: there a pull is one entry whatever its runs, and an ACK may be a SETTLE.
 """
 
+from bisect import bisect_left
 from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
@@ -76,15 +77,12 @@ def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
 
     Times may step back with the wall clock; then this finds one place where they cross the time asked for.
     """
-    low, high = index.begin, index.end
-    while low < high:
-        middle = (low + high) // 2
-        found = time_from(index, middle)
-        if found is not None and found < at_ms:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+
+    def found(number: int) -> int:
+        moment = time_from(index, number)
+        return at_ms if moment is None else moment
+
+    return index.begin + bisect_left(range(index.begin, index.end), at_ms, key=found)
 
 
 def encode_progress(action: Action, progress: GroupProgress) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 
 from qmq.errors import LogError
 from qmq.log import segment
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.segment import Segments
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
