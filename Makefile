@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-clients bench-delay bench-pages \
-  bench-population faults \
+  bench-population bench-compare faults \
   fuzz lock test-all attack
 
 help: ## this list
@@ -105,6 +105,9 @@ bench-delay: setup ## measure the delay node: lateness, ten million pending
 
 bench-population: setup ## measure nodes with many subjects: make bench-population ARGS="--subjects 1000 40000"
 	$(BIN)/python -m benchmarks.population $(ARGS)
+
+bench-compare: setup ## measure nodes beside those of another source tree: make bench-compare ARGS="--tree ../before"
+	$(BIN)/python -m benchmarks.compare $(ARGS)
 
 bench-pages: frontend ## what each page costs a browser, with the demo's data: make bench-pages ARGS="--rest 15 groups"
 	$(BIN)/python -m benchmarks.pages $(ARGS)

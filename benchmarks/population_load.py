@@ -167,6 +167,8 @@ class Load:
         self._bursts = self._unanswered = self._ids = 0
         self._sent = self._delivered = 0
         self._send_seconds: list[float] = []
+        self._pull_seconds: list[float] = []
+        """Of pulls that need not wait: a burst is stored."""
         self._tasks: list[asyncio.Task[None]] = []
         self.failures = 0
         """Requests that failed or were refused."""
@@ -193,13 +195,17 @@ class Load:
         return self._sent, self._delivered
 
     def clear_latencies(self) -> None:
-        """Forget how long sends took so far."""
+        """Forget how long sends and pulls took so far."""
         self._send_seconds.clear()
+        self._pull_seconds.clear()
 
     def send_percentiles(self) -> tuple[float, float]:
         """Return p50 and p99 of sends, in milliseconds."""
-        ordered = sorted(self._send_seconds)
-        return percentile(ordered, 0.5), percentile(ordered, 0.99)
+        return _percentiles(self._send_seconds)
+
+    def pull_percentiles(self) -> tuple[float, float]:
+        """Return p50 and p99 of pulls of stored messages, in milliseconds."""
+        return _percentiles(self._pull_seconds)
 
     async def _run(self) -> None:
         began = time.monotonic()
@@ -281,8 +287,11 @@ class Load:
     def _pull(self, key: Key, timeout_ms: int) -> None:
         subject, group = key
         caller, consumer, last = self._caller_of[key], f"consumer-{group}", self._last.get(key, -1)
+        began = time.monotonic()
 
         def answered(frame: Frame) -> None:
+            if timeout_ms == AT_ONCE_MS:
+                self._pull_seconds.append(time.monotonic() - began)
             if frame.code == ResponseCode.SUCCESS and frame.body:
                 begin = PULL_RESPONSE_HEAD.unpack_from(frame.body)[0]
                 count = walk_raws(frame.body[PULL_RESPONSE_HEAD.size :])
@@ -311,3 +320,8 @@ class Load:
             retry_subject(subject, group), group, f"consumer-{group}", BURST_MESSAGES, -1, -1, LONG_POLL_MS, False
         )
         self._request(self._caller_of[key], Command.PULL_MESSAGE, request.encode(), lambda _: self._hold_retry(key))
+
+
+def _percentiles(seconds: list[float]) -> tuple[float, float]:
+    ordered = sorted(seconds)
+    return percentile(ordered, 0.5), percentile(ordered, 0.99)

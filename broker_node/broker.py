@@ -11,10 +11,10 @@ from broker_node.bulk_read import BulkReads
 from broker_node.checkpoint import BrokerCheckpoints
 from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
+from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
-from broker_node.message_log import ColdRead
 from broker_node.options import BrokerOptions
 from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
@@ -25,7 +25,7 @@ from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
-from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
@@ -35,9 +35,7 @@ from qmq.errors import LogError, NoSpace
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
-from qmq.net.server import Connection
 from qmq.protocol.codes import Role
-from qmq.protocol.frames import Frame
 
 logger = logging.getLogger("qmq.broker")
 
@@ -52,6 +50,7 @@ class Broker(Node):
     role = Role.MASTER
     options: BrokerOptions
     metrics: BrokerMetrics
+    handlers: Handlers
 
     def __init__(self, options: BrokerOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
@@ -81,7 +80,7 @@ class Broker(Node):
         self._say_recovery(self.recovery)
         return self.store.log
 
-    def build(self) -> AdminHttp:
+    def build(self) -> AdminPages:
         options = self.options
         self.store.lacks_space_for_copy = self.space.lacks_space_for_copy
         self.delivery = Delivery(
@@ -94,8 +93,7 @@ class Broker(Node):
             self.delivery,
             self.committer,
             self.clock,
-            self.refuse_sends,
-            self.send_gate,
+            self.admission,
             BulkReads(
                 self.store,
                 self.committer,
@@ -106,8 +104,7 @@ class Broker(Node):
                 self.incarnation,
             ),
             self.supervisor,
-            self.message_bytes_max,
-            auth=self.auth,
+            self.auth,
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(
@@ -119,7 +116,7 @@ class Broker(Node):
         self.subject_removal = SubjectRemoval(self.store)
         self.consumer_leases = ConsumerLeases(
             self.store,
-            self.delivery,
+            self.delivery.settlements,
             self.handlers.settlements,
             self.committer,
             lease_seconds=options.consumer_lease_seconds,
@@ -144,10 +141,6 @@ class Broker(Node):
             self.history_retention,
             self.retention_clock,
         )
-        return self._admin()
-
-    def _admin(self) -> AdminHttp:
-        options = self.options
         view = NodeView(
             store=self.store,
             clock=self.clock,
@@ -160,24 +153,12 @@ class Broker(Node):
             is_paused=self.handlers.pulls.is_paused,
             address_of=self.handlers.pulls.consumer_connections.find,
             duplicate_addresses=self.delivery.duplicates.addresses,
-            deferred_settlements=lambda: len(self.delivery.deferred),
+            deferred_settlements=lambda: len(self.delivery.settlements.deferred),
             wake=self.handlers.wake,
             synced=self.committer.synced,
         )
         pages = BrokerPages(view)
-        return AdminHttp(
-            options.admin_host,
-            options.admin_port,
-            health=self.health,
-            ready=self.readiness,
-            supervisor=self.supervisor,
-            clock=self.clock,
-            access=self.admin_access,
-            restrictions=self.restrictions,
-            metrics=self.metrics.families,
-            json_routes=pages.routes(),
-            json_posts=pages.posts(),
-        )
+        return AdminPages(pages.routes(), pages.posts())
 
     def _retention_clock(self) -> RetentionClock:
         gaps: Sequence[Gap] = ()
@@ -212,14 +193,14 @@ class Broker(Node):
     async def _retry_orphans(self) -> None:
         """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
         for subject, group in groups_with_orphans(self.store):
-            moved, cached_only = 0, True
+            moved = 0
+            plan: DiskWork | None = None
             while group.progress.orphans:
                 try:
-                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=cached_only)
-                    cached_only = True
-                except ColdRead as cold:
-                    await cold.complete_in_thread(self.store.message_log)
-                    cached_only = False
+                    moved += move_orphans(self.store, subject, group, Budget(), plan)
+                except DiskWork as work:
+                    plan = work
+                    await work.complete_in_thread()
                     continue
                 except (LimitReached, NoSpace) as error:
                     logger.error("messages of a lost assignment can't be retried before the next start: %s", error)
@@ -235,7 +216,7 @@ class Broker(Node):
 
     def _repair(self, damaged: DamagedEntries) -> None:
         """Make damaged index entries again, reading in a thread."""
-        self.supervisor.background("index_repair", damaged.complete_in_thread(self.store.message_log))
+        self.supervisor.background("index_repair", damaged.complete_in_thread())
 
     async def stopping(self) -> None:
         await super().stopping()
@@ -247,9 +228,6 @@ class Broker(Node):
             logger.error("the next start counts the broker as away since its newest record: %s", error)
 
     # --- what happens ----------------------------------------------------------------------------------------------
-
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        self.handlers.handle(connection, frame)
 
     def synced(self, synced_end: int) -> None:
         self.handlers.synced(self.store.completed(synced_end))

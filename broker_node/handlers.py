@@ -1,34 +1,35 @@
 """Handles the frames of a broker's clients: one short function per command."""
 
-from collections.abc import Callable
-
 from broker_node.actions import StartReason
 from broker_node.bulk_read import BulkReads
 from broker_node.delivery import Delivery
 from broker_node.pulls import PullHandler
-from broker_node.rejections import HandlerCounters, Rejections
+from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.reset import set_position
-from broker_node.sends import SendHandler
+from broker_node.sends import BrokerSends
 from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Subject
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.daemon.send_gate import SendGate
+from qmq.daemon.handlers import RequestHandlers
+from qmq.daemon.sends import Admission
 from qmq.errors import ProtocolError, QmqError
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
-from qmq.net.server import Connection
 from qmq.policy import NodePolicy
-from qmq.protocol.codes import VERSIONS_SERVED, Command, ConsumeFrom, ResponseCode
+from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import AckRequest, ConsumeManageRequest
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
-from qmq.protocol.frames import MESSAGE_BYTES_MAX, Frame
+from qmq.protocol.frames import Frame
 from qmq.protocol.names import check_group, check_subject, split_subject
 from qmq.supervisor import Supervisor
 
 
-class Handlers:
+class Handlers(RequestHandlers):
     """Answers the frames of a broker's clients."""
+
+    rejections: BrokerRejections
 
     def __init__(
         self,
@@ -36,58 +37,40 @@ class Handlers:
         delivery: Delivery,
         committer: Committer,
         clock: Clock,
-        refuse_sends: Callable[[], str],
-        send_gate: SendGate,
+        admission: Admission,
         reading: BulkReads,
         supervisor: Supervisor,
-        message_bytes_max: int = MESSAGE_BYTES_MAX,
-        auth: ConnectionAuth | None = None,
+        auth: ConnectionAuth,
     ) -> None:
+        self.counters = HandlerCounters()
+        super().__init__(BrokerRejections(self.counters, clock, supervisor), auth)
         self._store = store
-        self._auth = auth or ConnectionAuth(None)
         self._delivery = delivery
         self._committer = committer
-        self.counters = HandlerCounters()
-        self._rejections = Rejections(self.counters, clock, supervisor)
-        self._sends = SendHandler(
-            store, committer, clock, refuse_sends, send_gate, self._rejections, self.counters, message_bytes_max
-        )
+        sends = BrokerSends(store, committer, clock, admission, self.rejections, self.counters)
         self.pulls = PullHandler(
-            store, delivery, committer, clock, supervisor, self._rejections, self.counters, self._after
+            store, delivery, committer, clock, supervisor, self.rejections, self.counters, self._after
         )
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
-            store, committer, supervisor, on_ended=delivery.settled, on_no_space=delivery.no_space
+            store, committer, supervisor, on_ended=delivery.settlements.ended, on_no_space=delivery.settlements.no_space
         )
-        self._table: dict[int, Callable[[Connection, Frame], None]] = {
-            Command.SEND_MESSAGE: self._sends.handle,
+        self.table |= {
+            Command.SEND_MESSAGE: sends.handle,
             Command.PULL_MESSAGE: self.pulls.handle,
             Command.ACK_REQUEST: self._ack,
             Command.CONSUME_MANAGE: self._consume_manage,
-            Command.HEARTBEAT: self._heartbeat,
             Command.ENSURE_GROUP: self._ensure_group,
             Command.LEAVE_GROUP: self._leave_group,
-            Command.AUTHENTICATE: self._authenticate,
+            Command.AUTHENTICATE: self.authenticate,
             **reading.table(),
         }
 
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        """One request frame; the answer may come later, in any order."""
-        handler = self._table.get(frame.code)
-        if handler is None:
-            self._rejections.count("unknown_command", connection, f"command {frame.code}")
-            connection.reply(frame, ResponseCode.UNKNOWN_CODE)
-            return
-        if frame.version not in VERSIONS_SERVED:
-            self._rejections.count("unknown_version", connection, f"version {frame.version}")
-            self._rejections.refuse(connection, frame)
-            return
-        try:
-            handler(connection, frame)
-        except BeingSettled as wait:
-            self._after(wait.settlement, connection, frame)
-        except Exception as error:  # noqa: BLE001 - every error ends this request only
-            self._rejections.fail(connection, frame, error)
+    def failed(self, connection: Connection, frame: Frame, error: Exception) -> None:
+        if isinstance(error, BeingSettled):
+            self._after(error.settlement, connection, frame)
+        else:
+            super().failed(connection, frame, error)
 
     def _after(self, settlement: Settlement, connection: Connection, frame: Frame) -> None:
         """Take a request again once its consumer's settlement has ended."""
@@ -96,14 +79,14 @@ class Handlers:
             if error is None:
                 self.handle(connection, frame)
                 return
-            self._rejections.count("settlement", connection, str(error))
-            self._rejections.refuse(connection, frame)
+            self.rejections.count("settlement", connection, str(error))
+            self.rejections.refuse(connection, frame)
 
         try:
             settlement.then(ended)
         except LimitReached as error:
-            self._rejections.count("limit_reached", connection, str(error))
-            self._rejections.refuse(connection, frame)
+            self.rejections.count("limit_reached", connection, str(error))
+            self.rejections.refuse(connection, frame)
             return
         self.settlements.run(settlement)
 
@@ -118,7 +101,7 @@ class Handlers:
 
     def stop(self) -> None:
         """Answer every waiting pull with nothing, and hold none any more."""
-        self._rejections.is_stopping = True
+        self.rejections.is_stopping = True
         self.settlements.stop()
         self.pulls.stop()
 
@@ -126,12 +109,9 @@ class Handlers:
         request = AckRequest.decode(frame.body, frame.version)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
-        offset = self._delivery.ack(request, connection)
+        offset = self._delivery.acks.ack(request, connection)
         self.counters.acks += 1
-        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))
-
-    def _heartbeat(self, connection: Connection, frame: Frame) -> None:
-        connection.reply(frame, Command.HEARTBEAT)
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS), is_urgent=False)
 
     def _consume_manage(self, connection: Connection, frame: Frame) -> None:
         request = ConsumeManageRequest.decode(frame.body)
@@ -158,11 +138,7 @@ class Handlers:
             # Every group begins there, and the first retry makes the subject.
             connection.reply(frame, ResponseCode.SUCCESS, EnsureGroupResponse(True, 0).encode())
             return
-        if not request.only_if_new and not self._auth.is_trusted(connection):
-            self._rejections.count(
-                "unauthenticated", connection, f"group {request.group} would be reset without the node secret"
-            )
-            self._auth.refuse(connection, frame)
+        if not request.only_if_new and not self.is_trusted(connection, frame, f"reset of group {request.group}"):
             return
         subject = self._store.subject(request.subject)
         group, created = subject.groups.get(request.group), False
@@ -176,11 +152,6 @@ class Handlers:
         )
         self.wake(subject.name)
 
-    def _authenticate(self, connection: Connection, frame: Frame) -> None:
-        problem = self._auth.handle(connection, frame)
-        if problem:
-            self._rejections.count("unauthenticated", connection, problem)
-
     def _leave_group(self, connection: Connection, frame: Frame) -> None:
         request = LeaveGroupRequest.decode(frame.body)
         offset = -1
@@ -188,5 +159,5 @@ class Handlers:
         group = subject.groups.get(request.group) if subject is not None else None
         consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
         if subject is not None and group is not None and consumer is not None:
-            offset = self._delivery.leave(subject, group, consumer, connection)
+            offset = self._delivery.settlements.leave(subject, group, consumer, connection)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))

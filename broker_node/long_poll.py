@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from qmq.clock import Clock
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor

@@ -18,6 +18,7 @@ from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
 from broker_node.sorted_names import SortedNames
 from broker_node.subject import Group, Subject
 from qmq.clock import Clock
+from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.log.disk import Disk
@@ -94,13 +95,11 @@ class StorePaths:
 class StoreCounters:
     """Counts since start, for metrics."""
 
-    messages: int = 0
-    message_bytes: int = 0
-    withheld_messages: int = 0
-    repaired_entries: int = 0
-    flush_errors: int = 0
-    orphans: int = 0
-    removed_subjects: int = 0
+    message_bytes: int = counted("stored_message_bytes", "Bytes of messages made visible")
+    withheld_messages: int = counted("withheld_messages", "Stored messages that fail their checks")
+    repaired_entries: int = counted("repaired_index_entries", "Index entries rebuilt from the log")
+    flush_errors: int = counted("flush_errors", "Failed index writes, which are retried")
+    removed_subjects: int = counted("removed_subjects", "Removed empty subjects")
 
 
 @dataclass(slots=True)
@@ -384,7 +383,6 @@ class MessageStore:
         count, size = run.count, run.end - run.begin
         subject.sent_total += count
         subject.bytes_total += size
-        counters.messages += count
         counters.message_bytes += size
         subject.changed()
 

@@ -1,9 +1,8 @@
 """class BatchSender: sends batches of due messages to broker groups and applies the results.
 
-Before a batch leaves, its messages are *claimed* in the log: from then on they may have been delivered, so a cancel is answered
-too_late, after a crash as well. What the broker stored is recorded as delivered. What it reports as not stored is pending again;
-everything else, an answer without results included, stays claimed and is sent again. A message that brokers reject for what it is
-is held for an operator after REFUSALS_MAX rejections.
+Before a batch leaves, its messages are *claimed* in the log: they may be delivered from then on, so a cancel is answered too_late.
+What the broker stored is recorded as delivered. What it reports as not stored is pending again; everything else, an answer without
+results included, stays claimed and is sent again. A message that brokers reject REFUSALS_MAX times is held for an operator.
 """
 
 import asyncio
@@ -11,14 +10,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from delay_node.destinations import Destinations, Group
-from delay_node.due_lanes import DueLanes
+from delay_node.due_lanes import Destinations, DueLanes, Group
 from delay_node.lanes import Item, Lane
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.committer import Committer
+from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.net.pool import Pool
 from qmq.protocol.codes import Command, ResponseCode, SendResult
@@ -41,17 +40,17 @@ _REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 class DeliveryCounters:
     """Counts since start, for metrics."""
 
-    batches: int = 0
-    failed_batches: int = 0
-    unknown: int = 0
-    refusals: int = 0
+    batches: int = counted("batches", "Batches sent to brokers")
+    failed_batches: int = counted("failed_batches", "Failed batches")
+    unknown: int = counted("unknown_deliveries", "Messages sent again because their first delivery is uncertain")
+    refusals: int = counted("refused_deliveries", "Rejections of messages by brokers")
 
 
 class BatchSender:
     """Sends batches, each in a task of its own.
 
     Args:
-        observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
+        observe: called with the seconds from the due time of each delivered message to the broker's answer.
         on_end: called when a batch has ended.
     """
 
@@ -200,10 +199,7 @@ class BatchSender:
             self._failed(again, route, problem, is_group_fine=is_group_fine)
 
     def _failed(self, items: list[Item], route: BrokerGroupRoute, problem: str, *, is_group_fine: bool = False) -> None:
-        """Return messages to the front of their lanes, and pause the broker group.
-
-        When it rejects them for their subjects' policy (`is_group_fine`), those lanes pause instead: it accepts other subjects.
-        """
+        """Return messages to the front of their lanes, and pause the broker group, or those lanes if `is_group_fine`."""
         now = asyncio.get_running_loop().time()
         self.counters.failed_batches += 1
         if not is_group_fine:
@@ -211,10 +207,7 @@ class BatchSender:
         self._lanes.return_failed(items, route.name, problem, now, SUBJECT_REFUSED_SECONDS if is_group_fine else 0.0)
 
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:
-        """The broker failed on a batch. Halves find the message that it fails on.
-
-        The answer does not say what was stored before the failure, so all of the batch stays claimed.
-        """
+        """The broker failed on a batch, which stays claimed as a whole. Halves find the message that it fails on."""
         if len(items) == 1:
             self._refuse(items[0], f"{route.name} fails on it", asyncio.get_running_loop().time(), is_released=False)
             return

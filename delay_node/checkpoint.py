@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
-from delay_node.hour import Hour
-from delay_node.hours import Hours
+from delay_node.hour import Hour, Hours
 from delay_node.store import DelayStore
 from delay_node.subjects import Subjects
 from qmq.daemon.checkpointing import CheckpointDraft

@@ -4,20 +4,18 @@ import asyncio
 import logging
 from typing import Any
 
-from delay_node.admin import DelayPages
+from delay_node.admin import DelayPages, delay_stats
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
-from delay_node.held_step import HeldStep, HeldStepFile
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
 from delay_node.recovery import open_store
-from delay_node.stats import delay_stats
-from delay_node.trusted_clock import TrustedClock
-from qmq.daemon.admin_http import AdminHttp
+from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
+from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
@@ -26,11 +24,9 @@ from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.pool import Pool
-from qmq.net.server import Connection
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role
-from qmq.protocol.frames import Frame
 
 logger = logging.getLogger("qmq.delay")
 
@@ -48,6 +44,7 @@ class DelayNode(Node):
     role = Role.DELAY_MASTER
     options: DelayOptions
     metrics: DelayMetrics
+    handlers: Handlers
 
     def __init__(self, options: DelayOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
@@ -86,7 +83,7 @@ class DelayNode(Node):
         )
         return self.store.log
 
-    def build(self) -> AdminHttp:
+    def build(self) -> AdminPages:
         options = self.options
         self.metrics = DelayMetrics(self, self.store, self.trusted)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
@@ -98,13 +95,12 @@ class DelayNode(Node):
             self.changes,
             self.committer,
             self.trusted,
-            self.refuse_sends,
-            self.send_gate,
+            self.clock,
+            self.admission,
             delay_max_ms,
             UNWRITTEN_FACTOR * options.checkpoint_bytes,
             BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
-            self.message_bytes_max,
         )
         self.checkpoints = Checkpointing(
             DelayCheckpoints(self.store),
@@ -135,19 +131,7 @@ class DelayNode(Node):
         self.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
         pages = DelayPages(self, self.queries, self.changes, self.clock)
-        return AdminHttp(
-            options.admin_host,
-            options.admin_port,
-            health=self.health,
-            ready=self.readiness,
-            supervisor=self.supervisor,
-            clock=self.clock,
-            access=self.admin_access,
-            restrictions=self.restrictions,
-            metrics=self.metrics.families,
-            json_routes=pages.json_routes,
-            json_posts=pages.json_posts,
-        )
+        return AdminPages(pages.json_routes, pages.json_posts)
 
     async def before_serving(self) -> None:
         self._check_clock()
@@ -179,9 +163,6 @@ class DelayNode(Node):
         await self.store.io.close()
 
     # --- what happens ----------------------------------------------------------------------------------------------
-
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        self.handlers.handle(connection, frame)
 
     def synced(self, synced_end: int) -> None:
         self.store.effects.completed(synced_end)
@@ -230,11 +211,7 @@ class DelayNode(Node):
                 await asyncio.to_thread(self._step_file.keep, held)
 
     async def confirm_clock(self) -> HeldStep | None:
-        """Accept the wall clock, also after a restart; return the step that was held until now.
-
-        Raises:
-            OSError: the step can't be removed from the disk; it is held as before.
-        """
+        """Accept the wall clock, also after a restart; return the step that was held. Raises OSError; it is held as before."""
         async with self._clock_change:
             await asyncio.to_thread(self._step_file.keep, None)
             alarm = self.clock_alarm
@@ -243,11 +220,7 @@ class DelayNode(Node):
         return alarm
 
     async def _load_hours(self) -> None:
-        """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before they are read.
-
-        Raises:
-            LogError: an hour can't be read.
-        """
+        """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before. Raises LogError."""
         hours = self.store.open_hours.to_load(self.store.placer.near_before_ms)
         self.dispatcher.frontier_ms = hours[0].begin_ms if hours else None
         for i, hour in enumerate(hours):
@@ -276,10 +249,7 @@ class DelayNode(Node):
         return self.trusted.held
 
     def restrictions(self) -> dict[str, str]:
-        """As of every node, and `clock` while a forward step of the wall clock is not accepted.
-
-        The node delivers by the previous time meanwhile, so it serves. A restart would change nothing: the step is kept.
-        """
+        """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""
         found, alarm = super().restrictions(), self.clock_alarm
         if alarm is not None:
             found["clock"] = (

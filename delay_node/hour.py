@@ -1,4 +1,4 @@
-"""class Hour: what a node keeps of one hour of due time.
+"""class Hour: what a node keeps of one hour of due time; class Hours: all of them, and what the next checkpoint has to write.
 
 An hour at rest is a handful of counters. It is *open* when the state of each of its messages is in memory (a byte each): always
 when it is loaded into the wheel, otherwise while a query or change uses it, and after that while there is room (`open_hours.py`).
@@ -6,6 +6,7 @@ when it is loaded into the wheel, otherwise while a query or change uses it, and
 
 import asyncio
 from array import array
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,7 @@ from delay_node.dispatch_log import DISPATCH_BYTES, DispatchLog
 from delay_node.records import HOUR_MS
 from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, hour_name
 from qmq.log.append_file import AppendFile
+from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 
 
@@ -127,3 +129,52 @@ class Hour:
         """Free what opening brought into memory; not of an hour in the wheel."""
         self.states = self.ids = None
         self.moved = {}
+
+
+class Hours(dict[int, Hour]):
+    """Hours by number (hours since 1970, UTC)."""
+
+    def __init__(self, disk: Disk, root: str, handles: HandleCache) -> None:
+        super().__init__()
+        self.disk = disk
+        self.root = root
+        self.handles = handles
+        self.order: list[int] = []
+        """Numbers of the hours, ascending: near and past hours are found without a look at years of hours."""
+        self.dirty: dict[Hour, None] = {}
+        """Hours with something that no checkpoint contains."""
+        self.finished: set[int] = set()
+        """Hours whose files may be removed: the next checkpoint leaves them out."""
+        self.unwritten_bytes = 0
+        """Bytes of schedule and dispatch logs in memory only."""
+
+    def make(self, number: int, **counters: int) -> Hour:
+        """Return the hour, created when it is new. A finished hour is in use again."""
+        hour = self.get(number)
+        if hour is None:
+            hour = self[number] = Hour(self.handles, self.root, number, **counters)
+            insort(self.order, number)
+        self.finished.discard(number)
+        return hour
+
+    def forget(self, hour: Hour) -> None:
+        """Remove a finished hour; its files are removed next."""
+        del self[hour.number]
+        del self.order[bisect_left(self.order, hour.number)]
+        self.finished.discard(hour.number)
+        self.dirty.pop(hour, None)
+        hour.close()
+
+    def between(self, from_ms: int, to_ms: int) -> list[int]:
+        """Return the numbers of the hours with due times in [from_ms, to_ms), ascending."""
+        begin, end = (bisect_left(self.order, number) for number in (from_ms // HOUR_MS, -(-to_ms // HOUR_MS)))
+        return self.order[begin:end]
+
+    def before(self, moment_ms: int) -> list[Hour]:
+        """Return the hours that begin before a time, oldest first."""
+        return [self[number] for number in self.order[: bisect_left(self.order, -(-moment_ms // HOUR_MS))]]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of the open hours' states and ids."""
+        return sum(hour.memory_bytes for hour in self.values() if hour.states is not None)

@@ -34,7 +34,6 @@ class DelayMetrics(NodeMetrics):
             buckets=LATENESS_BUCKETS,
             registry=self.registry,
         )
-
         self.last_minute = LatenessWindow(LATENESS_BUCKETS)
 
     def observe_lateness(self, seconds: float) -> None:
@@ -46,31 +45,8 @@ class DelayMetrics(NodeMetrics):
         yield from super().collect()
         counter, gauge = self.counter, self.gauge
         store, dispatcher, handlers = self._store, self.dispatcher, self.handlers
-        counters, trouble = store.counters, dispatcher.sender.counters
-        yield counter(
-            "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
-        )
-        yield self.by("refused_sends", "Rejected messages", "result", dict(handlers.counters.send_failures))
-        yield self.by(
-            "policy_refused_messages",
-            "Messages rejected by a policy, by reason",
-            "reason",
-            dict(handlers.counters.policy_refused_messages),
-        )
-        yield self.by("bad_requests", "Rejected requests, by reason", "reason", dict(handlers.counters.bad_requests))
-        yield self.by("queries", "Lookups and changes", "command", dict(handlers.counters.queries))
-        yield counter("scheduled_messages", "Messages scheduled", counters.scheduled)
-        yield counter("delivered_messages", "Messages that a broker stored (scheduleDispatch)", counters.delivered)
-        yield counter("cancelled_messages", "Cancelled messages", counters.cancelled)
-        yield counter("moved_messages", "Rescheduled messages", counters.moved)
-        yield counter("put_aside_messages", "Messages held because all brokers rejected them", counters.refused)
-        yield counter("lost_messages", "Corrupted schedule entries", counters.lost)
+        yield from self.counters(handlers.counters, store.counters, dispatcher.sender.counters)
         yield counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
-        yield counter(
-            "unknown_deliveries", "Messages sent again because their first delivery is uncertain", trouble.unknown
-        )
-        yield counter("batches", "Batches sent to brokers", trouble.batches)
-        yield counter("failed_batches", "Failed batches", trouble.failed_batches)
         yield counter(
             "clock_steps_refused", "Forward steps of the wall clock that were not accepted", self._clock.steps_refused
         )

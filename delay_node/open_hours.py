@@ -7,10 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from delay_node.hour import Hour, IdIndex
-from delay_node.hour_reader import Opened, read_hour, read_ids
-from delay_node.hours import Hours
-from delay_node.io_threads import IoThreads
+from delay_node.hour import Hour, Hours, IdIndex
+from delay_node.hour_reader import IoThreads, Opened, read_hour, read_ids
 
 logger = logging.getLogger("qmq.delay.hours")
 
@@ -24,20 +22,12 @@ TAIL_IDS_MAX = 200_000
 
 
 class OpenHours:
-    """Opens and closes hours.
+    """Opens and closes hours. `on_lost` gets the number of messages whose index entries fail their check."""
 
-    Args:
-        on_lost: called with the number of messages whose index entries fail their check.
-        on_damaged: called with the number of dispatch entries that fail their check.
-    """
-
-    def __init__(
-        self, hours: Hours, io: IoThreads, on_lost: Callable[[int], None], on_damaged: Callable[[int], None]
-    ) -> None:
+    def __init__(self, hours: Hours, io: IoThreads, on_lost: Callable[[int], None]) -> None:
         self._hours = hours
         self._io = io
         self._on_lost = on_lost
-        self._on_damaged = on_damaged
         self._far: OrderedDict[int, Hour] = OrderedDict()
         """Open hours that are not in the wheel, the longest unused first."""
         self._waiting: deque[tuple[Hour, asyncio.Future[None]]] = deque()
@@ -48,11 +38,7 @@ class OpenHours:
         return [hour for hour in self._hours.before(before_ms) if not hour.is_near and hour.pending > 0]
 
     async def load(self, hour: Hour) -> list[tuple[int, "array[int]"]]:
-        """Open an hour and return its waiting messages for the wheel: keys by second.
-
-        Raises:
-            LogError: the disk could not give it; the hour is as it was.
-        """
+        """Open an hour and return its waiting messages for the wheel: keys by second. Raises LogError; the hour is as it was."""
         while hour.opening is not None:
             await asyncio.shield(hour.opening)
         if hour.is_near:
@@ -68,12 +54,9 @@ class OpenHours:
 
     @asynccontextmanager
     async def use(self, number: int) -> AsyncIterator[Hour | None]:
-        """Have the states of an hour's messages in memory until the end of the `with` block; None: there is no such hour.
+        """Have the states of an hour's messages in memory until the end of the `with` block; None: no such hour. Raises LogError.
 
         A task uses one hour at a time, so each one that waits for memory (OPEN_FAR_ENTRIES_MAX) gets it.
-
-        Raises:
-            LogError: the disk could not give them.
         """
         hour = self._hours.get(number)
         if hour is None:
@@ -157,7 +140,6 @@ class OpenHours:
             logger.error("hour %d: %d schedule entries fail their check; their messages can't be found", hour.number,
                          opened.lost)  # fmt: skip
         if opened.damaged:
-            self._on_damaged(opened.damaged)
             logger.error("hour %d: %d dispatch entries fail their check; their messages may be delivered again",
                          hour.number, opened.damaged)  # fmt: skip
         return opened

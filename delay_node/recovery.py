@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delay_node.bodies import UNBOUNDED
 from delay_node.checkpoint import CHECKPOINT_NAME, restore_state
 from delay_node.dispatch_log import DISPATCH_BYTES
 from delay_node.hour import Hour
-from delay_node.hour_reader import read_states, slices
+from delay_node.hour_reader import UNBOUNDED, read_states, slices
 from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_record
 from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore

@@ -4,19 +4,17 @@ The event loop calls everything here. A decision about a message (it is claimed,
 memory at once, so that exactly one wins; files and counters follow when its record is synced.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.bodies import Bodies
 from delay_node.dispatch_log import DISPATCH_BYTES
-from delay_node.effects import Effects
 from delay_node.errors import LimitReached
-from delay_node.hour import Hour
-from delay_node.hours import Hours
-from delay_node.io_threads import IoThreads
+from delay_node.hour import Hour, Hours
+from delay_node.hour_reader import Bodies, IoThreads
 from delay_node.open_hours import OpenHours
 from delay_node.placement import Placement, Placer
 from delay_node.records import (
@@ -37,6 +35,7 @@ from delay_node.records import (
 )
 from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel
+from qmq.daemon.counters import counted
 from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
@@ -44,6 +43,29 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
 from qmq.protocol.scan import CRC_BYTES, Run
+
+
+class Effects:
+    """Calls that change files and counters, in the order of the log, so that a replay leads to the same numbers."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+
+    def add(self, offset: int, effect: Callable[[], None]) -> None:
+        """Have `effect` called when the record at this log offset is synced."""
+        self._waiting.append((offset, effect))
+
+    @property
+    def last_offset(self) -> int:
+        """Log offset of the last record whose effect is waiting for its sync; -1: none."""
+        return self._waiting[-1][0] if self._waiting else -1
+
+    def completed(self, synced_end: int) -> None:
+        """Call the effects of all records below `synced_end`."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] < synced_end:
+            waiting.popleft()[1]()
+
 
 ACTION_REFS_MAX = 10_000
 """Messages of one action's record."""
@@ -53,15 +75,13 @@ ACTION_REFS_MAX = 10_000
 class StoreCounters:
     """Counts since start, for metrics."""
 
-    scheduled: int = 0
-    scheduled_bytes: int = 0
-    claimed: int = 0
-    delivered: int = 0
-    cancelled: int = 0
-    moved: int = 0
-    refused: int = 0
-    lost: int = 0
-    damaged_dispatch_entries: int = 0
+    scheduled: int = counted("scheduled_messages", "Messages scheduled")
+    claimed: int = counted("claimed_messages", "Messages claimed for delivery")
+    delivered: int = counted("delivered_messages", "Messages that a broker stored (scheduleDispatch)")
+    cancelled: int = counted("cancelled_messages", "Cancelled messages")
+    moved: int = counted("moved_messages", "Rescheduled messages")
+    refused: int = counted("put_aside_messages", "Messages held because all brokers rejected them")
+    lost: int = counted("lost_messages", "Corrupted schedule entries")
 
 
 class DelayStore:
@@ -77,7 +97,7 @@ class DelayStore:
         self.subjects = Subjects()
         self.wheel = Wheel()
         self.placer = Placer(self.hours, self.wheel)
-        self.open_hours = OpenHours(self.hours, self.io, self._lost, self._damaged_dispatch)
+        self.open_hours = OpenHours(self.hours, self.io, self._lost)
         self.bodies = Bodies(self.hours, self.io)
         self.effects = Effects()
         self.counters = StoreCounters()
@@ -97,15 +117,8 @@ class DelayStore:
         self.counters.lost += count
         self.pending -= count
 
-    def _damaged_dispatch(self, count: int) -> None:
-        self.counters.damaged_dispatch_entries += count
-
     async def load(self, hour: Hour) -> None:
-        """Load an hour's pending messages into the wheel.
-
-        Raises:
-            LogError: the disk could not give them; the hour is as it was.
-        """
+        """Load an hour's pending messages into the wheel. Raises LogError; the hour is as it was."""
         seconds = await self.open_hours.load(hour)
         for second, keys in seconds:
             self.wheel.add_second(second, keys)
@@ -117,9 +130,7 @@ class DelayStore:
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
         """Add a run's messages to the log and return their record's offset; they are scheduled when it is synced.
 
-        Raises:
-            LimitReached: too many subjects, or too many messages in one hour.
-            LogError: the log has failed.
+        Raises LimitReached for too many subjects, or messages in one hour; LogError when the log has failed.
         """
         begins = np.array(run.raw_begins, dtype=np.int64)
         sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
@@ -146,7 +157,6 @@ class DelayStore:
         self.placer.place(placement)
         count = len(placement.dues_ms)
         self.counters.scheduled += count
-        self.counters.scheduled_bytes += placement.data_bytes
         self.pending += count
 
     # --- decisions -------------------------------------------------------------------------------------------------
@@ -158,10 +168,7 @@ class DelayStore:
         return State(states[number_of(ref)])
 
     def act(self, kind: RecordKind, refs: Sequence[int], at_ms: int) -> int:
-        """Claim, complete, cancel or hold messages of open hours; return the record's offset.
-
-        From here on nothing else can happen to delivered and cancelled ones. Answers wait until the record is synced.
-        """
+        """Claim, complete, cancel or hold messages of open hours; the record's offset. Answers wait until it is synced."""
         offset = -1
         for begin in range(0, len(refs), ACTION_REFS_MAX):
             part = refs[begin : begin + ACTION_REFS_MAX]
@@ -190,10 +197,7 @@ class DelayStore:
         self.effects.add(offset, effect)
 
     def release(self, refs: Iterable[int]) -> None:
-        """Make claimed messages that were certainly not delivered pending again.
-
-        Not in the log: after a crash they count as claimed, that is as perhaps delivered, which is the safe side.
-        """
+        """Make claimed messages that were certainly not delivered pending again. After a crash they count as claimed."""
         for ref in refs:
             states = self.hours[hour_of(ref)].states
             assert states is not None
@@ -201,11 +205,7 @@ class DelayStore:
                 states[number_of(ref)] = State.PENDING
 
     def move(self, ref: int, due_ms: int, entry: bytes, subject: int, at_ms: int) -> tuple[int, int]:
-        """Give a pending or held message another due time, as `entry`; return its new ref and the record's offset.
-
-        Raises:
-            LimitReached: the hour is full.
-        """
+        """Give a pending or held message another due time, as `entry`; its new ref and the offset. Raises LimitReached."""
         hour = self.hours.make(due_ms // HOUR_MS)
         if hour.schedule.next_number >= NUMBER_MAX:
             raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")

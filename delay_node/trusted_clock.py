@@ -1,16 +1,71 @@
 """What time it is for due messages: the wall clock, but never ahead of what the monotonic clock vouches for.
 
 A wall clock may step, by hand, by NTP, by a virtual machine that wakes up. Backward: messages wait for the corrected clock.
-Forward: a message delivered early can't be called back, so a step of more than `STEP_ACCEPTED_MS` is not believed. The node
-goes on by the clock it had, which keeps pace by the monotonic clock, and raises an alarm until an operator confirms the new
+Forward: a message delivered early can't be called back, so a step of more than STEP_ACCEPTED_MS is not accepted. The node
+continues by the clock that it had, which keeps pace by the monotonic clock, and raises an alarm until an operator confirms the new
 time, or the clock returns. Rule: reference/broker-peers.md, 4.4, F25 and F26.
 
-A step that is held stays held over restarts (delay_node/held_step.py). At a start without one there is nothing to compare with, and
-the wall clock is accepted.
+A step that is held stays held over restarts: it is in file `clock` of the node's folder, i64 milliseconds ahead, i64 trusted time
+when it began, u32 CRC of both. Without the file there is nothing to compare with, and a start accepts the wall clock.
 """
 
-from delay_node.held_step import HeldStep
+from dataclasses import dataclass
+from struct import Struct
+
 from qmq.clock import Clock
+from qmq.log.checked_file import CheckedFile
+from qmq.log.disk import Disk
+
+CHANGE_MS = 100
+"""A change of the step by less is not written: the two clocks always drift apart a little."""
+_STEP = Struct(">qq")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldStep:
+    """The wall clock is ahead by a step that was not accepted."""
+
+    ahead_ms: int
+    since_ms: int
+    """Trusted time when it was seen first."""
+
+
+class HeldStepFile:
+    """The step on disk. One thread at a time."""
+
+    NAME = "clock"
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._file = CheckedFile(disk, folder, self.NAME, _STEP.size)
+        self._kept: HeldStep | None = None
+        self._is_known = False
+        """Whether the file is as `_kept` says: not after a call that failed."""
+
+    def load(self) -> HeldStep | None:
+        """The step that was held when the node ended; None: none. Raises OSError for an unreadable or damaged file."""
+        content = self._file.load()
+        if content is not None and len(content) != _STEP.size:
+            raise OSError(f"{self._file.path} is damaged: it has {len(content)} bytes")
+        self._kept = HeldStep(*_STEP.unpack(content)) if content is not None else None
+        self._is_known = True
+        return self._kept
+
+    def is_kept(self, step: HeldStep | None) -> bool:
+        """Return whether the file has this step already, as exactly as CHANGE_MS demands."""
+        kept = self._kept
+        if not self._is_known or kept is None or step is None:
+            return self._is_known and kept is step
+        return kept.since_ms == step.since_ms and abs(kept.ahead_ms - step.ahead_ms) < CHANGE_MS
+
+    def keep(self, step: HeldStep | None) -> None:
+        """Write the step, or remove the file; durable when this returns. Raises OSError; the next call writes it again."""
+        self._is_known = False
+        if step is not None:
+            self._file.save(_STEP.pack(step.ahead_ms, step.since_ms))
+        else:
+            self._file.remove()
+        self._kept, self._is_known = step, True
+
 
 STEP_ACCEPTED_MS = 5_000
 """Forward steps up to this much, in all, are followed at once."""
@@ -24,12 +79,7 @@ class TrustedClock:
     """Trusted time in milliseconds since the epoch. `now_ms` is to be called at least once a minute or so."""
 
     def __init__(self, clock: Clock, held: HeldStep | None = None) -> None:
-        """Begin with the wall clock.
-
-        Args:
-            held: the step that was held before a restart. If the wall clock is below the time when that step began plus the step,
-                it has returned meanwhile and is accepted.
-        """
+        """Begin with the wall clock, unless it is still ahead by the step that was `held` before a restart."""
         self._clock = clock
         self._anchor_wall_ms = float(clock.wall_ms())
         self._anchor_at = clock.monotonic()

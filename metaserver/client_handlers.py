@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from metaserver.choices import GroupKind, GroupState
@@ -18,12 +18,15 @@ from metaserver.domain import ClientSeen, Route
 from metaserver.live_groups import Observed, Reloaded
 from metaserver.registration_rules import NAME_CHARS_MAX
 from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
+from metaserver.sliced_queue import CallSoon, SlicedQueue
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
+from qmq.daemon.handlers import RequestHandlers
+from qmq.daemon.rejections import Rejections, RequestCounters
 from qmq.errors import IllegalName
-from qmq.net.log_limiter import LogLimiter
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
+from qmq.net.connection_auth import ConnectionAuth
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
@@ -31,6 +34,8 @@ from qmq.protocol.names import check_new_subject, check_subject, hidden_text_pro
 
 logger = logging.getLogger("qmq.meta")
 
+REGISTERED_PER_BATCH = 100
+"""Registrations of clients that are worked on in one turn of the event loop, however many arrive."""
 CHECKS_PER_BATCH = 500
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
 SUBJECTS_PER_BATCH = 2_000
@@ -40,7 +45,7 @@ UNROUTED_SUBJECTS_MAX = 1_000
 
 
 @dataclass(slots=True)
-class MetaCounters:
+class MetaCounters(RequestCounters):
     """Counts since start."""
 
     client_registers: int = counted("client_registers", "Registrations of clients (clientRegisterCount)")
@@ -52,10 +57,9 @@ class MetaCounters:
     over_limit: int = counted("registrations_over_limit", "Registrations that receive no pushed routes")
     illegal: int = counted("illegal_names", "Registrations with invalid names")
     refused_nodes: Counter[str] = counted_by("code", "refused_registrations", "Rejected registrations of nodes")
-    bad_requests: Counter[str] = counted_by("reason", "bad_requests", "Rejected requests")
 
 
-class ClientHandlers:
+class ClientHandlers(RequestHandlers):
     """Answers the registrations of clients, and pushes to them the routes that change."""
 
     def __init__(
@@ -65,13 +69,17 @@ class ClientHandlers:
         clock: Clock,
         *,
         limits: RegistrationLimits | None = None,
-        call_soon: Callable[[Callable[[], None]], object] | None = None,
+        auth: ConnectionAuth | None = None,
+        call_soon: CallSoon | None = None,
     ) -> None:
+        self.counters = MetaCounters()
+        super().__init__(Rejections(self.counters, clock, logger), auth)
         self._directory = directory
         self._write_behind = write_behind
         self._clock = clock
         self._call_soon = call_soon or asyncio.get_running_loop().call_soon
-        self.registrations = Registrations(clock, limits)
+        self.registrations = Registrations(clock, limits, self._call_soon)
+        self._requests = SlicedQueue(self._client_register, REGISTERED_PER_BATCH, self._call_soon)
         self._changed_subjects: dict[str, None] = {}
         """Subjects whose registrations are to be added to `_unchecked`, in the order of the changes."""
         self._unchecked: dict[Registration, None] = {}
@@ -80,14 +88,17 @@ class ClientHandlers:
         self._unrouted: dict[str, None] = {}
         """Subjects of clients that registered while no broker group could get the subject, oldest first."""
         self._timestamp_ms = 0
-        self.counters = MetaCounters()
-        self._log_limiter = LogLimiter()
 
-    def _warning(self, connection: Connection, reason: str, what: str) -> None:
-        """Log what a client did, with a back-off for each reason and host."""
-        self._log_limiter.warning(logger, connection.peer, reason, what, self._clock.monotonic())
+    def _client_register(self, received: tuple[Connection, Frame]) -> None:
+        connection, frame = received
+        if connection.is_closed:
+            return
+        try:
+            self._register_client(connection, frame)
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
+            self.failed(connection, frame, error)
 
-    def _client_register(self, connection: Connection, frame: Frame) -> None:
+    def _register_client(self, connection: Connection, frame: Frame) -> None:
         request = ClientRegisterRequest.decode(frame.body)
         self.counters.client_registers += 1
         subject = split_subject(request.subject).subject
@@ -99,7 +110,7 @@ class ClientHandlers:
             # An error code, or an answer without groups, would leave a sender thread of the official client waiting for
             # ever, and there are three (T3). So it is sent to brokers, which refuse the message with the reason.
             self.counters.illegal += 1
-            self._warning(connection, "illegal_subject", str(error))
+            self.rejections.log("illegal_subject", connection, str(error))
             groups = self._directory.any_usable(request.client_type)
             groups = groups or self._directory.refusing(subject, request.client_type)
             connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode())
@@ -114,7 +125,9 @@ class ClientHandlers:
             problem = next(filter(None, map(hidden_text_problem, (group, client_id, app))), "")
             if problem:
                 self.counters.illegal += 1
-                self._warning(connection, "illegal_client", f"a client of {subject} is not stored: a name {problem}")
+                self.rejections.log(
+                    "illegal_client", connection, f"a client of {subject} is not stored: a name {problem}"
+                )
             else:
                 self._write_behind.client(ClientSeen(subject, int(client_type), group, client_id, app))
         self._answer(connection, frame, request, subject)
@@ -148,9 +161,9 @@ class ClientHandlers:
             if not groups and self.registrations.hold(registration, frame):
                 self.counters.held += 1
                 what = "delay group" if registration.is_delay else "usable broker group"
-                self._warning(
-                    connection,
+                self.rejections.log(
                     "held",
+                    connection,
                     f"no {what} for subject {subject} yet; the response is delayed until there is one",
                 )
                 return
@@ -162,10 +175,7 @@ class ClientHandlers:
     def _groups(
         self, subject: str, client_type: int, keep: Collection[str] = ()
     ) -> tuple[tuple[BrokerGroupRoute, ...], bool]:
-        """The groups that a client of a real subject is sent, and whether it can use them.
-
-        A producer that no group can serve is sent those that refuse its messages: their answers have the reason.
-        """
+        """The groups that a client of a real subject is sent, or those that refuse its messages; and whether it can use them."""
         usable = self._directory.usable(subject, client_type, keep)
         return usable or self._directory.refusing(subject, client_type), bool(usable)
 
@@ -200,7 +210,7 @@ class ClientHandlers:
         # Before the work: an error in it ends this turn, not the following ones.
         self._check_soon(())
         for registration in some:
-            if not registration.is_removed:
+            if not (registration.is_removed or registration.connection.is_closed):
                 self._check(registration)
 
     def _check(self, registration: Registration) -> None:

@@ -27,13 +27,12 @@ from metaserver.live_groups import (
     PEER_EXPIRY_SECONDS,
     LiveGroup,
     Observed,
+    Peers,
     Registered,
 )
-from metaserver.peers import Peers
 from metaserver.policies import Policies
 from metaserver.registration_rules import lease_refusal, log_end_refusal
-from metaserver.route_table import RouteTable
-from metaserver.routing import SUBJECT_GROUPS_MIN
+from metaserver.route_table import SUBJECT_GROUPS_MIN, RouteTable
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -52,8 +51,7 @@ class Directory(RouteTable):
     """What this metaserver knows now. `StoredMetadata` keeps it up to date with the database.
 
     Args:
-        approves_new_groups: whether a broker group of this name may serve when it registers for the first time, without an
-            operator's approval.
+        approves_new_groups: whether a broker group of this name may serve without an operator's approval.
     """
 
     def __init__(
@@ -192,11 +190,7 @@ class Directory(RouteTable):
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
     ) -> tuple[str, str] | None:
-        """Why a registration is refused, as (code, reason); None when it is accepted.
-
-        While a lease runs it belongs to one node id at one address: another process can neither take over a group nor
-        redirect its clients.
-        """
+        """Why a registration is refused, as (code, reason). While a lease runs it belongs to one node id at one address."""
         if live is not None and live.row.kind.value != request.kind:
             return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
         if live is not None and live.has_lease(now):

@@ -4,25 +4,24 @@ Code 52 is never used: it is a trap of the official client (docs/reference/wire.
 """
 
 import logging
-from collections.abc import Callable
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.client_handlers import ClientHandlers
 from metaserver.directory import Directory
 from metaserver.live_groups import Registered
-from metaserver.node_lines import node_lines
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
 from metaserver.route_table import OFFICIAL_VERSION
+from metaserver.sliced_queue import CallSoon
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.errors import ProtocolError
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
-from qmq.net.server import Connection
-from qmq.protocol.bulk_read import ListNodesRequest, NodesPage
-from qmq.protocol.codes import VERSIONS_SERVED, BrokerRequestType, Command, ResponseCode, Role
+from qmq.protocol.bulk_read import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
+from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import (
     BrokerAcquireMetaRequest,
     BrokerAcquireMetaResponse,
@@ -57,61 +56,29 @@ class MetaHandlers(ClientHandlers):
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
         official_nodes: OfficialNodes | None = None,
-        call_soon: Callable[[Callable[[], None]], object] | None = None,
+        call_soon: CallSoon | None = None,
     ) -> None:
-        super().__init__(directory, write_behind, clock, limits=limits, call_soon=call_soon)
+        super().__init__(directory, write_behind, clock, limits=limits, auth=auth, call_soon=call_soon)
         self._bulk_reads = bulk_reads
-        self._auth = auth or ConnectionAuth(None)
         self._official_nodes = official_nodes or OfficialNodes()
         self._store_node_at: dict[str, float] = {}
         self._node_connections: dict[str, Connection] = {}
         """By node id: the connection of its newest accepted registration."""
-
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        """One request."""
-        if frame.version not in VERSIONS_SERVED:
-            self._bad(connection, frame, "unknown_version", f"version {frame.version} is not supported")
-            return
-        try:
-            match frame.code:
-                case Command.CLIENT_REGISTER:
-                    self._client_register(connection, frame)
-                case Command.AUTHENTICATE:
-                    problem = self._auth.handle(connection, frame)
-                    if problem:
-                        self.counters.bad_requests["unauthenticated"] += 1
-                        self._warning(connection, "unauthenticated", problem)
-                case Command.NODE_REGISTER | Command.NODE_POLICY if not self._auth.is_trusted(connection):
-                    self.counters.bad_requests["unauthenticated"] += 1
-                    self._warning(connection, "unauthenticated", f"command {frame.code} without the node secret")
-                    self._auth.refuse(connection, frame)
-                case Command.NODE_REGISTER:
-                    self._node_register(connection, frame)
-                case Command.NODE_POLICY:
-                    self._node_policy(connection, frame)
-                case Command.BROKER_REGISTER:
-                    self._broker_register(connection, frame)
-                case Command.BROKER_ACQUIRE_META:
-                    self._acquire_meta(connection, frame)
-                case Command.LIST_NODES:
-                    self._list_nodes(connection, frame)
-                case Command.HEARTBEAT:
-                    connection.reply(frame, Command.HEARTBEAT)
-                case _:
-                    self.counters.bad_requests["unknown_command"] += 1
-                    self._warning(connection, "unknown_command", f"command {frame.code} is not the metaserver's")
-                    connection.reply(frame, ResponseCode.UNKNOWN_CODE)
-        except ProtocolError as error:
-            self._bad(connection, frame, "undecodable", str(error))
-
-    def _bad(self, connection: Connection, frame: Frame, reason: str, text: str) -> None:
-        self.counters.bad_requests[reason] += 1
-        self._warning(connection, reason, f"command {frame.code} refused: {text}")
-        connection.reply(frame, ResponseCode.BROKER_ERROR)
+        self.table |= {
+            Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
+            Command.AUTHENTICATE: self.authenticate,
+            Command.NODE_REGISTER: self._node_register,
+            Command.NODE_POLICY: self._node_policy,
+            Command.BROKER_REGISTER: self._broker_register,
+            Command.BROKER_ACQUIRE_META: self._acquire_meta,
+            Command.LIST_NODES: self._list_nodes,
+        }
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def _node_register(self, connection: Connection, frame: Frame) -> None:
+        if not self.is_trusted(connection, frame, f"command {frame.code}"):
+            return
         request = NodeRegisterRequest.decode(frame.body)
         self.counters.node_registers += 1
         check_values(request)
@@ -122,11 +89,7 @@ class MetaHandlers(ClientHandlers):
             self._replace_connection(request.node_id, connection)
 
     def _replace_connection(self, node_id: str, connection: Connection) -> None:
-        """Close a node's previous connection.
-
-        The network may deliver a heartbeat of that connection late. Applied after newer ones, it would restore an old state and
-        an old log end, which makes the group read only.
-        """
+        """Close a node's previous connection: a late heartbeat of it would restore an old state and an old log end."""
         previous = self._node_connections.get(node_id)
         if previous is connection:
             return
@@ -156,13 +119,15 @@ class MetaHandlers(ClientHandlers):
         code = registered.answer.code
         if code:
             self.counters.refused_nodes[code] += 1
-            self._warning(
-                connection, code, f"registration of node {request.node_id} refused: {registered.answer.reason}"
+            self.rejections.log(
+                code, connection, f"registration of node {request.node_id} refused: {registered.answer.reason}"
             )
         self._after(registered)
         return registered
 
     def _node_policy(self, connection: Connection, frame: Frame) -> None:
+        if not self.is_trusted(connection, frame, f"command {frame.code}"):
+            return
         request = NodePolicyRequest.decode(frame.body)
         node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
         is_approved = live is not None and live.row.operator_state is not OperatorState.UNAPPROVED
@@ -195,15 +160,12 @@ class MetaHandlers(ClientHandlers):
             self._group_changed(name)
 
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
-        """Register a node of the official server that the settings allow. Its address serves as its node id.
-
-        Raises:
-            ProtocolError: a value is not allowed.
-        """
+        """Register a node of the official server that the settings allow; its address is its node id. Raises ProtocolError."""
         request = BrokerRegisterRequest.decode(frame.body)
         problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
         if problem:
-            self._bad(connection, frame, "node_not_allowed", problem)
+            self.rejections.count("node_not_allowed", connection, problem)
+            self.rejections.refuse(connection, frame)
             return
         self._check_new_node(request.broker_group, request.address, request.address)
         masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
@@ -242,3 +204,40 @@ class MetaHandlers(ClientHandlers):
             raise ProtocolError(f"no node {address} is known")
         answer = BrokerAcquireMetaResponse(node.broker_group, "", node.role)
         connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
+
+
+def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
+    """Every node of the approved broker groups; one that is not its group's master counts as offline."""
+    lines: list[NodeLine] = []
+    for node in sorted(directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id)):
+        live = directory.groups.get(node.broker_group)
+        if live is not None and live.row.operator_state is OperatorState.UNAPPROVED:
+            continue
+        if len(lines) == NODES_MAX:
+            break
+        is_master = live is not None and live.node is not None and live.node.node_id == node.node_id
+        state, seen_at_ms = GroupState.OFFLINE, -1
+        if live is not None and is_master:
+            state = live.state
+            if live.has_heartbeat:
+                seen_at_ms = now_ms - round(directory.heartbeat_age(live) * 1000)
+        lines.append(
+            NodeLine(
+                node.broker_group,
+                node.node_id,
+                str(live.row.kind) if live is not None else "",
+                _role_word(node.role),
+                node.address,
+                node.admin_address,
+                str(state),
+                live.row.epoch if live is not None else 0,
+                node.log_end,
+                seen_at_ms,
+            )
+        )
+    return tuple(lines)
+
+
+def _role_word(role: int) -> str:
+    """A role as a word, the same for broker and delay nodes; "" for a number that is none."""
+    return Role(role).name.lower().removeprefix("delay_") if role in set(Role) else ""

@@ -1,5 +1,6 @@
-"""A broker group with its master's heartbeats, and the effects of registrations, reloads and other metaservers."""
+"""A broker group with its master's heartbeats, the other metaservers, and the effects of registrations and reloads. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metaserver.choices import GroupState, OperatorState, effective_state
@@ -64,10 +65,8 @@ class LiveGroup:
         return now - self.heartbeat_at > EXPIRY_SECONDS and not self.is_live_at_peer(now)
 
     def has_lease(self, now: float) -> bool:
-        """Whether the master's lease runs.
-
-        Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by another node (a
-        restored backup on another machine); the log end of the old master applies to the new one.
+        """Whether the master's lease runs. A group whose master is silent past its expiry may be served by another node, such as a
+        restored backup; the log end of the old master applies to the new one.
         """
         return not (self.is_expired or self.has_left or self.is_silent(now))
 
@@ -101,3 +100,32 @@ class Observed:
     """Groups with another state or address than before."""
     contradicted: list[BrokerGroup]
     """Rows of groups whose heartbeats arrive here, and which are stored with another state."""
+
+
+class Peers:
+    """The other metaservers that store heartbeats. Clocks of different machines are never compared."""
+
+    def __init__(self, now: float) -> None:
+        self._heartbeats: dict[str, tuple[int, float | None]] = {}
+        """By name: (when it last stored a heartbeat by its own clock, when that was last observed to change)."""
+        self._observed_at = now
+        self._has_live = False
+
+    def observe(self, heartbeats: Mapping[str, int], now: float) -> None:
+        """Take over the stored heartbeats, by name."""
+        for name in self._heartbeats.keys() - heartbeats.keys():
+            del self._heartbeats[name]
+        for name, stored_at_us in heartbeats.items():
+            last = self._heartbeats.get(name)
+            if last is None:
+                self._heartbeats[name] = (stored_at_us, None)
+            elif last[0] != stored_at_us:
+                self._heartbeats[name] = (stored_at_us, now)
+        self._has_live = any(
+            at is not None and now - at <= PEER_EXPIRY_SECONDS for _, at in self._heartbeats.values()
+        )  # fmt: skip
+        self._observed_at = now
+
+    def are_out_of_sight(self, now: float) -> bool:
+        """Whether a live peer may receive heartbeats of nodes that can't be read, because the database does not respond."""
+        return self._has_live and now - self._observed_at > LEASE_SECONDS

@@ -10,12 +10,15 @@ from metaserver.directory import Directory
 from metaserver.handlers import MetaHandlers
 from metaserver.route_file import RouteFile
 from metaserver.write_behind import WriteBehind
+from qmq.clock import Clock
 from qmq.daemon.daemon_metrics import DaemonMetrics, MeasuredDaemon
 
 
 class MeasuredMetaserver(MeasuredDaemon, Protocol):
-    """What metrics read of a metaserver."""
+    """What metrics and pages read of a metaserver."""
 
+    clock: Clock
+    tcp_address: str
     directory: Directory
     handlers: MetaHandlers
     write_behind: WriteBehind

@@ -19,9 +19,9 @@ from metaserver.domain import (
     Route,
     StoredLease,
 )
-from metaserver.repository import Unstorable
 from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
+from metaserver.write_behind import Unstorable
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,18 +1,14 @@
 """The metaserver's HTTP pages: its address for clients, and what it knows of broker groups and subjects."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
 from metaserver.choices import GroupKind
-from metaserver.directory import Directory
 from metaserver.domain import Route
 from metaserver.live_groups import LiveGroup
-from metaserver.route_file import RouteFile
-from metaserver.write_behind import WriteBehind
-from qmq.clock import Clock
+from metaserver.metrics import MeasuredMetaserver
 from qmq.daemon.admin_http import BadRequest, JsonHandler, number
 from qmq.daemon.shared_page import SharedPages
 
@@ -22,25 +18,12 @@ SUBJECTS_PER_PAGE = 1_000
 
 
 class MetaPages:
-    """Builds the pages.
+    """Builds the pages of a metaserver."""
 
-    Args:
-        address: returns the address that clients connect to.
-    """
-
-    def __init__(
-        self,
-        directory: Directory,
-        write_behind: WriteBehind,
-        route_file: RouteFile,
-        clock: Clock,
-        address: Callable[[], str],
-    ) -> None:
-        self._directory = directory
-        self._write_behind = write_behind
-        self._route_file = route_file
-        self._address = address
-        self._subject_pages = SharedPages(clock)
+    def __init__(self, metaserver: MeasuredMetaserver) -> None:
+        self._metaserver = metaserver
+        self._directory = metaserver.directory
+        self._subject_pages = SharedPages(metaserver.clock)
 
     def json_routes(self) -> dict[str, JsonHandler]:
         """The JSON pages by path."""
@@ -53,7 +36,7 @@ class MetaPages:
 
     async def address_page(self, _: web.Request) -> str:
         """The address that clients connect to, as text."""
-        return self._address()
+        return self._metaserver.tcp_address
 
     async def _delay_groups(self, _: web.Request) -> dict[str, Any]:
         """What clients need to look up and change delayed messages; routes give them the same addresses."""
@@ -66,10 +49,10 @@ class MetaPages:
         }
 
     async def _cluster(self, _: web.Request) -> dict[str, Any]:
-        write_behind = self._write_behind
+        write_behind = self._metaserver.write_behind
         return {
             "metaserver": {
-                "tcp": self._address(),
+                "tcp": self._metaserver.tcp_address,
                 "database": f"down: {write_behind.problem}" if write_behind.problem else "up",
                 "not_stored_yet": write_behind.pending,
                 "route_file": self._route_file_state(),
@@ -79,7 +62,7 @@ class MetaPages:
         }
 
     def _route_file_state(self) -> str:
-        file = self._route_file
+        file = self._metaserver.route_file
         if file.save_problem:
             return f"not written: {file.save_problem}"
         return f"unreadable at the start: {file.load_problem}" if file.load_problem else "ok"

@@ -34,7 +34,7 @@ def metadata() -> domain.Metadata:
     return domain.Metadata(
         tuple(_broker_group(row) for row in BrokerGroup.objects.all()),
         tuple(_node(row) for row in Node.objects.select_related("broker_group")),
-        tuple(_route(row) for row in SubjectRoute.objects.select_related("subject").iterator()),
+        tuple(snapshot(row, row.subject.name) for row in SubjectRoute.objects.select_related("subject").iterator()),
         _rules(Subject.objects.all()),
         _paused(ConsumerGroup.objects.all()),
     )
@@ -73,7 +73,10 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
     ordered = sorted(subjects)
     for i in range(0, len(ordered), NAMES_PER_QUERY):
         some = ordered[i : i + NAMES_PER_QUERY]
-        routes += [_route(row) for row in SubjectRoute.objects.select_related("subject").filter(subject__name__in=some)]
+        routes += [
+            snapshot(row, row.subject.name)
+            for row in SubjectRoute.objects.select_related("subject").filter(subject__name__in=some)
+        ]
         rules |= _rules(Subject.objects.filter(name__in=some))
         existing.update(Subject.objects.filter(name__in=some).values_list("name", flat=True))
         paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
@@ -81,11 +84,10 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
     return domain.MetadataChanges(subjects, subjects - existing, names, stored)
 
 
-def _route(row: SubjectRoute) -> domain.Route:
-    """The row needs its subject."""
-    return domain.Route(
-        row.subject.name, tuple(row.broker_groups), row.version, row.created_at_ms, phases_of(row.phases)
-    )
+def snapshot(row: SubjectRoute, subject: str) -> domain.Route:
+    """A route as a plain value."""
+    phases = {name: Phase(phase) for name, phase in row.phases.items()}
+    return domain.Route(subject, tuple(row.broker_groups), row.version, row.created_at_ms, phases)
 
 
 def _broker_group(row: BrokerGroup) -> domain.BrokerGroup:
@@ -126,11 +128,6 @@ def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:
 def metaserver_heartbeats() -> dict[str, datetime]:
     """When each metaserver last stored that it runs, by address and its own clock."""
     return dict(MetaserverBeat.objects.values_list("name", "seen_at"))
-
-
-def phases_of(stored: dict[str, str]) -> dict[str, Phase]:
-    """A route's phases as the database keeps them."""
-    return {name: Phase(phase) for name, phase in stored.items()}
 
 
 def _rules(subjects: QuerySet[Subject]) -> dict[str, domain.SubjectRule]:
@@ -265,9 +262,7 @@ def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
 
 
 def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
-    """Return (broker group, time of its master's last stored lease) of groups that are not offline and have sent no heartbeats
-    for long.
-    """
+    """(broker group, time of its master's last stored lease) of groups that are silent and not offline."""
     limit = now - timedelta(seconds=silent_seconds)
     groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).prefetch_related("nodes")
     found = []
@@ -284,10 +279,10 @@ def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None
     if moving_only:
         rows = rows.filter(has_phases=True)
     if subjects is None:
-        return [_route(row) for row in rows.iterator()]
+        return [snapshot(row, row.subject.name) for row in rows.iterator()]
     names = sorted(subjects)
     parts = (names[i : i + NAMES_PER_QUERY] for i in range(0, len(names), NAMES_PER_QUERY))
-    return [_route(row) for part in parts for row in rows.filter(subject__name__in=part)]
+    return [snapshot(row, row.subject.name) for part in parts for row in rows.filter(subject__name__in=part)]
 
 
 def moves_unchanged_since(moment: datetime) -> set[str]:
@@ -311,11 +306,7 @@ def masters() -> dict[str, Node]:
 
 
 def owner_of(subject: str) -> str | None:
-    """Return the team that owns a subject, None if no team does. A retry or dead-letter subject has its real subject's owner.
-
-    Raises:
-        NotFound: there is no such subject.
-    """
+    """The team that owns a subject, or the real subject of a retry or dead-letter subject; None: none. Raises NotFound."""
     owners = owners_of((subject,))
     if subject not in owners:
         raise NotFound(f"Subject {subject!r} not found.", code="subject.unknown")

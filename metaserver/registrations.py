@@ -8,8 +8,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from metaserver.sliced_queue import CallSoon, SlicedQueue
 from qmq.clock import Clock
-from qmq.net.server import Connection, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import ClientType
 from qmq.protocol.commands import ClientRegisterRequest
 from qmq.protocol.frames import Frame
@@ -20,6 +22,10 @@ SentRoute = frozenset[tuple[str, str, int]]
 """(broker group, master, state) of each broker group of an answer."""
 
 
+REMOVED_PER_BATCH = 500
+"""Registrations of closed connections that are removed in one turn of the event loop."""
+
+
 def is_pushed(client_type: int) -> bool:
     """Whether routes are pushed to clients of this type."""
     return client_type in (ClientType.PRODUCER, ClientType.CONSUMER, ClientType.DELAY_PRODUCER)
@@ -27,8 +33,7 @@ def is_pushed(client_type: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationLimits:
-    """Upper limits. A registration over a limit is answered at once and not indexed: the client's own refresh, each
-    60 s, brings it later changes."""
+    """Upper limits. A registration over one is answered and not indexed: it gets later changes with its own refresh, each 60 s."""
 
     per_connection_max: int = 10_000
     total_max: int = 500_000
@@ -74,13 +79,14 @@ class _Client:
 class Registrations:
     """All indexed registrations."""
 
-    def __init__(self, clock: Clock, limits: RegistrationLimits | None = None) -> None:
+    def __init__(self, clock: Clock, limits: RegistrationLimits | None, call_soon: CallSoon) -> None:
         self._clock = clock
         self._limits = limits or RegistrationLimits()
         self._clients: dict[Connection, _Client] = {}
         self._by_subject: dict[str, dict[Registration, None]] = {}
         self._delay: dict[Registration, None] = {}
         self._unserved: dict[Registration, None] = {}
+        self._removals = SlicedQueue(self._remove, REMOVED_PER_BATCH, call_soon)
         self._total = 0
         self.pending_count = 0
         """Requests that wait for their answer."""
@@ -119,11 +125,7 @@ class Registrations:
         self._unserved[registration] = None
 
     def put(self, connection: Connection, request: ClientRegisterRequest, subject: str) -> Registration | None:
-        """Index a registration, or refresh it. Amortised O(1).
-
-        Returns:
-            The registration. None when a limit is reached, or when nothing would ever be pushed for its client type.
-        """
+        """Index a registration, or refresh it. None when a limit is reached, or for a client that nothing is pushed to. O(1)."""
         if not is_pushed(request.client_type):
             return None
         now = self._clock.monotonic()
@@ -150,11 +152,7 @@ class Registrations:
         return registration
 
     def hold(self, registration: Registration, frame: Frame) -> bool:
-        """Keep the request of a registration until it can be answered.
-
-        Returns:
-            False when a limit is reached: the request is not kept.
-        """
+        """Keep the request of a registration until it can be answered; False when a limit is reached."""
         client = self._clients[registration.connection]
         if self.pending_count >= self._limits.pending_max or client.pending >= self._limits.pending_per_connection_max:
             return False
@@ -171,17 +169,13 @@ class Registrations:
         frame, registration.pending = registration.pending, None
         if frame is not None:
             self.pending_count -= 1
-            self._clients[registration.connection].pending -= 1
+            if (client := self._clients.get(registration.connection)) is not None:
+                client.pending -= 1
         return frame
 
     def remove_connection(self, connection: Connection) -> None:
-        """Remove everything of a closed connection."""
-        client = self._clients.get(connection)
-        if client is None:
-            return
-        for registration in client.registrations.values():
-            self._remove(registration)
-        del self._clients[connection]
+        """Remove everything of a closed connection, REMOVED_PER_BATCH registrations in a turn of the event loop."""
+        self._removals.add(self._clients.pop(connection).registrations.values())
 
     def _remove_stale(self, client: _Client, now: float) -> None:
         # Two for each new one: the count of stale registrations falls, and no call does more.

@@ -47,11 +47,7 @@ class RouteFileCounters:
 
 
 class RouteFile:
-    """The files of one metaserver.
-
-    Args:
-        path: of `routes.json`; the log is beside it.
-    """
+    """The files of one metaserver: `path` is that of `routes.json`, the log is beside it."""
 
     def __init__(self, disk: "Disk", path: str) -> None:
         self._disk = disk
@@ -70,8 +66,7 @@ class RouteFile:
         self.counters = RouteFileCounters()
 
     async def load(self) -> Metadata | None:
-        """The stored metadata. None when there is no file, or it is unreadable: this is logged as an error, and the file
-        is kept under another name."""
+        """The stored metadata; None without a readable file. An unreadable one is logged and kept under another name."""
         return await self._in_thread(self._load)
 
     async def save(self, directory: Directory) -> None:

@@ -11,17 +11,15 @@ from metaserver.metrics import MetaMetrics
 from metaserver.official_nodes import OfficialNodes
 from metaserver.options import MetaOptions
 from metaserver.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
-from metaserver.repository import Repository
 from metaserver.route_file import RouteFile
 from metaserver.stored_metadata import StoredMetadata
-from metaserver.write_behind import WriteBehind
-from qmq.daemon.admin_http import AdminHttp
+from metaserver.write_behind import Repository, WriteBehind
+from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
-from qmq.net.server import Connection, ServerLimits
-from qmq.protocol.frames import Frame
+from qmq.net.server_limits import ServerLimits
 
 EXPIRE_SECONDS = 0.5
 """How often leases are checked."""
@@ -40,8 +38,10 @@ class Metaserver(Daemon):
 
     kind = "meta"
     open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
+    admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
     options: MetaOptions
     metrics: MetaMetrics
+    handlers: MetaHandlers
 
     def __init__(self, options: MetaOptions, repository: Repository, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
@@ -74,6 +74,10 @@ class Metaserver(Daemon):
     def port(self) -> int:
         return self.options.tcp_port
 
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        return self.options.host, self.options.http_port
+
     def limits(self, connections: int) -> ServerLimits:
         return ServerLimits(connections_max=connections, frame_bytes_max=FRAME_BYTES_MAX)
 
@@ -94,7 +98,7 @@ class Metaserver(Daemon):
             await self.stored.load(metadata, from_file=from_file)
         self._has_file_only = from_file and metadata is not None
 
-    def build(self) -> AdminHttp:
+    def build(self) -> AdminPages:
         self.handlers = MetaHandlers(
             self.directory,
             self.write_behind,
@@ -104,25 +108,8 @@ class Metaserver(Daemon):
             official_nodes=self.official_nodes,
         )
         self.metrics = MetaMetrics(self)
-        pages = MetaPages(
-            self.directory, self.write_behind, self.route_file, self.clock, lambda: self.tcp_address
-        )  # fmt: skip
-        return AdminHttp(
-            self.options.host,
-            self.options.http_port,
-            health=self.health,
-            ready=self.readiness,
-            supervisor=self.supervisor,
-            clock=self.clock,
-            metrics=self.metrics.families,
-            access=self.admin_access,
-            limits=HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND),
-            json_routes=pages.json_routes(),
-            text_routes={ADDRESS_PAGE: pages.address_page},
-        )
-
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        self.handlers.handle(connection, frame)
+        pages = MetaPages(self)
+        return AdminPages(pages.json_routes(), text_routes={ADDRESS_PAGE: pages.address_page})
 
     async def start_writing(self) -> None:
         self._writing = self.supervisor.critical("write_behind", self.write_behind.run(self._stop))
@@ -174,9 +161,7 @@ class Metaserver(Daemon):
         self.write_behind.heartbeat(self.tcp_address, now - self._steady_since)
 
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
-        """Store what the database lacks. The process that wrote the file may have ended before it stored all of it, and no other
-        process does, because this one does not regard the content of the file as new.
-        """
+        """Store what the file had and the database lacks: the process that wrote the file may have ended before it stored that."""
         groups = {group.name for group in stored.broker_groups}
         for name, live in self.directory.groups.items():
             if name not in groups:

@@ -1,4 +1,4 @@
-"""class WriteBehind: the queue of changes from the metaserver's memory to its database.
+"""class WriteBehind: the queue of changes from the metaserver's memory to its database, and the interface of that.
 
 Answers never wait for the database. While it is unavailable, changes stay queued and are retried with a growing pause. The newest
 state of an object replaces a queued one, so the queue is bounded by the number of objects and by WORK_MAX.
@@ -11,12 +11,56 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
-from metaserver.repository import Repository, Unstorable
 from qmq.clock import Clock
 from qmq.daemon.counters import counted
+
+
+class Unstorable(Exception):
+    """The store rejects a change permanently: a text that it can't hold, or a row that refers to a deleted one."""
+
+
+class Repository(Protocol):
+    """Called from one background thread only; every call may raise when the store is unavailable, and is retried."""
+
+    def load(self) -> Metadata:
+        """Everything."""
+        ...
+
+    def version(self) -> MetadataVersion:
+        """What changes with every change of metadata: equal versions, equal metadata."""
+        ...
+
+    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
+        """What changed after `since` up to `until`; None when that is not known, and everything has to be loaded."""
+        ...
+
+    def leases(self) -> Leases:
+        """Each broker group with its master's last stored heartbeat, and which other metaservers run."""
+        ...
+
+    def save_route(self, route: Route) -> Route:
+        """Store version n + 1 over version n (0: new); the route that is there afterwards, which may be another's."""
+        ...
+
+    def save_group(self, group: BrokerGroup, reason: str) -> None:
+        """Create or update a broker group."""
+        ...
+
+    def save_node(self, node: Node) -> None:
+        """Create or update a node."""
+        ...
+
+    def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
+        """Record that this metaserver runs, and for how long it has run and stored without a pause."""
+        ...
+
+    def save_clients(self, clients: list[ClientSeen]) -> None:
+        """Record that these clients registered."""
+        ...
+
 
 T = TypeVar("T")
 logger = logging.getLogger("qmq.meta.write_behind")
@@ -240,9 +284,7 @@ class WriteBehind:
             self._on_route(stored)
 
     async def _store(self, call: Callable[[], T], what: str) -> T | None:
-        """Write one change. Returns None for one that can never be stored: it is dropped, logged and counted, so that it does not
-        block others.
-        """
+        """Write one change. One that can never be stored is dropped, logged and counted, so that it does not block others: None."""
         try:
             return await self._in_thread(call)
         except Unstorable as error:

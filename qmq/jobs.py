@@ -25,33 +25,6 @@ class JobKind(StrEnum):
     """Runs when something needs it; a failure ends this run only."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """One job at one moment. Seconds are monotonic; an age of None means never."""
-
-    name: str
-    kind: JobKind
-    period_seconds: float | None
-    is_vital: bool
-    runs: int
-    running: int
-    failures: int
-    consecutive_failures: int
-    last_error: str
-    """The newest failure's class and message; "" while there was none."""
-    last_failure_age_seconds: float | None
-    last_success_age_seconds: float | None
-
-    @property
-    def is_failing(self) -> bool:
-        """True after a failure until the next success; a one-shot's failure also expires after REPORTED_SECONDS."""
-        if not self.consecutive_failures:
-            return False
-        if self.kind is not JobKind.ONE_SHOT:
-            return True
-        return self.last_failure_age_seconds is not None and self.last_failure_age_seconds < REPORTED_SECONDS
-
-
 @dataclass(eq=False, slots=True)
 class Job:
     """The record of a job. It logs failures, at most one per LOG_INTERVAL_SECONDS, and the first success after them."""
@@ -67,6 +40,7 @@ class Job:
     failures: int = 0
     consecutive_failures: int = 0
     last_error: str = ""
+    """The newest failure's class and message; "" while there was none."""
     failed_at: float | None = None
     succeeded_at: float | None = None
     logged_at: float | None = None
@@ -76,6 +50,18 @@ class Job:
     """The wait between two runs of a periodic job."""
     must_run_again: bool = False
     """A run was requested while another one was under way."""
+
+    @property
+    def is_failing(self) -> bool:
+        """True after a failure until the next success; a one-shot's failure also expires after REPORTED_SECONDS."""
+        if not self.consecutive_failures or self.kind is not JobKind.ONE_SHOT:
+            return self.consecutive_failures > 0
+        return self.failed_at is not None and self.clock.monotonic() - self.failed_at < REPORTED_SECONDS
+
+    @property
+    def last_success_age_seconds(self) -> float | None:
+        """Monotonic seconds since the last success; None: there was none."""
+        return None if self.succeeded_at is None else self.clock.monotonic() - self.succeeded_at
 
     def begin(self) -> None:
         """Count a run that begins."""
@@ -131,23 +117,6 @@ class Job:
             await self.pause
         finally:
             self.pause = None
-
-    def status(self) -> JobStatus:
-        """The job as it is now."""
-        now = self.clock.monotonic()
-        return JobStatus(
-            name=self.name,
-            kind=self.kind,
-            period_seconds=self.period,
-            is_vital=self.is_vital,
-            runs=self.runs,
-            running=self.running,
-            failures=self.failures,
-            consecutive_failures=self.consecutive_failures,
-            last_error=self.last_error,
-            last_failure_age_seconds=None if self.failed_at is None else now - self.failed_at,
-            last_success_age_seconds=None if self.succeeded_at is None else now - self.succeeded_at,
-        )
 
 
 def describe(error: BaseException) -> str:

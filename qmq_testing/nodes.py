@@ -24,7 +24,6 @@ from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
 from metaserver.choices import GroupState
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.clock import SystemClock
 from qmq.daemon.machine import Machine
@@ -38,6 +37,7 @@ from qmq.supervisor import Supervisor
 from qmq_testing.clock import MovableClock
 from qmq_testing.disk import UnsyncedDisk
 from qmq_testing.messages import StoredMessage, moment
+from qmq_testing.repository import MemoryRepository
 from qmq_testing.settings import ServerSettings
 
 N = TypeVar("N", bound=Node)

@@ -49,37 +49,10 @@ class BrokerMetrics(NodeMetrics):
         self._retention_clock = retention_clock
 
     def collect(self) -> Iterable[Metric]:
-        counter, gauge, by_reason = self.counter, self.gauge, self.by
+        counter, gauge = self.counter, self.gauge
         store, delivery, handlers = self._store, self._delivery, self._handlers
         yield from super().collect()
-        yield counter(
-            "sent_messages", "Messages received from producers (receivedMessagesCount)", handlers.counters.sends
-        )
-        yield counter("stored_message_bytes", "Bytes of messages made visible", store.counters.message_bytes)
-        yield by_reason(
-            "refused_messages",
-            "Rejected messages (storeMessageErrorCount, brokerReadOnlyMessageCount)",
-            "result",
-            dict(handlers.counters.send_failures),
-        )
-        yield counter("pull_requests", "Pulls (pullRequestCount)", handlers.counters.pulls)
-        yield counter(
-            "pulled_messages", "Messages delivered for the first time (pulledMessagesCount)", delivery.counters.pulled
-        )
-        yield counter("redelivered_messages", "Messages redelivered", delivery.counters.redelivered)
-        yield counter("ack_requests", "Acks (ackRequestCount)", handlers.counters.acks)
-        yield counter("acked_messages", "Acknowledged messages (consumerAckCount)", delivery.counters.acked)
-        yield counter("settled_messages", "Messages retried because their consumer left", delivery.counters.settled)
-        yield counter(
-            "duplicate_acks",
-            "Acks of messages that were already acknowledged (consumerDuplicateAckCount)",
-            delivery.counters.duplicate_acks,
-        )
-        yield counter("lost_acks", "Acks of unknown messages (consumerLostAckCount)", delivery.counters.lost_acks)
-        yield counter(
-            "behind_retention_messages", "Messages deleted before a group pulled them", delivery.counters.fell_behind
-        )
-        yield counter("withheld_messages", "Stored messages that fail their checks", store.counters.withheld_messages)
+        yield from self.counters(handlers.counters, store.counters, delivery.counters)
         unreadable = store.message_log.unreadable
         index_pages = store.handles.unreadable
         yield counter(
@@ -89,29 +62,14 @@ class BrokerMetrics(NodeMetrics):
         )
         yield gauge("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable))
         yield gauge("unreadable_index_pages", "Pages of index files that the disk can't read", len(index_pages))
-        yield counter("repaired_index_entries", "Index entries rebuilt from the log", store.counters.repaired_entries)
-        yield counter("flush_errors", "Failed index writes, which are retried", store.counters.flush_errors)
-        yield counter("cold_pulls", "Pulls that waited for the disk", handlers.counters.cold_pulls)
-        yield by_reason("bad_requests", "Rejected requests, by reason", "reason", dict(handlers.counters.bad_requests))
-        yield by_reason(
-            "policy_refused_messages",
-            "Messages rejected by a policy, by reason",
-            "reason",
-            dict(handlers.counters.policy_refused_messages),
+        yield gauge(
+            "settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements.running)
         )
-        yield counter(
-            "policy_refused_pulls",
-            "Pulls of groups that a policy does not allow",
-            handlers.counters.policy_refused_pulls,
-        )
-        yield counter("full_pulls", "Pulls of consumers with too many messages in flight", handlers.counters.full_pulls)
-        yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
         yield gauge(
             "deferred_settlements",
             "Consumers whose unacked messages wait for space to be retried",
-            len(delivery.deferred),
+            len(delivery.settlements.deferred),
         )
-        yield counter("paused_pulls", "Pulls paused by a policy", handlers.counters.paused_pulls)
         yield counter(
             "expired_messages", "Messages deleted by the retention of their subject", self._subject_retention.dropped
         )
@@ -132,7 +90,6 @@ class BrokerMetrics(NodeMetrics):
             delivery.duplicates.count(store.clock.monotonic()),
         )
         yield gauge("subjects", "Subjects on this node", len(store.subjects))
-        yield counter("removed_subjects", "Removed empty subjects", store.counters.removed_subjects)
         yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
         yield gauge("subjects_max", "Maximum number of real subjects of this node", store.limits.subjects_max)
 
@@ -142,36 +99,32 @@ class BrokerMetrics(NodeMetrics):
     async def _per_subject(self, labels: dict[str, str]) -> list[Metric]:
         subjects = list(self._store.subjects.values())
         busiest = await asyncio.get_running_loop().run_in_executor(None, _busiest, subjects)
-        sent = CounterMetricFamily("qmq_broker_subject_messages", "Stored messages", labels=[*labels, "subject"])
-        names = [*labels, "subject", "group"]
-        backlog = GaugeMetricFamily("qmq_broker_backlog_messages", "Backlog (messageSequenceLag)", labels=names)
-        in_flight = GaugeMetricFamily(
-            "qmq_broker_in_flight_messages", "Messages pulled and not acknowledged", labels=names
-        )
-        dead = GaugeMetricFamily(
-            "qmq_broker_dead_letter_messages",
-            "Messages in a dead-letter subject (deadLetterQueueCount)",
-            labels=[*labels, "subject"],
-        )
-        withheld = GaugeMetricFamily(
-            "qmq_broker_subject_withheld_messages",
-            "Stored messages that are lost to corruption and can't be consumed",
-            labels=[*labels, "subject"],
-        )
+        names, node = [*labels, "subject"], list(labels.values())
+        sent = CounterMetricFamily("qmq_broker_subject_messages", "Stored messages", labels=names)
+        gauges = [
+            GaugeMetricFamily(f"qmq_broker_{name}", text, labels=[*names, *more])
+            for name, text, *more in (
+                ("backlog_messages", "Backlog (messageSequenceLag)", "group"),
+                ("in_flight_messages", "Messages pulled and not acknowledged", "group"),
+                ("dead_letter_messages", "Messages in a dead-letter subject (deadLetterQueueCount)"),
+                ("subject_withheld_messages", "Stored messages that are lost to corruption and can't be consumed"),
+            )
+        ]
+        backlog, in_flight, dead, withheld = gauges
         pacer = Pacer(PACE_UNITS)
         for subject in busiest:
             await pacer.spend(1 + len(subject.groups))
-            sent.add_metric([*labels.values(), subject.name], subject.sent_total)
+            sent.add_metric([*node, subject.name], subject.sent_total)
             if count := subject.withheld_count:
-                withheld.add_metric([*labels.values(), subject.name], count)
+                withheld.add_metric([*node, subject.name], count)
             if subject.name.startswith("%DEAD_RETRY"):
-                dead.add_metric([*labels.values(), subject.name], subject.visible_end - subject.begin)
+                dead.add_metric([*node, subject.name], subject.visible_end - subject.begin)
             for name, group in subject.groups.items():
                 progress = group.progress
                 lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
-                backlog.add_metric([*labels.values(), subject.name, name], lag.backlog)
-                in_flight.add_metric([*labels.values(), subject.name, name], lag.in_flight)
-        return [sent, backlog, in_flight, dead, withheld]
+                backlog.add_metric([*node, subject.name, name], lag.backlog)
+                in_flight.add_metric([*node, subject.name, name], lag.in_flight)
+        return [sent, *gauges]
 
 
 def _busiest(subjects: list[Subject]) -> list[Subject]:

@@ -6,7 +6,7 @@ covers every stored message, up to HISTORY_ENTRIES_MAX entries. An unknown state
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -66,16 +66,10 @@ class DeliveryState:
 
     def as_json(self) -> dict[str, Any]:
         """The fields of an answer."""
-        return {
-            "state": self.state,
-            "known": self.state is not None,
-            "why": self.why or None,
-            "consumer_id": self.consumer_id,
-            "consumer_key": None if self.key is None else f"{self.key:016x}",
-            "pull_sequence": self.pull_sequence,
-            "pulled_at_ms": self.pulled_at_ms,
-            "acked_at_ms": self.acked_at_ms,
-        }
+        shown = asdict(self)
+        key = shown.pop("key")
+        shown["consumer_key"] = None if key is None else f"{key:016x}"
+        return {**shown, "known": self.state is not None, "why": self.why or None}
 
 
 class _HistoryEntry(NamedTuple):
@@ -194,34 +188,31 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
         return DeliveryState(
             State.SKIPPED, f"the position was reset past this message, to sequence {found.next_sequence}"
         )
-    if found.kind != RecordKind.PULL:
-        return DeliveryState(None, "the history of the consumer group starts with the action that passed this message")
-    if found.layout != LAYOUT:
+    if found.kind == RecordKind.PULL and found.layout != LAYOUT:
         return DeliveryState(
             None, "this part of the history was written by an older version, which did not record individual messages"
         )
     pull_sequence = found.end - (found.next_sequence - sequence)
-    if pull_sequence < found.begin:
-        if history.previous_position is None:
-            return DeliveryState(
-                None, "the history of the consumer group starts with the action that passed this message"
-            )
+    is_skipped = pull_sequence < found.begin
+    if found.kind != RecordKind.PULL or (is_skipped and history.previous_position is None):
+        return DeliveryState(None, "the history of the consumer group starts with the action that passed this message")
+    if is_skipped:
         return DeliveryState(State.SKIPPED, "excluded by the consumer's filter, unreadable, or deleted by retention")
     result = DeliveryState(None, "", names.get(found.key), found.key, pull_sequence, found.at_ms)
-    for entry in reversed(history.later):
-        if entry.key == found.key and entry.kind == RecordKind.OFFLINE:
-            result.why = "the consumer left without acknowledging it"
-            return result
-        if entry.key == found.key and entry.begin <= pull_sequence < entry.end:
-            if entry.kind == RecordKind.SETTLE:
-                result.state = State.RETRIED
-                result.why = "the consumer did not acknowledge it, so the broker moved it to the retry subject"
-                return result
-            result.state, result.acked_at_ms = State.ACKED, entry.at_ms
-            if result.consumer_id is None:
-                result.why = "the consumer has left, so only the key of its ID is known"
-            return result
     result.why = "pulled, but neither acknowledged nor held by a known consumer"
+    for entry in (entry for entry in reversed(history.later) if entry.key == found.key):
+        if entry.kind == RecordKind.OFFLINE:
+            result.why = "the consumer left without acknowledging it"
+        elif not entry.begin <= pull_sequence < entry.end:
+            continue
+        elif entry.kind == RecordKind.SETTLE:
+            result.state = State.RETRIED
+            result.why = "the consumer did not acknowledge it, so the broker moved it to the retry subject"
+        else:
+            result.state, result.acked_at_ms = State.ACKED, entry.at_ms
+            is_known = result.consumer_id is not None
+            result.why = "" if is_known else "the consumer has left, so only the key of its ID is known"
+        break
     return result
 
 

@@ -46,11 +46,11 @@ class Plan:
 
 
 def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Plan:
-    """Do what a document says, all of it or, where a part is refused, nothing.
+    """Apply a document as a whole.
 
     Raises:
-        ChangeRefused: the document has not the shape, or a value is not allowed; the text says where.
-        NotAllowed: it names a subject of a team that the actor is not in, or gives one to such a team.
+        ChangeRefused: the document or a value is invalid; the text says where.
+        NotAllowed: a subject belongs, or would belong, to a team that the actor is not in.
     """
     document_rows = _checked(document)
     steps: list[Step] = []

@@ -33,8 +33,7 @@ from qmq.protocol.names import hidden_text_problem
 
 @transaction.atomic
 def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
-    """Create or update a group's row; an older epoch never replaces a newer one. The operator state of a row that exists is
-    kept."""
+    """Create or update a group's row, except by an older epoch. The operator state of an existing row is kept."""
     after = {"state": str(group.state), "epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
@@ -42,14 +41,7 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
         BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, **after)
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
-        audit.record(
-            actor=actor,
-            action="broker_group.create",
-            target=group.name,
-            reason=reason,
-            after=after,
-            broker_group=group.name,
-        )
+        audit.record(actor, "broker_group.create", group.name, reason=reason, after=after, broker_group=group.name)
         return
     before = {"state": row.state, "epoch": row.epoch, "master": row.master, "in_sync": row.in_sync}
     if before == after:
@@ -59,18 +51,14 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     )
     if changed:
         audit.record(
-            actor=actor, action="broker_group.update", target=group.name, reason=reason, before=before, after=after,
-            broker_group=group.name,
-        )  # fmt: skip
+            actor, "broker_group.update", group.name, reason=reason, before=before, after=after, broker_group=group.name
+        )
 
 
 @transaction.atomic
 def save_node(node: domain.Node) -> datetime:
-    """Create or update a node's row. A log end of an older version, or a lower one of the same version, is not stored: an
-    operator may have accepted a log loss that the metaserver has not read yet.
-
-    Returns:
-        The time stored as that of its lease.
+    """Create or update a node's row; the time of its lease. A log end of an older version, or a lower one, is not stored:
+    an operator may have accepted a log loss that the metaserver has not read yet.
     """
     leased_at = timezone.now()
     values = {
@@ -92,18 +80,14 @@ def save_node(node: domain.Node) -> datetime:
 
 
 def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None:
-    """Record that a metaserver had run and stored heartbeats without a pause for this long at this time. The time is that of the
-    observation, not now: a process that was suspended in between records a past state.
-    """
+    """Record that at this time a metaserver had run and stored heartbeats without a pause for this long."""
     values = {"seen_at": at, "steady_since": at - timedelta(seconds=steady_seconds)}
     MetaserverBeat.objects.update_or_create(name=metaserver[:200], defaults=values)
 
 
 @transaction.atomic
 def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str) -> bool:
-    """Mark a group offline whose stored lease has expired; False when another process did, or a heartbeat arrived in the
-    meantime.
-    """
+    """Mark a group offline whose stored lease has expired; False when it is offline already, or a heartbeat arrived."""
     row = lock(BrokerGroup.objects.filter(name=name))
     if row is None or row.state == GroupState.OFFLINE:
         return False
@@ -113,9 +97,9 @@ def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str)
     before, row.state = row.state, GroupState.OFFLINE
     row.save(update_fields=["state", "updated_at"])
     audit.record(
-        actor=actor,
-        action="broker_group.expire",
-        target=name,
+        actor,
+        "broker_group.expire",
+        name,
         reason=reason,
         before={"state": before},
         after={"state": str(GroupState.OFFLINE)},
@@ -153,11 +137,7 @@ BROKER_GROUP: Resource[BrokerGroup] = Resource(
 
 
 def announce_group(name: str, kind: GroupKind, description: str = "", **request: Unpack[Request]) -> Change:
-    """Make a broker group known before its first node registers: it is offline until then.
-
-    Raises:
-        Conflict: there is such a group.
-    """
+    """Make a broker group known before its first node registers: it is offline until then. Raises Conflict if it exists."""
     BROKER_GROUP.check_name(name, NAME)
     row = BrokerGroup(name=name, kind=kind, state=GroupState.OFFLINE)
     with BROKER_GROUP.creating(row, name, action="announce", **request) as edit:
@@ -185,11 +165,7 @@ def approve_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
 
 
 def set_operator_state(name: str, state: OperatorState, **request: Unpack[VersionedRequest]) -> Change:
-    """Make a group read only, drain it, or let it serve again.
-
-    Raises:
-        Conflict: no other live group of its kind could take over what is sent, or the group waits for approval.
-    """
+    """Make a group read only, drain it, or let it serve again. Raises Conflict for the last one that accepts messages."""
     rows: dict[str, BrokerGroup] = {}
 
     def locked_with_others() -> BrokerGroup:
@@ -225,11 +201,7 @@ def set_operator_state(name: str, state: OperatorState, **request: Unpack[Versio
 
 
 def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
-    """Forget a group that serves no subject any more and is offline.
-
-    Raises:
-        Conflict: it still serves subjects, or a node of it runs.
-    """
+    """Delete an offline group that serves no subject. Raises Conflict for any other."""
     with BROKER_GROUP.editing(lambda: locked(name), action="remove", **request) as edit:
         row = edit.row
         served = [r.subject.name for r in SubjectRoute.objects.select_related("subject") if name in r.broker_groups]
@@ -250,20 +222,15 @@ def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
 
 def locked(name: str) -> BrokerGroup:
     """A broker group's row, locked until the transaction ends. Raises NotFound."""
-    row = lock(BrokerGroup.objects.filter(name=name))
-    if row is None:
-        raise BROKER_GROUP.unknown(name)
-    return row
+    return BROKER_GROUP.locked(BrokerGroup.objects.filter(name=name), name)
 
 
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
-    """Accept the data loss of a node whose log ends earlier than it had reported.
-
-    Metaservers read the decision within a second and apply it to the node's next heartbeat.
+    """Accept the data loss of a node whose log ends earlier than it had reported; applied to its next heartbeat.
 
     Raises:
         NotFound: there is no such node.
-        ChangeRefused: its log never reached this offset, so nothing would be accepted and the node would still not serve.
+        ChangeRefused: its log never reached this offset, so the node would still not serve.
     """
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))
@@ -275,8 +242,8 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
             Node.objects.filter(node_id=node_id).update(log_end=log_end, log_end_version=F("log_end_version") + 1)
+            group = row.broker_group.name
             audit.record(
-                actor=actor, action="node.accept_log_loss", target=node_id, reason=reason, before=before, after=after,
-                broker_group=row.broker_group.name,
-            )  # fmt: skip
+                actor, "node.accept_log_loss", node_id, reason=reason, before=before, after=after, broker_group=group
+            )
     return Change(node_id, before, after)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, Unpack
 
+from django.db.models import QuerySet
+
 from metaserver.services import audit
 from metaserver.services.changes import (
     Change,
@@ -19,6 +21,7 @@ from metaserver.services.changes import (
     VersionedRequest,
     changing,
     check_version,
+    lock,
     only_one,
     text_problem,
 )
@@ -58,6 +61,13 @@ class Resource(Generic[M]):
     metadata: Callable[[M], Mapping[str, str]] = lambda _: {}
     """Of a row, as it was and as it is, the subject or broker group whose metadata changes with it (`audit.record`)."""
 
+    def locked(self, rows: "QuerySet[M]", name: str) -> M:
+        """The first of these rows, locked until the transaction ends. Raises NotFound."""
+        row = lock(rows)
+        if row is None:
+            raise self.unknown(name)
+        return row
+
     def unknown(self, name: object) -> NotFound:
         """The error that there is no such row."""
         shown = repr(name[:SHOWN_CHARS_MAX]) if isinstance(name, str) and not name.isdigit() else name
@@ -95,13 +105,10 @@ class Resource(Generic[M]):
     def set(
         self, row: M, values: Mapping[str, Any], setters: Mapping[str, Callable[[Any], str | None]] | None = None
     ) -> None:
-        """Set the row's fields to these values, all or none of which are allowed.
+        """Set the row's fields to these values, all or none. Raises ChangeRefused, which names each wrong field.
 
         Args:
             setters: how to set what is more than an attribute of the row; each gets an allowed value, and returns a problem or "".
-
-        Raises:
-            ChangeRefused: names each wrong field.
         """
         wrong: dict[str, str] = {}
         for key, value in values.items():
@@ -118,11 +125,7 @@ class Resource(Generic[M]):
 
     @contextmanager
     def creating(self, row: M, name: str, *, action: str = "create", **request: Unpack[Request]) -> Iterator["Edit[M]"]:
-        """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`.
-
-        Raises:
-            Conflict: there is a row of this name.
-        """
+        """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`. Raises Conflict if it exists."""
         with changing(dry_run=request.get("dry_run", False)):
             edit = Edit(self, row, None)
             yield edit
@@ -133,13 +136,10 @@ class Resource(Generic[M]):
     def editing(
         self, locked: Callable[[], M], *, action: str = "update", **request: Unpack[VersionedRequest]
     ) -> Iterator["Edit[M]"]:
-        """Around a change of a row, which is saved at the end when anything of its description changed.
+        """Around a change of a row, which is saved at the end if its description changed. Raises Stale for another version.
 
         Args:
             locked: returns the row, locked until the transaction ends; raises unless the actor may change it.
-
-        Raises:
-            Stale: the row has another version than the one that is expected.
         """
         with changing(dry_run=request.get("dry_run", False)):
             row = locked()
@@ -203,9 +203,9 @@ class Edit(Generic[M]):
                 self.row.version += 1
                 self.row.save()
             audit.record(
-                actor=request["actor"],
-                action=f"{self.resource.kind}.{self.action or action}",
-                target=self._about,
+                request["actor"],
+                f"{self.resource.kind}.{self.action or action}",
+                self._about,
                 reason=request.get("reason", ""),
                 before=self.before,
                 after=after,

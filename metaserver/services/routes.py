@@ -39,17 +39,11 @@ def _save_route(route: domain.Route, actor: Actor, reason: str) -> domain.Route:
         )
         before = None
     else:
-        before = _described(_snapshot(row, route.subject))
+        before = _described(queries.snapshot(row, route.subject))
         if not _replace(row, route):
-            return _stored(route.subject)
+            return queries.snapshot(SubjectRoute.objects.get(pk=row.pk), route.subject)
     audit.record(
-        actor=actor,
-        action="route.set",
-        target=route.subject,
-        reason=reason,
-        before=before,
-        after=_described(route),
-        subject=route.subject,
+        actor, "route.set", route.subject, reason=reason, before=before, after=_described(route), subject=route.subject
     )
     return route
 
@@ -65,12 +59,12 @@ def move(
 ) -> Change:
     """Let these broker groups serve a subject, and no others once the others are empty.
 
-    New ones join first: they are read, and written when every consumer group is ready there. Then the others drain:
-    nothing new, read until empty. The control loop does each step (`metaserver.rebalance.advance`).
+    New ones join first: they are read, and written when every consumer group is ready there. Then the others drain. The control
+    loop does each step (`metaserver.rebalance.advance`).
 
     Raises:
-        NotFound: the subject has no route yet: none of its clients came so far.
-        Conflict: a broker group is unknown, or no target takes messages.
+        NotFound: the subject has no route yet.
+        Conflict: a broker group is unknown, or no target accepts messages.
     """
     with changing(dry_run=dry_run):
         row, there = _locked(subject)
@@ -112,12 +106,7 @@ def move(
 def step(
     route: domain.Route, *, actor: Actor, reason: str, action: str = "route.step", dry_run: bool = False
 ) -> Change:
-    """Store the next step of a move, if the route still has the version of the move.
-
-    Raises:
-        NotFound: the subject has no route any more.
-        Stale: the route was changed in the meantime.
-    """
+    """Store the next step of a move. Raises NotFound without a route, Stale when it was changed in the meantime."""
     with changing(dry_run=dry_run):
         row, there = _locked(route.subject)
         check_version(f"the route of {route.subject}", there.version, route.version)
@@ -133,15 +122,7 @@ def _change(
     route = replace(wanted, version=there.version + 1)
     if not _replace(row, route):
         raise Stale(f"The placement of {there.subject} was changed by someone else. Reload it and try again.")
-    audit.record(
-        actor=actor,
-        action=action,
-        target=there.subject,
-        reason=reason,
-        before=before,
-        after=after,
-        subject=there.subject,
-    )
+    audit.record(actor, action, there.subject, reason=reason, before=before, after=after, subject=there.subject)
     return Change(there.subject, before, after, route.version)
 
 
@@ -149,7 +130,7 @@ def _locked(subject: str) -> tuple[SubjectRoute, domain.Route]:
     row = lock(SubjectRoute.objects.filter(subject__name=subject))
     if row is None:
         raise NotFound(f"Subject {subject!r} has no broker group yet.", code="route.unknown")
-    return row, _snapshot(row, subject)
+    return row, queries.snapshot(row, subject)
 
 
 def _replace(row: SubjectRoute, route: domain.Route) -> bool:
@@ -170,16 +151,6 @@ def _described(route: domain.Route) -> dict[str, Any]:
         "broker_groups": list(route.broker_groups),
         "phases": {name: str(phase) for name, phase in sorted(route.phases.items())},
     }
-
-
-def _snapshot(row: SubjectRoute, subject: str) -> domain.Route:
-    return domain.Route(
-        subject, tuple(row.broker_groups), row.version, row.created_at_ms, queries.phases_of(row.phases)
-    )
-
-
-def _stored(subject: str) -> domain.Route:
-    return _snapshot(SubjectRoute.objects.get(subject__name=subject), subject)
 
 
 @transaction.atomic

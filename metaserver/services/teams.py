@@ -4,7 +4,7 @@ import re
 from typing import Any, Unpack
 
 from metaserver.models import Subject, Team
-from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, lock, only_one
+from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, only_one
 from metaserver.services.fields import Text
 from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION, TEAM_CHARS_MAX
@@ -33,12 +33,7 @@ TEAM: Resource[Team] = Resource(
 
 
 def create_team(name: str, description: str = "", **request: Unpack[Request]) -> Change:
-    """Make a team.
-
-    Raises:
-        ChangeRefused: the name or description is not allowed.
-        Conflict: there is such a team.
-    """
+    """Create a team. Raises ChangeRefused for an invalid name or description, Conflict if it exists."""
     TEAM.check_name(name, NAME)
     with TEAM.creating(Team(name=name), name, **request) as edit:
         edit.set({"description": description})
@@ -53,11 +48,7 @@ def update_team(name: str, description: str, **request: Unpack[VersionedRequest]
 
 
 def delete_team(name: str, **request: Unpack[VersionedRequest]) -> Change:
-    """Remove a team that owns nothing.
-
-    Raises:
-        Conflict: it owns subjects.
-    """
+    """Delete a team. Raises Conflict if it owns subjects."""
     with TEAM.editing(lambda: locked(name), action="delete", **request) as edit:
         owned = list(Subject.objects.filter(owner=edit.row).values_list("name", flat=True)[:5])
         if owned:
@@ -69,7 +60,4 @@ def delete_team(name: str, **request: Unpack[VersionedRequest]) -> Change:
 
 def locked(name: str) -> Team:
     """A team's row, locked until the transaction ends. Raises NotFound."""
-    row = lock(Team.objects.filter(name=name))
-    if row is None:
-        raise TEAM.unknown(name)
-    return row
+    return TEAM.locked(Team.objects.filter(name=name), name)

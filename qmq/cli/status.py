@@ -86,9 +86,7 @@ def subjects(arguments: argparse.Namespace) -> int:
 
 
 def lag(arguments: argparse.Namespace) -> int:
-    """Print the lag of each consumer group, summed over the subject's broker groups; unreachable nodes are reported, never
-    counted as 0.
-    """
+    """Print the lag of each consumer group, summed over broker groups; unreachable nodes are reported, never counted as 0."""
     route = subject_page(arguments.meta, arguments.subject)
     masters = {group["name"]: group["master"] or {} for group in cluster(arguments.meta)["broker_groups"]}
     deadline = time.monotonic() + limits.REACH_SECONDS

@@ -11,15 +11,13 @@ from qmq.client.delivery import Delivery
 from qmq.client.fetchers import Fetchers
 from qmq.client.handlers import Handler, arguments_of
 from qmq.client.identity import ConsumerSlot, claim_slot
-from qmq.client.lifecycle import Client, client_failed
+from qmq.client.lifecycle import Client, client_failed, reach
 from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.producer import Producer
-from qmq.client.reach import reach
 from qmq.client.ready_queue import ReadyQueue
-from qmq.client.retries import Retries
 from qmq.client.source import PullContext, Subscription
 from qmq.client.source import Start as Start
-from qmq.client.workers import Workers
+from qmq.client.workers import Retries, Workers
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import (
     ClientClosed,

@@ -17,8 +17,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_origin, get_type_hints
 
-from qmq.client.json_text import names_of, to_json
-from qmq.client.models import is_pydantic, is_struct, with_msgspec, with_pydantic
+from qmq.client.models import is_pydantic, is_struct, names_of, to_json, with_msgspec, with_pydantic
 from qmq.client.scalars import SCALARS, Convert, Mismatch, datetime_of, expected, is_whole, shown
 from qmq.protocol.messages import get_large_string
 
@@ -35,11 +34,7 @@ _SETS = {set: set, abc.MutableSet: set, frozenset: frozenset, abc.Set: frozenset
 
 
 def load(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        Mismatch: it is not JSON.
-    """
+    """The value of a JSON text. Raises Mismatch for another text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -47,11 +42,7 @@ def load(text: str) -> Any:
 
 
 def from_json(text: str, hint: Any) -> Any:
-    """Return the instance of an annotation that a JSON text describes.
-
-    Raises:
-        Mismatch: it does not fit.
-    """
+    """The instance of an annotation that a JSON text describes. Raises Mismatch if it does not fit."""
     if is_struct(hint):
         return with_msgspec(lambda msgspec: msgspec.json.decode(text, type=hint))
     if is_pydantic(hint):
@@ -60,11 +51,7 @@ def from_json(text: str, hint: Any) -> Any:
 
 
 def from_properties(properties: Mapping[str, str], hint: Any) -> Any:
-    """Return the instance of a mapping or of a class with fields that properties describe, each value converted from its text.
-
-    Raises:
-        Mismatch: a property does not fit, or one is missing.
-    """
+    """The instance of a mapping or class that properties describe, each converted from its text. Raises Mismatch."""
     if is_mapping(hint):
         keys, values = get_args(hint) or (str, str)
         return _convert_items(properties, converter(keys, is_text=True), converter(values, is_text=True))
@@ -140,10 +127,9 @@ def type_name(hint: Any) -> str:
 
 
 def converter(hint: Any, *, is_text: bool = False) -> Convert:
-    """Return the function that converts a value of JSON, or with `is_text` the text of a property, to an annotation.
+    """The function that converts a value of JSON, or with `is_text` the text of a property, to an annotation.
 
-    Raises:
-        Mismatch: the annotation is not supported (code `body.type_unsupported`).
+    Raises Mismatch for an annotation that is not supported (code `body.type_unsupported`).
     """
     try:
         hash(hint)

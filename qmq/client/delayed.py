@@ -200,11 +200,7 @@ class DelayedMessages:
         return Calendar(problems, {moment(hour_ms): total[hour_ms] for hour_ms in sorted(total)})
 
     async def groups(self) -> dict[str, str]:
-        """Delay groups and their masters' addresses, as the metaserver knows them.
-
-        Raises:
-            ConnectionLost: the metaserver can't be reached, and nothing was known before.
-        """
+        """Delay groups and their masters' addresses. Raises ConnectionLost if the metaserver was never reached."""
         return await self._groups.groups()
 
     # --- changes ---------------------------------------------------------------------------------------------------

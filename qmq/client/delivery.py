@@ -12,8 +12,7 @@ from qmq.client.message import cause_label
 from qmq.client.prefetch import Prefetch
 from qmq.errors import DeliveryAlreadySettled
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
-from qmq.protocol.property_finder import PropertyFinder
-from qmq.protocol.raw import RawView, decode_properties
+from qmq.protocol.raw import PropertyFinder, RawView, decode_properties
 
 if TYPE_CHECKING:
     from typing import Self
@@ -52,12 +51,9 @@ class Owner(Protocol):
 
 
 class Pulled(Span):
-    """The messages of one answer.
-
-    A raw message is released when it is settled, so that one that is processed for long does not hold the memory of the others.
+    """The messages of one answer. A raw message is released when it is settled.
 
     Args:
-        raws: the raw messages.
         is_plain: no message has a body with a content type or encoding.
         on_settled: called after messages were settled.
     """

@@ -1,4 +1,9 @@
-"""Pull loops: one per subject (the real one and its retry subject) and broker group."""
+"""Pull loops, one per subject (the real one and its retry subject) and broker group, and how many messages a pull requests.
+
+A response should hold about `Limits.pull_bytes`: our brokers limit the bytes of a response, but the official server does not, and
+100 large messages are a response of hundreds of MiB. And it should hold at most the messages that the application processes in a
+second, so that a slow one leaves messages to the other consumers of its group; a fast one waits for few responses.
+"""
 
 import asyncio
 import logging
@@ -8,7 +13,6 @@ from typing import cast
 
 from qmq.client.acker import Acker
 from qmq.client.delivery import Pulled
-from qmq.client.pull_size import PullSize
 from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
@@ -19,6 +23,48 @@ from qmq.protocol.frames import Frame
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
 from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.raw import RawView, split_raws
+
+MESSAGES_FIRST = 100
+"""What the first pull requests, and at least what a slow application gets."""
+SLOW_SECONDS = 1.0
+"""An application that takes longer for the messages of a response is slow."""
+
+
+class PullSize:
+    """The number of messages to request, from the responses so far; of at most `messages_max` and about `bytes_target`."""
+
+    def __init__(self, messages_max: int, bytes_target: int) -> None:
+        self._messages_max = messages_max
+        self._messages_min = min(MESSAGES_FIRST, messages_max)
+        self._bytes_target = bytes_target
+        self.messages = self._messages_min
+
+    def received(self, messages: int, size: int, *, was_awaited: bool) -> None:
+        """A response arrived: request what fits the target at its average size.
+
+        If the application waited for it (`was_awaited`) and it has all that was requested, request twice as many.
+        """
+        fitting = max(1, self._bytes_target * messages // max(1, size))
+        wanted = self.messages
+        if was_awaited and messages >= self.messages:
+            wanted *= 2
+        elif self.messages < self._messages_min:  # after large messages
+            wanted = min(self._messages_min, 2 * wanted)
+        self.messages = min(self._messages_max, fitting, wanted)
+
+    def waited(self, seconds: float) -> None:
+        """The next pull waited this long for the application to process enough messages: request half if it is slow."""
+        if seconds > SLOW_SECONDS:
+            self.messages = max(min(self.messages, self._messages_min), self.messages // 2)
+
+    def found_nothing(self) -> None:
+        """There was no message: start again with a small pull, because the application may be slower when there are some."""
+        self.messages = min(self.messages, self._messages_min)
+
+    def failed(self, requested: int) -> None:
+        """The response to a pull for `requested` messages was too large, or did not arrive in time: request half."""
+        self.messages = max(1, requested // 2)
+
 
 LONG_POLL_MS = 10_000
 PULL_ALLOWANCE_SECONDS = 8.0
@@ -35,11 +81,10 @@ class Fetcher:
     """Pulls one subject from one broker group, and acks to it.
 
     Args:
-        link: the source and the broker group.
         may_pull: called with a name of this fetcher and the messages that its next pull requests. Waits while the consumer is
             paused, full, or has enough messages queued, and returns how many messages it has room for.
-        deliver: takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and
-            whether one of them may have a consumer group or an attempt among its properties.
+        deliver: queues the messages of an answer, with the bytes before each one's first property, and whether one of them may
+            have a consumer group or an attempt among its properties.
     """
 
     def __init__(
@@ -76,14 +121,7 @@ class Fetcher:
             await self._context.supervisor.cancel(self._pull_task)
 
     async def stop(self, deadline: float) -> list[str]:
-        """Stop pulling, ack what is settled, and release what is not.
-
-        Args:
-            deadline: loop time at which it returns at the latest.
-
-        Returns:
-            Ids of the messages that are not settled.
-        """
+        """Stop pulling, ack what is settled, and release what is not, until a loop time; IDs of what is not settled."""
         await self.stop_pulling()
         if self._ack_task is not None:
             await self._context.supervisor.cancel(self._ack_task)
@@ -149,8 +187,7 @@ class Fetcher:
     async def _request(self, source: Source, count: int) -> Frame:
         """Pull up to `count` messages; after an answer that was too large or too late, the next pull requests half as many.
 
-        Raises:
-            ConsumeFailed: one message is larger than an answer may be.
+        Raises ConsumeFailed for one message that is larger than an answer may be.
         """
         request = PullRequest(
             source.subject, source.group, source.consumer_id, count, self._window.begin, self._window.last, LONG_POLL_MS,

@@ -7,8 +7,8 @@ from qmq.client.delivery import Delivery, Pulled
 from qmq.client.fetcher import Fetcher
 from qmq.client.middleware import MiddlewareChain
 from qmq.client.ready_queue import ReadyQueue
-from qmq.client.retries import whole_number
 from qmq.client.source import Link, PullContext, Source, Subscription
+from qmq.client.workers import whole_number
 from qmq.errors import ProtocolError
 from qmq.net.routing import READABLE, usable
 from qmq.net.session import MetaSession

@@ -1,9 +1,16 @@
-"""What producers and consumers have in common: start, close, failure."""
+"""What producers and consumers have in common: start, close, failure, and the first connection to a broker."""
 
+import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from qmq.errors import ClientFailed
+from qmq.errors import ClientFailed, QmqError, RouteUnknown
+from qmq.net.pool import Pool
+from qmq.net.routing import usable
+from qmq.net.session import MetaSession
+from qmq.net.timing import Backoff
+from qmq.protocol.codes import BrokerGroupState, ClientType
+from qmq.protocol.commands import BrokerGroupRoute
 
 if TYPE_CHECKING:
     from typing import Self
@@ -40,3 +47,52 @@ def client_failed(what: str, error: BaseException) -> ClientFailed:
     failure = ClientFailed(f"the {what} failed: {error}")
     failure.__cause__ = error.__cause__ or error
     return failure
+
+
+async def reach(
+    session: MetaSession,
+    pool: Pool,
+    subject: str,
+    client_type: ClientType,
+    group: str,
+    states: frozenset[BrokerGroupState],
+    *,
+    seconds: float,
+    backoff: Backoff,
+) -> list[BrokerGroupRoute]:
+    """The usable routes of a subject, once one of their nodes accepts a connection. Raises RouteUnknown with what to do."""
+    problem = ""
+    failures = 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                known = await session.wait_routes(subject, client_type, group)
+                routes = usable(known, states)
+                if not routes:
+                    listed = ", ".join(f"{route.name} ({_state_name(route.state)})" for route in known)
+                    problem = f"none of the subject's broker groups is available: {listed}. Check their state with `qmq status`"
+                for route in routes:
+                    try:
+                        await pool.get(route.master)
+                        return routes
+                    except QmqError as error:
+                        problem = f"{route.name}: {error}. Check that the node is running and its address is reachable from here."
+                failures += 1
+                session.refresh(subject, client_type)
+                await asyncio.sleep(backoff.pause(failures))
+    except (TimeoutError, RouteUnknown) as error:
+        what = "delay node" if client_type is ClientType.DELAY_PRODUCER else "broker"
+        if not problem and session.last_error:
+            problem = f"{session.last_error}. Check that the metaserver is running at this address."
+        elif not problem:
+            problem = f"the metaserver has no usable {what} for it. Start one; `qmq status` lists registered groups"
+        raise RouteUnknown(
+            f"no {what} could be reached for subject {subject} through {session.meta_url} in {seconds:g} s: {problem}"
+        ) from error
+
+
+def _state_name(state: int) -> str:
+    try:
+        return BrokerGroupState(state).name.lower()
+    except ValueError:
+        return f"state {state}"

@@ -87,14 +87,11 @@ _Hook = tuple[str, Callable[..., None]]
 
 
 class MiddlewareChain:
-    """The middleware of one client. It is false when there is none, so that callers can skip the hooks: `if chain: ...`.
+    """The middleware of one client, false when there is none. Raises LocalProtocolError for what is no middleware.
 
     Args:
         supervisor: counts and logs exceptions of hooks, as jobs named "middleware ClassName.hook"; the second of a class
             is "middleware ClassName#2.hook".
-
-    Raises:
-        LocalProtocolError: an element is not a Middleware, or a hook is a coroutine function.
     """
 
     after_send: "Callable[[OutgoingMessage, Receipt | SendFailed], None]"
@@ -187,13 +184,10 @@ def _hooks(middleware: Sequence[Middleware], name: str) -> tuple[_Hook, ...]:
 
 
 class ProcessState(Generic[T]):
-    """Holds the value of a middleware from `before_process` to `after_process` of a delivery.
+    """Holds the value of a middleware from `before_process` to `after_process` of a delivery. `name` is for debuggers.
 
     The value belongs to the context of the handler, so handlers that run concurrently do not see each other's. Tasks that the
     handler starts inherit it.
-
-    Args:
-        name: name of the context variable, for debuggers.
     """
 
     __slots__ = ("_open",)

@@ -1,9 +1,20 @@
-"""Models of msgspec and pydantic, without importing these libraries: a program that has a model has imported its library."""
+"""Python values as JSON text, and models of msgspec and pydantic.
 
+These libraries are not imported: a program that has a model has imported its library.
+"""
+
+import json
 import re
 import sys
-from collections.abc import Callable
-from typing import Any
+from base64 import b64encode
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from typing import Any, cast
+from uuid import UUID
 
 from qmq.client.scalars import Mismatch
 
@@ -45,3 +56,46 @@ def with_pydantic(convert: Callable[[], Any]) -> Any:
         for step in reversed(first["loc"]):
             mismatch.inside(f"[{step}]" if isinstance(step, int) else str(step))
         raise mismatch from error
+
+
+CLASSES_MAX = 1000
+"""Dataclasses whose field names are cached."""
+
+
+def to_json(value: object) -> str:
+    """A value as JSON text without white space. Raises TypeError, ValueError or RecursionError for what JSON can't express."""
+    return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def is_dataclass_instance(value: object) -> bool:
+    """Whether a value is an instance of a dataclass."""
+    return hasattr(type(value), "__dataclass_fields__")
+
+
+def _plain(value: Any) -> object:
+    """A value that `json` does not know, as one that it knows."""
+    if is_dataclass_instance(value):
+        return {name: getattr(value, name) for name in names_of(cast(Hashable, type(value)))}
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes | bytearray):
+        return b64encode(value).decode("ascii")
+    if isinstance(value, set | frozenset):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_struct(type(value)):
+        return sys.modules["msgspec"].to_builtins(value)
+    if is_pydantic(type(value)):
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"a {type(value).__name__} is not supported")
+
+
+@lru_cache(maxsize=CLASSES_MAX)
+def names_of(cls: Hashable) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass."""
+    return tuple(each.name for each in fields(cast(Any, cls)))

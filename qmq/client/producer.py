@@ -12,14 +12,12 @@ from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessages, DelayedReceipt
 from qmq.client.due_times import due_ms_of
-from qmq.client.encoder import Encoder
+from qmq.client.encoder import Encoder, ObservedSends
 from qmq.client.identity import default_client_id
-from qmq.client.lifecycle import Client, client_failed
-from qmq.client.message_ids import MakeId, new_message_id
+from qmq.client.lifecycle import Client, client_failed, reach
+from qmq.client.message import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.observed_sends import ObservedSends
 from qmq.client.outgoing import Outcome, Token
-from qmq.client.reach import reach
 from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock

@@ -3,42 +3,18 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from qmq.client.accumulator import Accumulator
 from qmq.client.bodies import Body
 from qmq.client.config import Limits
-from qmq.client.observed_sends import ObservedSends
+from qmq.client.encoder import ObservedSends
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
 from qmq.supervisor import Supervisor
 
 CALLBACK_NAME = "send_callback"
-
-
-@dataclass(eq=False, slots=True)
-class _Waiting:
-    """A message that does not fit the queue yet; its caller waits."""
-
-    key: Key
-    message_id: str
-    entry: bytes
-    future: "asyncio.Future[Receipt]"
-    give_up_at: float
-
-    @property
-    def size(self) -> int:
-        return len(self.entry)
-
-    def __len__(self) -> int:
-        return 1
-
-    def as_batch(self) -> Batch:
-        batch = Batch(self.key, self.give_up_at, self.give_up_at)
-        batch.add(self.message_id, self.entry)
-        batch.tokens.append(self.future)
-        return batch
 
 
 class Unsettled:
@@ -86,7 +62,7 @@ class SendQueue:
         self.loop: asyncio.AbstractEventLoop
         self._supervisor: Supervisor
         self.unsettled = Unsettled()
-        self._waiting: OrderedDict[_Waiting | Batch, None] = OrderedDict()
+        self._waiting: OrderedDict[Batch, None] = OrderedDict()
         """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
         self.failed: BaseException | None = None
         self._closed: SendFailed | None = None
@@ -115,12 +91,7 @@ class SendQueue:
     # --- admitting -------------------------------------------------------------------------------------------------
 
     def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
-        """Queue a message that does not wait for room.
-
-        Raises:
-            QueueFull: the queue is full, or others wait for room in it.
-            SendFailed: the sender failed.
-        """
+        """Queue a message that does not wait for room. Raises QueueFull, or SendFailed when the sender failed."""
         if (error := self.stopped()) is not None:
             raise error
         if self._waiting or not self.accumulator.has_room(1, len(entry)):
@@ -131,11 +102,7 @@ class SendQueue:
     async def send(self, key: Key, message_id: str, entry: bytes) -> Receipt:
         """Queue a message as soon as there is room for it, behind those that wait already, and wait for its receipt.
 
-        Messages outside the queue's limits are those of callers that wait for them. One whose caller is cancelled meanwhile is
-        never queued.
-
-        Raises:
-            SendFailed: it was not stored in time, or the sender failed.
+        Messages outside the queue's limits are those of callers that wait for them. Raises SendFailed.
         """
         if (error := self.stopped()) is not None:
             raise error
@@ -144,15 +111,21 @@ class SendQueue:
         if not self._waiting and self.accumulator.has_room(1, len(entry)):
             self._queue(key, message_id, entry, future, now, now + self._delivery_seconds)
             return await future
-        item = _Waiting(key, message_id, entry, future, now + self._delivery_seconds)
+        alone = Batch(key, now, now + self._delivery_seconds, tokens=[future])
+        alone.add(message_id, entry)
         self.unsettled.add(1)
-        self._waiting[item] = None
+        await self._wait_for_room(alone, future)
+        return future.result()
+
+    async def _wait_for_room(self, batch: Batch, until: "asyncio.Future[Any]") -> None:
+        """Wait behind what waits for room, until this future is done. A batch whose caller is cancelled before is never queued."""
+        self._waiting[batch] = None
         try:
-            return await future
+            await until
         finally:
-            if item in self._waiting:
-                del self._waiting[item]
-                self.unsettled.remove(1)
+            if batch in self._waiting:
+                del self._waiting[batch]
+                self.unsettled.remove(len(batch))
 
     async def send_many(
         self,
@@ -162,11 +135,7 @@ class SendQueue:
         observed: ObservedSends,
         is_open: Callable[[], bool],
     ) -> list[Receipt]:
-        """Encode messages and queue them batch by batch as there is room, and wait for their outcomes; see `Producer.send_many`.
-
-        Args:
-            is_open: whether the producer is; when it is closed, no more bodies are taken.
-        """
+        """Encode messages, queue them batch by batch as there is room while `is_open`, and wait for their outcomes."""
         many = ManyOutcomes(self.loop, observed.settled)
         batch: Batch | None = None
         limits = self._limits
@@ -195,22 +164,13 @@ class SendQueue:
         return await many.future
 
     async def _send_batch(self, batch: Batch) -> None:
-        """Queue a batch of one `send_many` as soon as there is room for it, behind those that wait already.
-
-        A batch whose caller is cancelled meanwhile is never queued.
-        """
+        """Queue a batch of one `send_many` as soon as there is room for it, behind those that wait already."""
         self.unsettled.add(len(batch))
         if (error := self.stopped()) is not None:
             self.settle(batch, same_error(error, batch))
         elif self._waiting or not self.accumulator.has_room(len(batch), batch.size):
-            queued = batch.queued = self.loop.create_future()
-            self._waiting[batch] = None
-            try:
-                await queued
-            finally:
-                if batch in self._waiting:
-                    del self._waiting[batch]
-                    self.unsettled.remove(len(batch))
+            batch.queued = self.loop.create_future()
+            await self._wait_for_room(batch, batch.queued)
         else:
             self.accumulator.add_batch(batch)
             self._on_ready()
@@ -230,18 +190,19 @@ class SendQueue:
         """Queue what waits for room, oldest first, as much as fits."""
         waiting, queue = self._waiting, self.accumulator
         while waiting:
-            item = next(iter(waiting))
-            if not queue.has_room(len(item), item.size):
+            batch = next(iter(waiting))
+            if not queue.has_room(len(batch), batch.size):
                 return
-            del waiting[item]
-            if isinstance(item, Batch):
-                queue.add_batch(item)
-                item.end_wait()
-            elif item.future.done():  # cancelled; its caller has not run yet
+            del waiting[batch]
+            if batch.many is not None:
+                queue.add_batch(batch)
+                batch.end_wait()
+            elif is_cancelled(batch.tokens[0]):  # its caller has not run yet
                 self.unsettled.remove(1)
             else:
+                # It joins the open batch of its subject.
                 now = self.loop.time()
-                queue.add(item.key, item.message_id, item.entry, item.future, now, item.give_up_at)
+                queue.add(batch.key, batch.ids[0], batch.entries[0], batch.tokens[0], now, batch.give_up_at)
 
     def stopped(self) -> SendFailed | None:
         """Why no message can be sent any more."""
@@ -264,11 +225,9 @@ class SendQueue:
 
     def _take_waiting(self) -> Batch:
         """The oldest message, or batch, that waits for room."""
-        item, _ = self._waiting.popitem(last=False)
-        if not isinstance(item, Batch):
-            return item.as_batch()
-        item.end_wait()
-        return item
+        batch, _ = self._waiting.popitem(last=False)
+        batch.end_wait()
+        return batch
 
     def take_expired(self) -> list[Batch]:
         """Remove and return batches whose messages could not be sent in time."""
@@ -282,9 +241,7 @@ class SendQueue:
 
     def without_cancelled(self, batch: Batch) -> Batch:
         """Return the batch without messages whose callers were cancelled."""
-        remaining = [
-            n for n, token in enumerate(batch.tokens) if not (isinstance(token, asyncio.Future) and token.done())
-        ]
+        remaining = [n for n, token in enumerate(batch.tokens) if not is_cancelled(token)]
         if batch.many is not None or len(remaining) == len(batch):
             return batch
         self.unsettled.remove(len(batch) - len(remaining))
@@ -301,6 +258,11 @@ class SendQueue:
                 hand_out(token, outcome)
             except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
                 self._supervisor.report(CALLBACK_NAME, error)
+
+
+def is_cancelled(token: Token) -> bool:
+    """Whether the caller of a message without an outcome was cancelled."""
+    return isinstance(token, asyncio.Future) and token.done()
 
 
 def same_error(error: SendFailed, batch: Batch) -> list[Outcome]:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +32,16 @@ logger = logging.getLogger("qmq.admin")
 
 JsonHandler = Callable[[web.Request], Awaitable[Any]]
 JsonPost = Callable[[web.Request, "Params"], Awaitable[Any]]
+TextHandler = Callable[[web.Request], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class AdminPages:
+    """What a kind of daemon adds to the pages of every daemon; by path."""
+
+    json_routes: Mapping[str, JsonHandler]
+    json_posts: Mapping[str, JsonPost] = field(default_factory=dict)
+    text_routes: Mapping[str, TextHandler] = field(default_factory=dict)
 
 
 class BadRequest(Exception):
@@ -127,9 +138,7 @@ class AdminHttp:
         health: Callable[[], str],
         ready: Callable[[], str],
         metrics: Callable[[], Awaitable[list[Metric]]],
-        json_routes: Mapping[str, JsonHandler],
-        json_posts: Mapping[str, JsonPost] | None = None,
-        text_routes: Mapping[str, Callable[[web.Request], Awaitable[str]]] | None = None,
+        pages: AdminPages,
         restrictions: Callable[[], dict[str, str]] = dict,
         supervisor: Supervisor,
         clock: Clock,
@@ -151,11 +160,11 @@ class AdminHttp:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
-        for path, handler in json_routes.items():
+        for path, handler in pages.json_routes.items():
             app.router.add_get(path, self._json(handler))
-        for path, post_handler in (json_posts or {}).items():
+        for path, post_handler in pages.json_posts.items():
             app.router.add_post(path, self._post(post_handler))
-        for path, text_handler in (text_routes or {}).items():
+        for path, text_handler in pages.text_routes.items():
             app.router.add_get(path, self._text(text_handler))
         self._runner = web.AppRunner(
             app,
@@ -269,7 +278,7 @@ class AdminHttp:
         return cls._json(handler)
 
     @staticmethod
-    def _text(ask: Callable[[web.Request], Awaitable[str]]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _text(ask: TextHandler) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handler(request: web.Request) -> web.Response:
             try:
                 return web.Response(text=await ask(request))

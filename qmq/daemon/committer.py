@@ -1,7 +1,8 @@
 """The one writing task: gather what arrived, one write, one sync in a thread, answer all that waited.
 
 While a commit is on its way to the disk the event loop goes on gathering the next, so the number of messages that share
-a sync grows with the load by itself. Cost per commit: one hand-over to the thread and back, one pwritev, one fdatasync.
+a sync grows with the load by itself. What is not urgent does not begin a commit for GATHER_SECONDS. Cost per commit: one
+hand-over to the thread and back, one pwritev, one fdatasync.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ logger = logging.getLogger("qmq.committer")
 
 SEAL_AFTER_SECONDS = 0.05
 """Idle this long, an empty commit is written (not synced): it proves to a later recovery that the last one was synced."""
+GATHER_SECONDS = 0.001
+"""How long answers that are not urgent, such as those of acks, wait for another commit before one is made for them alone."""
 SLOW_SYNC_SECONDS = 0.5
 """A commit slower than this is said in the log."""
 PREPARE_SECONDS = 1.0
@@ -69,6 +72,9 @@ class Committer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._in_flight = False
         self._scheduled = False
+        self._is_urgent = False
+        """Whether `kick` was called since a commit was taken."""
+        self._gather_timer: asyncio.TimerHandle | None = None
         self._sealing = False
         self._seal_timer: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
@@ -89,8 +95,11 @@ class Committer:
         if self._policy is FlushPolicy.INTERVAL:
             self._supervisor.every(self._interval, "interval_sync", self._sync_by_interval, until_close=True)
 
-    def when_synced(self, offset: int, callback: Callable[[], None]) -> None:
+    def when_synced(self, offset: int, callback: Callable[[], None], *, is_urgent: bool = True) -> None:
         """Call back once the record at log offset `offset` is on disk; at once when it is already (or is -1).
+
+        What is not urgent waits up to GATHER_SECONDS for the next commit: a consumer sends its next pull right after an
+        ack, and one sync is enough for both.
 
         A callback that raises is counted and logged, and the next ones are called: what it belongs to is durable and
         applied, only one answer is missing. After a failure of the committer nothing is called back.
@@ -101,7 +110,10 @@ class Committer:
             callback()
             return
         self._waiting.append((offset, callback))
-        self.kick()
+        if is_urgent:
+            self.kick()
+        elif not self._in_flight:
+            self._gather()
 
     async def synced(self, offset: int) -> None:
         """Wait until the record at log offset `offset` is on disk.
@@ -126,12 +138,19 @@ class Committer:
 
     def kick(self) -> None:
         """Something was appended: begin a commit at the end of this turn of the event loop, unless one is on its way."""
+        self._is_urgent = True
         if self._in_flight or self._scheduled or self.failed is not None or self._thread is None:
             return
         assert self._loop is not None
         self._scheduled = True
         self._idle.clear()
         self._loop.call_soon(self._begin)
+
+    def _gather(self) -> None:
+        if self._scheduled or self._gather_timer is not None or self._thread is None:
+            return
+        self._idle.clear()
+        self._gather_timer = self._supervisor.later(GATHER_SECONDS, "gathered_commit", self.kick)
 
     @property
     def is_idle(self) -> bool:
@@ -157,6 +176,10 @@ class Committer:
         self._scheduled = False
         if self._in_flight or self.failed is not None or self._thread is None:
             return
+        self._is_urgent = False
+        if self._gather_timer is not None:
+            self._gather_timer.cancel()
+            self._gather_timer = None
         try:
             commit = self._log.take()
         except Exception as error:  # noqa: BLE001 - nothing can be written any more
@@ -190,7 +213,9 @@ class Committer:
             return
         self._release(self._log.synced_end)
         self.prepare()
-        if not self._scheduled:
+        if self._waiting and not self._is_urgent:
+            self._gather()
+        elif not self._scheduled:
             self._begin()
 
     def _complete(self, commit: SealedCommit) -> None:

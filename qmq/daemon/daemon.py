@@ -7,19 +7,21 @@ from typing import ClassVar
 
 from qmq.clock import Clock
 from qmq.daemon.admin_auth import AdminAccess
-from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.admin_http import AdminHttp, AdminPages
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.daemon_metrics import DaemonMetrics
 from qmq.daemon.daemon_options import DaemonOptions
 from qmq.daemon.file_budget import FileBudget, file_budget
 from qmq.daemon.first_failure import FirstFailure
+from qmq.daemon.handlers import RequestHandlers
 from qmq.daemon.host_check import names_of, warn_if_exposed
+from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
 from qmq.log.disk import Disk
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
-from qmq.net.server import Connection, FrameServer, ServerLimits
-from qmq.protocol.frames import Frame
+from qmq.net.server import FrameServer
+from qmq.net.server_limits import ServerLimits
 from qmq.supervisor import Supervisor
 
 
@@ -34,7 +36,10 @@ class Daemon(ABC):
     """As loggers, the metaserver and the data folder know it."""
     open_paths: ClassVar[frozenset[str]] = frozenset()
     """Admin pages that need no proof."""
+    admin_limits: ClassVar[HttpLimits | None] = None
+    """Of the admin server; None: the defaults."""
     metrics: DaemonMetrics
+    handlers: RequestHandlers
 
     def __init__(
         self, options: DaemonOptions, machine: Machine | None = None, *, bulk_bytes_per_second: int = 0
@@ -77,6 +82,11 @@ class Daemon(ABC):
     def port(self) -> int:
         """The port for frames; 0: any free one."""
 
+    @property
+    @abstractmethod
+    def admin_address(self) -> tuple[str, int]:
+        """Host and port for admin pages, as the options say."""
+
     @abstractmethod
     def limits(self, connections: int) -> ServerLimits:
         """The limits of the server of frames.
@@ -90,12 +100,8 @@ class Daemon(ABC):
         """Open and recover the data, in threads. `server` and `admin` do not exist yet."""
 
     @abstractmethod
-    def build(self) -> AdminHttp:
-        """Create handlers and metrics; return the admin server, not started. `server` exists, not started."""
-
-    @abstractmethod
-    def handle(self, connection: Connection, frame: Frame) -> None:
-        """Handle one request frame; the answer may come later."""
+    def build(self) -> AdminPages:
+        """Create handlers and metrics; return the pages for operators. `server` and `admin` do not exist yet."""
 
     @abstractmethod
     async def start_writing(self) -> None:
@@ -134,6 +140,10 @@ class Daemon(ABC):
         """Why the daemon does not serve yet, or no longer; "" when it serves."""
         return "" if self._is_ready else "not serving"
 
+    def restrictions(self) -> dict[str, str]:
+        """What the daemon does not do although it serves, with the reasons; `/readyz` includes them."""
+        return {}
+
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -148,17 +158,29 @@ class Daemon(ABC):
         self._is_starting = True
         budget = file_budget(options.connections_max)
         await self.open(budget)
+        pages = self.build()
         self.server = FrameServer(
             options.host,
             self.port,
-            self.handle,
+            self.handlers.handle,
             clock=self.clock,
             limits=self.limits(budget.connections),
             logger=logging.getLogger(f"qmq.{self.kind}.net"),
             supervisor=self.supervisor,
             listen=self.machine.listen,
         )
-        self.admin = self.build()
+        self.admin = AdminHttp(
+            *self.admin_address,
+            health=self.health,
+            ready=self.readiness,
+            restrictions=self.restrictions,
+            metrics=self.metrics.families,
+            pages=pages,
+            supervisor=self.supervisor,
+            clock=self.clock,
+            limits=self.admin_limits,
+            access=self.admin_access,
+        )
         await self.start_writing()
         await self.before_serving()
         await self.server.start()

@@ -18,10 +18,11 @@ from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.policy_in_force import PolicyInForce
 from qmq.daemon.send_gate import SendGate
+from qmq.daemon.sends import Admission
 from qmq.errors import CommitNotApplied
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.log import SegmentedLog
-from qmq.net.server import ServerLimits
+from qmq.net.server_limits import ServerLimits
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -83,6 +84,10 @@ class Node(Daemon):
     @property
     def port(self) -> int:
         return self.options.port
+
+    @property
+    def admin_address(self) -> tuple[str, int]:
+        return self.options.admin_host, self.options.admin_port
 
     def limits(self, connections: int) -> ServerLimits:
         options = self.options
@@ -184,9 +189,10 @@ class Node(Daemon):
         return self.policies.policy
 
     @property
-    def message_bytes_max(self) -> int:
-        """The largest accepted message: as the option says, or less where the log's segments are small."""
-        return min(self.options.message_bytes_max, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
+    def admission(self) -> Admission:
+        """What decides about messages. The largest is as the option says, or less where the log's segments are small."""
+        message_bytes_max = min(self.options.message_bytes_max, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
+        return Admission(self.refuse_sends, self.send_gate, message_bytes_max)
 
     def refuse_sends(self) -> str:
         """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""
@@ -213,7 +219,6 @@ class Node(Daemon):
         return problem
 
     def restrictions(self) -> dict[str, str]:
-        """Returns what the node does not do although it serves, with the reasons; `/readyz` includes them."""
         refused = self.refuse_sends()
         return {"read_only": refused} if refused else {}
 

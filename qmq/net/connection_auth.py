@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 from qmq.errors import AuthenticationFailed
 from qmq.net.caller import Caller
+from qmq.net.connection import Connection
 from qmq.net.node_secret import FILE_VARIABLE, VARIABLE, NodeSecret
-from qmq.net.server import Connection
-from qmq.protocol.authentication import (
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import (
     CLIENT_CONTEXT,
     NONCE_BYTES,
     SERVER_CONTEXT,
     AuthenticateRequest,
     AuthenticateResponse,
+    Refusal,
 )
-from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 
 PURPOSES = ("node", "console")

@@ -14,8 +14,7 @@ from typing import Annotated
 
 from qmq.errors import ProtocolError
 from qmq.protocol.delayed import DelayedState
-from qmq.protocol.kinds import Block, Number, String
-from qmq.protocol.map_kinds import Flag, Int, MapInt, Text
+from qmq.protocol.kinds import Block, Flag, Int, MapInt, Number, String, Text
 from qmq.protocol.structures import Counted, Row, Structure
 
 READ_BYTES_MAX = 4 << 20

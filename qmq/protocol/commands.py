@@ -29,13 +29,14 @@ from qmq.protocol.kinds import (
     I32Field,
     I64Field,
     Kind,
+    MapKind,
+    MapText,
     Number,
     Part,
     Rest,
     Str,
     String,
 )
-from qmq.protocol.map_kinds import MapKind, MapText
 from qmq.protocol.primitives import Reader
 from qmq.protocol.structures import Body, ByVersion, Counted, Nested, Structure, UntilEnd
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from qmq.protocol.kinds import Block, Number
-from qmq.protocol.map_kinds import Flag, Int, MapInt, MapPrefix, MapWord, MapWords, Text
+from qmq.protocol.kinds import Block, Flag, Int, MapInt, MapPrefix, MapWord, MapWords, Number, Text
 from qmq.protocol.messages import Message, decode_raw
 from qmq.protocol.structures import Counted, Nested, Row, Structure
 

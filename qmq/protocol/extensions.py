@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from qmq.protocol.kinds import Block
-from qmq.protocol.map_kinds import Flag, Float, Int, MapInt, MapText, Text
+from qmq.protocol.kinds import Block, Flag, Float, Int, MapHex, MapInt, MapText, Text
 from qmq.protocol.structures import Structure
 
 State = Annotated[int, MapInt(missing=1)]
@@ -111,3 +110,30 @@ class LeaveGroupRequest(Structure):
     subject: Text
     group: Text
     consumer_id: Text
+
+
+NONCE_BYTES = 32
+PROOF_BYTES = 32
+CLIENT_CONTEXT = "pyqmq connection v1 client"
+SERVER_CONTEXT = "pyqmq connection v1 server"
+"""Contexts of the two proofs: neither can be used as the other."""
+
+Nonce = Annotated[bytes, MapHex(NONCE_BYTES)]
+Proof = Annotated[bytes, MapHex(PROOF_BYTES)]
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticateRequest(Structure):
+    """`proof` is empty in the first request. `purpose` is "node" or "console", and part of both proofs."""
+
+    purpose: Text
+    nonce: Nonce
+    proof: Proof = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticateResponse(Structure):
+    """The server's nonce, and in the second answer its proof."""
+
+    nonce: Nonce
+    proof: Proof = b""

@@ -61,17 +61,13 @@ class Message:
 
 
 class RawView:
-    """One raw message, decoded field by field as its attributes are read.
+    """One raw message, decoded field by field as its attributes are read. Raises ProtocolError.
 
     Making a view checks the boundaries of everything but single properties; those are checked when properties are read.
 
     Args:
-        data: bytes that hold the message. They must not change while the view is used.
-        begin: where the message begins.
+        data, begin: bytes that hold the message and must not change, and where it begins.
         limit: where the message ends at the latest; None: the end of the data.
-
-    Raises:
-        ProtocolError: the bytes are not a message.
     """
 
     __slots__ = ("_id_end", "_subject_end", "begin", "data", "end", "properties_begin")
@@ -127,11 +123,7 @@ class RawView:
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties. Of a key that occurs twice, the last value counts.
-
-        Raises:
-            ProtocolError: the properties do not end where their length says.
-        """
+        """All properties. Of a key that occurs twice, the last value counts. Raises ProtocolError."""
         return decode_properties(self.data, self.properties_begin, self.end)
 
     def property_places(self) -> "Iterator[PropertyPlace]":
@@ -139,14 +131,7 @@ class RawView:
         return property_places(self.data, self.properties_begin, self.end)
 
     def property_text(self, key: bytes) -> str | None:
-        """The value of one property, without decoding the others; None when the message does not have it.
-
-        Args:
-            key: the key in UTF-8.
-
-        Raises:
-            ProtocolError: the properties do not end where their length says.
-        """
+        """The value of one property, by its key in UTF-8; None when the message does not have it. Raises ProtocolError."""
         data, found = self.data, None
         for key_begin, key_end, value_begin, value_end in property_places(data, self.properties_begin, self.end):
             if data[key_begin:key_end] == key:
@@ -154,11 +139,7 @@ class RawView:
         return None if found is None else str(found, "utf-8", "replace")
 
     def message(self) -> Message:
-        """The whole message, decoded.
-
-        Raises:
-            ProtocolError: the properties do not end where their length says.
-        """
+        """The whole message, decoded. Raises ProtocolError."""
         return Message(
             self.subject, self.message_id, self.properties, self.tags, self.flag, self.created_at_ms, self.time_ms
         )
@@ -166,11 +147,8 @@ class RawView:
     def shape(self, *, with_properties: bool) -> tuple[str, tuple[int, ...]]:
         """A struct format without byte order that reads the flag and all lengths, and what it reads from this message.
 
-        A message of which the struct reads the same has the same layout. Without properties, the format ends with the size of
-        the properties, which is left out of the values.
-
-        Raises:
-            ProtocolError: with properties, they do not end where their length says.
+        A message of which the struct reads the same has the same layout. Without properties, the format ends with their size, which
+        is left out of the values. Raises ProtocolError with properties that do not end where their length says.
         """
         data = self.data
         subject_bytes = self._subject_end - self.begin - SUBJECT_AT - 2
@@ -195,11 +173,7 @@ PropertyPlace = tuple[int, int, int, int]
 
 
 def message_places(data: RawBytes, begin: int, limit: int) -> tuple[int, int, int, int]:
-    """The ends of subject and message id, the begin of the first property, and the end of the message at `begin`.
-
-    Raises:
-        ProtocolError: it is cut short, or ends behind `limit`.
-    """
+    """The ends of subject and message id, the begin of the first property, and the end of a message. Raises ProtocolError."""
     try:
         subject_end: int = begin + SUBJECT_AT + 2 + _read_length(data, begin + SUBJECT_AT)[0]
         at = id_end = subject_end + 2 + _read_length(data, subject_end)[0]
@@ -221,16 +195,13 @@ def message_places(data: RawBytes, begin: int, limit: int) -> tuple[int, int, in
 def split_raws(
     data: RawBytes, begin: int = 0, end: int | None = None, *, gap: int = 0
 ) -> tuple[list[int], list[int], list[int]]:
-    """The boundaries of raw messages back to back in data[begin:end]. Single properties are not checked.
+    """The boundaries of raw messages back to back in data[begin:end]. Single properties are not checked. Raises ProtocolError.
 
     Args:
         gap: bytes before each message, such as the checksum of an entry.
 
     Returns:
         Where each message begins, behind its gap; where its first property begins; and where it ends.
-
-    Raises:
-        ProtocolError: the bytes are not messages.
     """
     limit = len(data) if end is None else end
     begins: list[int] = []
@@ -275,11 +246,7 @@ def split_raws(
 
 
 def property_places(data: RawBytes, begin: int, end: int) -> Iterator[PropertyPlace]:
-    """Where the keys and values of the properties in data[begin:end] lie, in order.
-
-    Raises:
-        ProtocolError: they do not end at `end`.
-    """
+    """Where the keys and values of the properties in data[begin:end] lie, in order. Raises ProtocolError."""
     at = begin
     try:
         while at < end:
@@ -297,11 +264,7 @@ def property_places(data: RawBytes, begin: int, end: int) -> Iterator[PropertyPl
 
 
 def decode_properties(data: RawBytes, begin: int, end: int) -> dict[str, str]:
-    """The properties in data[begin:end]. Of a key that occurs twice, the last value counts.
-
-    Raises:
-        ProtocolError: they do not end at `end`.
-    """
+    """The properties in data[begin:end]. Of a key that occurs twice, the last value counts. Raises ProtocolError."""
     # The same walk as `property_places`, without a generator: it runs for each message that is decoded.
     properties: dict[str, str] = {}
     at = begin
@@ -322,11 +285,7 @@ def decode_properties(data: RawBytes, begin: int, end: int) -> dict[str, str]:
 
 
 def property_lengths(data: RawBytes, begin: int, end: int) -> list[int]:
-    """The lengths of keys and values of the properties in data[begin:end], in turn.
-
-    Raises:
-        ProtocolError: they do not end at `end`.
-    """
+    """The lengths of keys and values of the properties in data[begin:end], in turn. Raises ProtocolError."""
     lengths: list[int] = []
     add, at = lengths.append, begin
     try:
@@ -361,3 +320,53 @@ def tags_of(data: RawBytes, begin: int = 0) -> list[bytes]:
         return []
     subject_end = begin + SUBJECT_AT + 2 + _read_length(data, begin + SUBJECT_AT)[0]
     return tags_at(data, subject_end + 2 + _read_length(data, subject_end)[0])
+
+
+class PropertyFinder:
+    """Finds one property, by its key in UTF-8, in many messages; fast where the properties before it have the same lengths."""
+
+    __slots__ = ("_key", "_known", "_last", "_shapes", "_stored_key")
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._stored_key = U16.pack(len(key)) + key
+        self._known: tuple[Struct, tuple[object, ...]] | None = None
+        self._last: tuple[object, ...] = ()
+        self._shapes = 0
+
+    def place(self, data: bytes | bytearray, begin: int, end: int) -> tuple[int, int] | None:
+        """Begin and end of the value in the properties data[begin:end]; None without the key. Raises ProtocolError."""
+        known = self._known
+        if known is not None:
+            layout, expected = known
+            value_begin = begin + layout.size
+            if value_begin <= end:
+                found = layout.unpack_from(data, begin)
+                if found[:-1] == expected:
+                    value_end: int = value_begin + found[-1]
+                    if value_end == end or (value_end < end and data.find(self._stored_key, value_end, end) < 0):
+                        return value_begin, value_end
+        if data.find(self._stored_key, begin, end) < 0:
+            return None
+        return self._search(data, begin, end)
+
+    def _search(self, data: bytes | bytearray, begin: int, end: int) -> tuple[int, int] | None:
+        place = None
+        lengths: list[int] = []
+        before: tuple[int, ...] = ()
+        for key_begin, key_end, value_begin, value_end in property_places(data, begin, end):
+            if data[key_begin:key_end] == self._key:
+                place = value_begin, value_end
+                before = tuple(lengths)
+            lengths += (key_end - key_begin, value_end - value_begin)
+        if place is not None and self._shapes < SHAPES_MAX and len(before) <= SHAPE_FIELDS_MAX:
+            self._shapes += 1
+            self._learn(before)
+        return place
+
+    def _learn(self, before: tuple[int, ...]) -> None:
+        expected = (*before, len(self._key), self._key)
+        if expected == self._last:
+            form = "".join(f"H{length}x" for length in before)
+            self._known = Struct(f">{form}H{len(self._key)}sH"), expected
+        self._last = expected

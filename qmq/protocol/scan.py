@@ -1,15 +1,15 @@
 """Checks a SEND body and splits it into runs, without copies and without an object per message.
 
 A SEND body is a row of entries (docs/reference/wire.md, section 4): an i64 CRC, then the *raw message* that is stored and delivered
-unchanged. `scan_batch` reads the row, rejects messages that would stop a consumer (trap T13) and returns *runs*: stretches of good
-entries of one subject that can go into the log as they arrived. Sizes are bytes, places are relative to the body's first byte.
+unchanged. `BatchScanner` reads the row, rejects messages that would stop a consumer (trap T13) and returns *runs*: stretches of
+good entries of one subject that can go into the log as they arrived. Sizes are bytes, places are relative to the body's first byte.
 
-Nearly all batches hold messages of one shape (same lengths everywhere), so the layout of the last message is compiled to a
-struct, and the next message is compared with it in one call; a message with another layout is read field by field.
+Nearly all messages of a subject have one shape (same lengths everywhere), so the layout of the last message is compiled to a
+struct, and the next messages are compared with it, many in one call; a message with another layout is read field by field.
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, repeat, takewhile
 from struct import Struct
 from struct import error as StructError
 from zlib import crc32
@@ -20,12 +20,12 @@ from qmq.protocol.commands import SendFailure
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.protocol.messages import KEY_CREATED
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, check_subject
-from qmq.protocol.primitives import I64, U16
+from qmq.protocol.primitives import I32, I64, U16
 from qmq.protocol.raw import (
     FLAG_TAGS,
     SHAPE_FIELDS_MAX,
     SUBJECT_AT,
-    RawView,
+    RawBytes,
     message_places,
     property_lengths,
     split_raws,
@@ -38,11 +38,16 @@ CRC_BYTES = 8
 
 BATCH_MESSAGES_MAX = 10_000
 """Most messages one SEND may hold. The official client sends 30, its delay node 50, our bench 500."""
+LAYOUTS_MAX = 4096
+"""Subjects whose messages' layout a scanner remembers, one for each length of message ids."""
+LAYOUT_HEAD_BYTES_MAX = 512
+"""A longer subject's layout is not remembered."""
 
 _SUBJECT_AT = CRC_BYTES + SUBJECT_AT
 _CREATED_KEY = U16.pack(len(KEY_CREATED)) + KEY_CREATED.encode()
 _CREATED_VALUE_AT = len(_CREATED_KEY) + U16.size
 _read_crc = I64.unpack_from
+_read_length = U16.unpack_from
 
 
 class BadChecksum(ProtocolError):
@@ -110,22 +115,6 @@ def tag_digest(tags: list[bytes]) -> int:
     return bits
 
 
-def scan_batch(
-    data: bytes | bytearray, begin: int = 0, end: int | None = None, *, message_bytes_max: int = MESSAGE_BYTES_MAX
-) -> tuple[list[Run], list[SendFailure]]:
-    """Check a SEND body, data[begin:end], and cut it into runs; messages that may not be stored come back as failures.
-
-    Places in the runs count from the start of `data`, which has to stay as it is. A message whose entry has more than
-    `message_bytes_max` bytes is a failure of its own; the rest of the batch is not affected.
-
-    Raises:
-        BadChecksum: an entry's CRC is wrong.
-        ProtocolError: the bytes are not a row of entries, or an entry lacks its id or subject; nothing of it may be
-            stored (the reference answers such a request 51 as a whole).
-    """
-    return _Scanner(data, begin, len(data) if end is None else end, message_bytes_max).scan()
-
-
 def walk_stored(entries: memoryview, subject: str) -> Run:
     """The run of entries that a log record holds; they were checked when they came, so only their places are read.
 
@@ -149,95 +138,157 @@ def walk_raws(body: memoryview) -> int:
 
 @dataclass(slots=True)
 class _Template:
-    """The layout of a plain message (flag without tags): one struct over the whole entry."""
+    """The layout of entries without tags that have the same lengths everywhere."""
 
-    layout: Struct
-    lengths: tuple[int, ...]
-    head: bytes
-    """Length and bytes of the subject: compared, because the struct only checks lengths."""
-    created_at: int
-    """Where the create-time property begins, from the entry's first byte."""
-    created_value_at: int
-    created_value_end: int
+    lengths: Struct
+    """Reads one whole entry: flag, lengths, and the bytes of subject and create-time key."""
+    expected: tuple[int | bytes, ...]
+    """What it reads from each entry of this layout."""
+    values: Struct
+    """Reads one whole entry: its CRC and its create time."""
 
 
-class _Scanner:
-    __slots__ = (
-        "_begin",
-        "_count",
-        "_data",
-        "_end",
-        "_failures",
-        "_last_shape",
-        "_message_bytes_max",
-        "_run",
-        "_runs",
-        "_stored_subject",
-        "_template",
-        "_view",
-    )
+class _Layouts:
+    """What the last accepted messages of one subject looked like, with message ids of one length."""
 
-    def __init__(self, data: bytes | bytearray, begin: int, end: int, message_bytes_max: int) -> None:
+    __slots__ = ("last_shape", "subject", "template")
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.template: _Template | None = None
+        self.last_shape: tuple[int, ...] = ()
+
+    def learn(self, data: RawBytes, position: int, shape: tuple[int, ...], id_end: int, created_at: int) -> None:
+        """Compile the layout of the entry at `position`, once a shape has repeated: compiling costs more than plain walks.
+
+        Args:
+            shape: flag, then the lengths of keys and values in turn.
+            id_end: where the message id ends, from the begin of `data`; the size of the properties follows.
+            created_at: where the property with the create time begins.
+        """
+        if shape != self.last_shape:
+            self.last_shape, self.template = shape, None
+            return
+        if len(shape) > SHAPE_FIELDS_MAX or self.template is not None:
+            return
+        id_bytes = U16.unpack_from(data, _id_at(data, position) - U16.size)[0]
+        head_bytes = id_end - id_bytes - position - _SUBJECT_AT
+        form, at, created_value = f">8xb16x{head_bytes}s{id_bytes}xi", id_end + I32.size, ""
+        for key_bytes, value_bytes in zip(shape[1::2], shape[2::2], strict=True):
+            form += f"H{key_bytes}{'s' if at == created_at else 'x'}H{value_bytes}x"
+            at += 2 * U16.size + key_bytes + value_bytes
+            if at - value_bytes == created_at + _CREATED_VALUE_AT:
+                created_value = f">q{at - value_bytes - position - CRC_BYTES}x{value_bytes}s"
+        lengths, values = Struct(form), Struct(f"{created_value}{at - position - Struct(created_value).size}x")
+        self.template = _Template(lengths, lengths.unpack_from(data, position), values)
+
+
+def _id_at(data: RawBytes, position: int) -> int:
+    """Where the message id of the entry at `position` begins, behind its length."""
+    subject_at = position + _SUBJECT_AT
+    return subject_at + 2 * U16.size + int(_read_length(data, subject_at)[0])
+
+
+class BatchScanner:
+    """Checks SEND bodies. It remembers how the messages of subjects looked, which makes it faster for those that follow.
+
+    Args:
+        message_bytes_max: a larger entry is a failure of its own; the rest of its batch is not affected.
+    """
+
+    def __init__(self, message_bytes_max: int = MESSAGE_BYTES_MAX) -> None:
+        self._message_bytes_max = message_bytes_max
+        self._layouts: dict[bytes, _Layouts] = {}
+        """By the subject with its length, and the length of the message id."""
+
+    def scan(
+        self, data: bytes | bytearray, begin: int = 0, end: int | None = None
+    ) -> tuple[list[Run], list[SendFailure]]:
+        """Check a SEND body, data[begin:end], and cut it into runs; messages that may not be stored come back as failures.
+
+        Places in the runs count from the start of `data`, which has to stay as it is.
+
+        Raises:
+            BadChecksum: an entry's CRC is wrong.
+            ProtocolError: the bytes are not a row of entries, or an entry lacks its id or subject; nothing of it may be
+                stored (the reference answers such a request 51 as a whole).
+        """
+        end = len(data) if end is None else end
+        return _Scan(self._layouts, data, end, self._message_bytes_max).scan(begin)
+
+
+class _Scan:
+    """The scan of one batch."""
+
+    __slots__ = ("_count", "_data", "_end", "_failures", "_layouts", "_message_bytes_max", "_run", "_runs", "_view")
+
+    def __init__(
+        self, layouts: dict[bytes, _Layouts], data: bytes | bytearray, end: int, message_bytes_max: int
+    ) -> None:
+        self._layouts = layouts
         self._message_bytes_max = message_bytes_max
         self._data = data
-        self._begin = begin
         self._end = end
         self._view = memoryview(data)
         self._runs: list[Run] = []
         self._run: Run | None = None
-        self._stored_subject = b""
         self._failures: list[SendFailure] = []
-        self._template: _Template | None = None
-        self._last_shape: tuple[int, ...] = ()
         self._count = 0
 
-    def scan(self) -> tuple[list[Run], list[SendFailure]]:
-        size = self._end
-        position = self._begin
-        while position < size:
-            if self._template is not None and self._run is not None:
-                position = self._scan_alike(position)
-                if position >= size:
-                    break
+    def scan(self, position: int) -> tuple[list[Run], list[SendFailure]]:
+        while position < self._end:
             try:
-                position = self._scan_one(position)
+                head = bytes(self._view[position + _SUBJECT_AT : _id_at(self._data, position)])
+                layouts = self._layouts.get(head)
+                if layouts is not None and layouts.template is not None:
+                    following = self._scan_alike(position, layouts.subject, layouts.template)
+                    if following > position:
+                        position = following
+                        continue
+                position = self._scan_one(position, head, layouts)
             except (StructError, IndexError) as error:
                 raise ProtocolError(f"message {self._count} of the batch, at byte {position}, is cut short") from error
             if self._count > BATCH_MESSAGES_MAX:
                 raise ProtocolError(f"a SEND holds at most {BATCH_MESSAGES_MAX} messages; send smaller batches")
         return self._runs, self._failures
 
-    def _scan_alike(self, position: int) -> int:
-        """Take as many messages of the template's shape as follow; stops at the first that differs."""
-        data, view, size = self._data, self._view, self._end
-        template, run = self._template, self._run
-        assert template is not None
-        assert run is not None
-        unpack, entry_bytes, lengths = template.layout.unpack_from, template.layout.size, template.lengths
-        head, created_at = template.head, template.created_at
-        value_at, value_end = template.created_value_at, template.created_value_end
-        add_begin, add_crc, add_bits = run.raw_begins.append, run.crcs.append, run.tag_bits.append
-        while position + entry_bytes <= size and self._count < BATCH_MESSAGES_MAX:
-            found = unpack(data, position)
-            if (
-                found[1:] != lengths
-                or not data.startswith(head, position + _SUBJECT_AT)
-                or not data.startswith(_CREATED_KEY, position + created_at)
-                or not data[position + value_at : position + value_end].isdigit()
-            ):
-                break
-            end = position + entry_bytes
-            crc = found[0]
-            if crc32(view[position + CRC_BYTES : end]) != crc:
-                raise BadChecksum(f"message {self._count} of the batch has a wrong CRC")
-            add_begin(position + CRC_BYTES)
-            add_crc(crc)
-            add_bits(0)
-            self._count += 1
-            position = run.end = end
-        return position
+    def _scan_alike(self, position: int, subject: str, template: _Template) -> int:
+        """Take as many messages of the template's layout as follow; the place of the first that differs."""
+        view, entry_bytes = self._view, template.lengths.size
+        room = min((self._end - position) // entry_bytes, BATCH_MESSAGES_MAX - self._count)
+        rows = template.lengths.iter_unpack(view[position : position + room * entry_bytes])
+        count = len([*takewhile(template.expected.__eq__, rows)])
+        if not count:
+            return position
+        entries = view[position : position + count * entry_bytes]
+        crcs, created = zip(*template.values.iter_unpack(entries), strict=True)
+        if not b"".join(created).isdigit():
+            count = len([*takewhile(bytes.isdigit, created)])
+            if not count:
+                return position
+            crcs = crcs[:count]
+        end = position + count * entry_bytes
+        begins = range(position + CRC_BYTES, end, entry_bytes)
+        raw_bytes = entry_bytes - CRC_BYTES
+        if crcs != tuple([crc32(view[begin : begin + raw_bytes]) for begin in begins]):
+            raise BadChecksum(f"one of the {count} messages from message {self._count} of the batch on has a wrong CRC")
+        self._count += count
+        run = self._run_at(position, subject)
+        run.raw_begins.extend(begins)
+        run.crcs.extend(crcs)
+        run.tag_bits.extend(repeat(0, count))
+        run.end = end
+        return end
 
-    def _scan_one(self, position: int) -> int:
+    def _run_at(self, position: int, subject: str) -> Run:
+        """The run that an entry of the subject continues, or a new one."""
+        run = self._run
+        if run is None or run.end != position or run.subject != subject:
+            run = self._run = Run(subject, position, position)
+            self._runs.append(run)
+        return run
+
+    def _scan_one(self, position: int, head: bytes, layouts: _Layouts | None) -> int:
         data = self._data
         crc = _read_crc(data, position)[0]
         begin = position + CRC_BYTES
@@ -257,90 +308,62 @@ class _Scanner:
             elif not all(tags):
                 problem = "an empty tag"
         lengths = property_lengths(data, properties_begin, end)
-        if data.startswith(_CREATED_KEY, properties_begin):
-            value_at = properties_begin + _CREATED_VALUE_AT
-            created: tuple[int, int, int] | None = (properties_begin, value_at, value_at + lengths[1])
-        else:
-            created = self._created(properties_begin, lengths)
+        created_at, created_problem = self._created(properties_begin, lengths)
         if end - position > self._message_bytes_max:
             problem = (
                 f"{end - position} bytes, the limit of one message is {self._message_bytes_max} (message_bytes_max)"
             )
         if id_bytes > MESSAGE_ID_CHARS_MAX:
             problem = problem or _too_long(data[subject_end + U16.size : id_end])
-        problem = problem or self._created_problem(created) or _too_wide(lengths)
+        problem = problem or created_problem or _too_wide(lengths)
         self._count += 1
         if problem:
             self._refuse(data[subject_end + U16.size : id_end], SendResult.BLOCK, f"message rejected: {problem}")
             return end
-        run = self._run
-        if run is None or run.end != position or not data.startswith(self._stored_subject, begin + SUBJECT_AT):
-            run = self._begin_run(bytes(data[begin + SUBJECT_AT : subject_end]), position)
-        if run is None:
+        if layouts is None:
+            layouts = self._new_layouts(head)
+        if layouts is None:
             message_id = data[subject_end + U16.size : id_end]
             self._refuse(message_id, SendResult.SUBJECT_NOT_ASSIGNED, "message rejected")
             return end
+        run = self._run_at(position, layouts.subject)
         run.raw_begins.append(begin)
         run.crcs.append(crc)
         run.tag_bits.append(tag_digest(tags) if tags else 0)
         run.end = end
-        if not tags and created is not None and id_bytes <= MESSAGE_ID_CHARS_MAX:
-            self._learn(position, (flag, id_bytes, *lengths), created)
+        if not tags and id_bytes <= MESSAGE_ID_CHARS_MAX:
+            layouts.learn(data, position, (flag, *lengths), id_end, created_at)
         return end
 
-    def _created(self, at: int, lengths: list[int]) -> tuple[int, int, int] | None:
-        """Where the first create time lies in the properties at `at`: (key with its length, value begin, value end)."""
-        starts_with = self._data.startswith
-        for key_bytes, value_bytes in zip(lengths[::2], lengths[1::2], strict=True):
-            if starts_with(_CREATED_KEY, at):
-                value_at = at + _CREATED_VALUE_AT
-                return at, value_at, value_at + value_bytes
-            at += 2 * U16.size + key_bytes + value_bytes
-        return None
-
-    def _created_problem(self, created: tuple[int, int, int] | None) -> str:
+    def _created(self, at: int, lengths: list[int]) -> tuple[int, str]:
+        """Where the property with the create time begins, of those at `at`; and what is wrong with it."""
         # Trap T11: without a numeric create time the official consumer dies on the message and never acks it.
-        if created is None:
-            return f"property {KEY_CREATED} is missing"
-        if not self._data[created[1] : created[2]].isdigit():
-            return f"property {KEY_CREATED} is not a number of milliseconds"
-        return ""
+        data = self._data
+        for key_bytes, value_bytes in zip(lengths[::2], lengths[1::2], strict=True):
+            if data.startswith(_CREATED_KEY, at):
+                value_at = at + _CREATED_VALUE_AT
+                is_number = data[value_at : value_at + value_bytes].isdigit()
+                return at, "" if is_number else f"property {KEY_CREATED} is not a number of milliseconds"
+            at += 2 * U16.size + key_bytes + value_bytes
+        return at, f"property {KEY_CREATED} is missing"
 
-    def _begin_run(self, stored_subject: bytes, position: int) -> Run | None:
-        """Begin a run of this subject, given with its length; None when the subject's name is illegal."""
+    def _new_layouts(self, head: bytes) -> _Layouts | None:
+        """Remember a subject, at LAYOUTS_MAX instead of the oldest; None when its name is illegal."""
         try:
-            name = stored_subject[U16.size :].decode()
+            name = head[U16.size : -U16.size].decode()
             check_subject(name)
         except (UnicodeDecodeError, IllegalName):
             return None
-        run = self._run = Run(name, position, position)
-        self._stored_subject = stored_subject
-        self._runs.append(run)
-        self._template, self._last_shape = None, ()
-        return run
+        layouts = _Layouts(name)
+        if len(head) <= LAYOUT_HEAD_BYTES_MAX:
+            self._layouts[head] = layouts
+            if len(self._layouts) > LAYOUTS_MAX:
+                del self._layouts[next(iter(self._layouts))]
+        return layouts
 
     def _refuse(self, message_id: bytes | bytearray, result: SendResult, remark: str) -> None:
         self._failures.append(SendFailure(message_id.decode("utf-8", "replace"), result, remark))
         self._run = None
-
-    def _learn(self, position: int, shape: tuple[int, ...], created: tuple[int, int, int]) -> None:
-        if shape != self._last_shape:
-            # Building a struct costs more than a plain walk: only do it once a shape has repeated.
-            self._last_shape = shape
-            self._template = None
-            return
-        if len(shape) > SHAPE_FIELDS_MAX or self._template is not None:
-            return
-        view = RawView(self._data, position + CRC_BYTES, self._end)
-        form, values = view.shape(with_properties=True)
-        self._template = _Template(
-            layout=Struct(f">q{form}"),
-            lengths=values,
-            head=self._stored_subject,
-            created_at=created[0] - position,
-            created_value_at=created[1] - position,
-            created_value_end=created[2] - position,
-        )
 
 
 def _too_long(message_id: bytes | bytearray) -> str:

@@ -14,7 +14,6 @@ from zlib import crc32
 
 from broker_node.broker import Broker
 from broker_node.long_poll import ParkedPull
-from broker_node.reader import read_and_repair
 from broker_node.recovery import open_store as open_broker_store
 from broker_node.store import MessageStore, StoreLimits
 from delay_node.delay_node import DelayNode
@@ -24,7 +23,7 @@ from delay_node.store import DelayStore
 from qmq.errors import ProtocolError
 from qmq.log.handles import HandleCache
 from qmq.net.caller import Caller
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import PullRequest, PullResponse
 from qmq.protocol.extensions import EnsureGroupRequest
@@ -37,6 +36,7 @@ from tests.sim.history import Broken, History, Sent
 from tests.sim.loop import Process, SimulatedLoop
 from tests.sim.network import End, Network
 from tests.sim.rows import Database
+from tests.support.disk_work import read_and_repair
 
 EARLY_STEP_MS = 5_000
 """A step of a delay node's clock up to this is accepted: messages are early by as much."""

@@ -131,7 +131,7 @@ class Database:
 
 
 class RowRepository:
-    """A metaserver's connection to the database: `metaserver.repository.Repository`."""
+    """A metaserver's connection to the database: `metaserver.write_behind.Repository`."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

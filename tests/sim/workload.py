@@ -12,7 +12,7 @@ from metaserver.choices import OperatorState, Phase
 from metaserver.domain import Route, SubjectRule
 from qmq import Consumer, Delivery, Limits, Producer, Timeouts
 from qmq.client.delayed import DelayedReceipt
-from qmq.client.message_ids import MessageIds
+from qmq.client.message import MessageIds
 from qmq.errors import ClientClosed, QmqError, QueueFull, SendFailed
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode

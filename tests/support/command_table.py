@@ -6,7 +6,6 @@ docs/reference/wire.md is generated from this table and the structures that it n
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from qmq.protocol.authentication import AuthenticateRequest, AuthenticateResponse
 from qmq.protocol.bulk_read import (
     HoursPage,
     IndexPage,
@@ -46,6 +45,8 @@ from qmq.protocol.delayed import (
     ListDelayedRequest,
 )
 from qmq.protocol.extensions import (
+    AuthenticateRequest,
+    AuthenticateResponse,
     EnsureGroupRequest,
     EnsureGroupResponse,
     LeaveGroupRequest,

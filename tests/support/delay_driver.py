@@ -20,7 +20,7 @@ from delay_node.store import DelayStore
 from delay_node.wheel import Wheel
 from qmq.log.handles import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_CREATED, KEY_SCHEDULE, Message, decode_raw, encode_entry, redate_entry
-from qmq.protocol.scan import CRC_BYTES, scan_batch
+from qmq.protocol.scan import CRC_BYTES, BatchScanner
 from qmq.slices import run_to_end
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
@@ -117,7 +117,7 @@ class DelayDriver:
             message = Message(subject, copy.message_id, properties, (), FLAG_DELAY, 1_700_000_000_000, copy.due_ms)
             entries.append(encode_entry(message))
         body = memoryview(b"".join(entries))
-        (run,), _ = scan_batch(bytes(body))
+        (run,), _ = BatchScanner().scan(bytes(body))
         self.copies += made
         for copy in made:
             hour = self.store.hours.make(copy.due_ms // HOUR_MS)

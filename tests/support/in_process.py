@@ -15,7 +15,6 @@ from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
 from metaserver.choices import GroupState
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.machine import Machine
@@ -43,6 +42,7 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
+from qmq_testing.repository import MemoryRepository
 from tests.sim.blocking import run_blocking
 from tests.sim.world import World
 from tests.support.waiting import eventually_async

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.clock import ManualClock
 from qmq.net.caller import Caller
@@ -19,6 +18,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
+from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import machine
 
 

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from qmq.clock import SYSTEM_CLOCK
-from qmq.net.server import Connection, FrameServer, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server import FrameServer
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode
 from qmq.protocol.commands import (
     AckRequest,

@@ -19,7 +19,7 @@ from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq import cli, errors
 from qmq.options import flag_of, variable_of
-from qmq.protocol import codes, map_kinds, structures
+from qmq.protocol import codes, kinds, structures
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.structures import Structure
@@ -276,10 +276,11 @@ def _wire_structures() -> str:
 def _wire_row(field: structures.Field) -> tuple[bool, str]:
     """A field's row, and whether it is an entry of the map."""
     kind = field.kind
-    if isinstance(kind, map_kinds.MapKind):
-        text = kind.text(field.default) if field.has_default else ""
-        missing = f"`{text}`" if text else "empty" if field.has_default else ""
-        key = f"{field.key}KEY" if isinstance(kind, map_kinds.MapPrefix) else field.key
+    if isinstance(kind, kinds.MapKind):
+        has_default = field.default is not kinds.UNSET
+        text = kind.text(field.default) if has_default else ""
+        missing = f"`{text}`" if text else "empty" if has_default else ""
+        key = f"{field.key}KEY" if isinstance(kind, kinds.MapPrefix) else field.key
         note = f"{missing}, then left out" if kind.is_optional else missing
         return True, f"| `{key}` | {kind.label} | {note} |"
     if isinstance(kind, structures.ByVersion):

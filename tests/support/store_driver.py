@@ -14,8 +14,6 @@ import pytest
 
 from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, BrokerDraft
 from broker_node.delivery import Delivered, Delivery
-from broker_node.index_repair import DamagedEntries
-from broker_node.reader import read_and_repair
 from broker_node.recovery import open_store
 from broker_node.retry import Budget
 from broker_node.settlement import BeingSettled
@@ -26,8 +24,9 @@ from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from qmq.slices import run_to_end
+from tests.support.disk_work import read_and_repair, repeat
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
 
@@ -152,7 +151,7 @@ class StoreDriver:
             ids.append(message_id)
             entries.append(entry_of(message_id, subject, self.rng.randint(0, 600)))
         body = memoryview(b"".join(entries))
-        (run,), _ = scan_batch(bytes(body))
+        (run,), _ = BatchScanner().scan(bytes(body))
         target = self.store.subject(subject)
         first = target.next_sequence
         self.oracle.tried.update(ids)
@@ -169,12 +168,8 @@ class StoreDriver:
 
     @staticmethod
     def _pulled(delivery: Delivery, request: PullRequest) -> Delivered:
-        """A pull's answer, after damaged index entries were made again."""
-        while True:
-            try:
-                return delivery.pull(request)
-            except DamagedEntries as damaged:
-                damaged.complete(delivery.message_log)
+        """A pull's answer, after reads from the disk and repairs."""
+        return repeat(lambda plan: delivery.pull(request, plan=plan))
 
     def ack(self, subject: str, consumer: str) -> None:
         """Ack some of what answered pulls gave."""
@@ -186,12 +181,12 @@ class StoreDriver:
         last = self.rng.randint(begin, max(known))
         request = AckRequest(subject, GROUP, consumer, begin, last, False)
         try:
-            self.delivery.ack(request)
+            self.delivery.acks.ack(request)
         except BeingSettled as wait:
             while not wait.settlement.step(Budget()):
                 self.commit()
             self.delivery.settled(wait.settlement)
-            self.delivery.ack(request)
+            self.delivery.acks.ack(request)
         self.oracle.ack_tried[key] = last + 1
         self._unpromised.append(("ack", (subject, consumer, last + 1)))
 

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('metaserver', '0002_control_plane'),
+        ('metaserver', '0001_metadata'),
     ]
 
     operations = [

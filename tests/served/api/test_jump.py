@@ -13,7 +13,7 @@ from console.accounts.roles import Role
 from console.cluster import delayed, limits
 from console.models import DeadLetterDecision
 from metaserver.services import groups, subjects, teams
-from qmq.client.message_ids import new_message_id
+from qmq.client.message import new_message_id
 from qmq.errors import CallTimeout
 from tests.support.large import fill
 from tests.support.metadata import ACTOR, broker_group

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from qmq.cli import limits, main
-from qmq.client.reach import reach
+from qmq.client.lifecycle import reach
 from qmq.errors import RouteUnknown
 from qmq.net.pool import Pool
 from qmq.net.routing import WRITABLE

@@ -12,12 +12,12 @@ from broker_node.broker import Broker
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.net.discovery import http_get, http_post_json
 from qmq.net.http_auth import SCHEME, RequestSigner
 from qmq.net.node_secret import NodeSecret
 from qmq.node_admin import NodeAdmin, NodeRefused
+from qmq_testing.repository import MemoryRepository
 from tests.served.identity.test_admin_hosts import request
 from tests.support.in_process import connected, message, running_broker
 

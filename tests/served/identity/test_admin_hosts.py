@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
+from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import connected, message, running_broker
 
 Fields = dict[str, str]

@@ -11,21 +11,29 @@ import pytest
 
 from metaserver.choices import GroupState
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.clock import SystemClock
 from qmq.errors import AuthenticationFailed, SettingError
 from qmq.net.caller import Caller
+from qmq.net.connection import Connection
 from qmq.net.connection_auth import authenticate
 from qmq.net.node_secret import NodeSecret
-from qmq.net.server import Connection, FrameServer
+from qmq.net.server import FrameServer
 from qmq.options import parse_options
-from qmq.protocol.authentication import CLIENT_CONTEXT, SERVER_CONTEXT, AuthenticateRequest, AuthenticateResponse
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest
-from qmq.protocol.extensions import EnsureGroupRequest, NodePolicyRequest, NodeRegisterRequest
+from qmq.protocol.extensions import (
+    CLIENT_CONTEXT,
+    SERVER_CONTEXT,
+    AuthenticateRequest,
+    AuthenticateResponse,
+    EnsureGroupRequest,
+    NodePolicyRequest,
+    NodeRegisterRequest,
+)
 from qmq.protocol.frames import Frame
 from qmq.protocol.primitives import encode_strmap
+from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import connected, message, running_broker
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually_async

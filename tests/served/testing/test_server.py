@@ -133,14 +133,14 @@ def test_a_half_received_request_survives_a_jump(server: Server) -> None:
 
         async def received() -> None:
             await nodes._until(
-                lambda: any(connection._half_since is not None for connection in broker.server.connections)
+                lambda: any(connection._unfinished.since is not None for connection in broker.server.connections)
             )
 
         server.run(received())
         server.time.advance(timedelta(days=1))
         server.run(_run_jobs(broker.supervisor, "connection_deadlines"))
         assert len(broker.server.connections) >= 1
-        assert any(connection._half_since is not None for connection in broker.server.connections)
+        assert any(connection._unfinished.since is not None for connection in broker.server.connections)
 
 
 def test_nodes_run_while_the_application_sees_a_frozen_clock(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ async def test_half_a_frame_and_silence_closes_that_connection_only(tmp_path: Pa
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         reader, writer = await asyncio.open_connection(*broker.server.address)
         writer.write(encode_request(10, 1, b"x" * 100)[:60])
-        await eventually_async(lambda: any(c._half_since is not None for c in broker.server.connections))
+        await eventually_async(lambda: any(c._unfinished.since is not None for c in broker.server.connections))
         clock.advance(31)
         broker.server._check()
         assert await asyncio.wait_for(reader.read(), 5) == b""

@@ -12,7 +12,8 @@ from qmq.client.own_commands import UNANSWERED_SECONDS, UNSUPPORTED_SECONDS, Own
 from qmq.clock import SYSTEM_CLOCK
 from qmq.errors import CallTimeout, ConnectionLost
 from qmq.net.caller import Caller
-from qmq.net.server import Connection, FrameServer
+from qmq.net.connection import Connection
+from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.frames import Frame
 from tests.support.in_process import machine

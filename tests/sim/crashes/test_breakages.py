@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_node.delivery import Delivery
+from broker_node.acks import Acks
 from broker_node.store import MessageStore
 from qmq.log import recovery
 from qmq.log.handles import HandleCache
@@ -99,7 +99,7 @@ def test_an_assignment_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_ack_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Delivery, "ack", lambda self, request: -1)
+    monkeypatch.setattr(Acks, "ack", lambda self, request: -1)
     with CaughtBy(Check.ACKED):
         for seed in range(5):
             driver = suite.finished(seed)

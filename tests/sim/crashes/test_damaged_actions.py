@@ -40,10 +40,10 @@ class Leaving(Shared):
             process.line, process.parked = Line(), []
             process.last, process.unacked, process.held = -1, {}, {}
         try:
-            self.delivery.leave(subject, group, consumer)
+            self.delivery.settlements.leave(subject, group, consumer)
         except BeingSettled as wait:
             self.finish(wait.settlement)
-            self.delivery.leave(subject, group, consumer)
+            self.delivery.settlements.leave(subject, group, consumer)
 
     def finish(self, settlement: Settlement | None) -> None:
         """As on a node: the ack that waits for it comes in a later commit."""

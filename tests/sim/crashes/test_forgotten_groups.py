@@ -18,7 +18,7 @@ from broker_node.subject import Subject
 from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of
 
@@ -76,7 +76,7 @@ class Scenario:
         if choice < 0.25:
             body = memoryview(entry_of(f"m{self.number}", "orders", 200))
             self.number += 1
-            (run,), _ = scan_batch(bytes(body))
+            (run,), _ = BatchScanner().scan(bytes(body))
             self.store.append_run(subject, run, body, self.clock.wall_ms())
         elif choice < 0.55:
             self.delivery.pull(PullRequest("orders", name, "c", 3, -1, -1, 0, False))

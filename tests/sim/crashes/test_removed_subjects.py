@@ -15,7 +15,6 @@ import pytest
 from broker_node.actions import StartReason
 from broker_node.checkpoint import BrokerCheckpoints, encode_state, restore_state
 from broker_node.delivery import Delivery
-from broker_node.reader import read_and_repair
 from broker_node.recovery import open_store
 from broker_node.store import MessageStore, StoreLimits, StorePaths
 from broker_node.subject_removal import SubjectRemoval
@@ -23,9 +22,10 @@ from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from qmq.slices import run_to_end
 from tests.sim.loop import SimulatedLoop
+from tests.support.disk_work import read_and_repair
 from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of, id_of
@@ -111,7 +111,7 @@ class Scenario:
         ids = [f"m{self.number + n}" for n in range(count)]
         self.number += count
         body = memoryview(b"".join(entry_of(message_id, name, 1200) for message_id in ids))
-        (run,), _ = scan_batch(bytes(body))
+        (run,), _ = BatchScanner().scan(bytes(body))
         is_new = name not in self.store.subjects
         subject = self.store.subject(name)
         self.returns += is_new and subject.next_sequence > 0

@@ -16,7 +16,7 @@ from typing import Any
 from metaserver.live_groups import EXPIRY_SECONDS
 from metaserver.server import EXPIRE_SECONDS, Metaserver
 from qmq import Consumer, Producer, Timeouts
-from qmq.client.message_ids import MessageIds
+from qmq.client.message import MessageIds
 from qmq.errors import QmqError
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF

@@ -9,7 +9,6 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata, MetadataVersion, Node, Route
-from metaserver.repository import MemoryRepository
 from qmq.clock import ManualClock
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -21,6 +20,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.primitives import encode_strmap
+from qmq_testing.repository import MemoryRepository
 from tests.sim.loop import running_loop
 from tests.support.in_process import get_json, get_page, write_file
 from tests.support.metaserver_peers import peer, running
@@ -308,7 +308,7 @@ async def test_an_illegal_subject_is_sent_to_a_broker_that_refuses_it_and_gets_n
 
 
 def test_routes_are_drawn_from_live_groups_and_kept() -> None:
-    from metaserver.routing import assign, is_usable
+    from metaserver.route_table import assign, is_usable
 
     rng = random.Random(3)
     assert assign(("a",), {"a", "b"}, rng) == ("a", "b")

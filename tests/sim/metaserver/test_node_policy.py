@@ -9,7 +9,6 @@ from broker_node.broker import Broker
 from delay_node.batches import SUBJECT_REFUSED_SECONDS
 from metaserver.domain import MetadataVersion
 from metaserver.options import MetaOptions
-from metaserver.repository import MemoryRepository
 from metaserver.server import Metaserver
 from qmq.daemon import membership
 from qmq.daemon.node import Node
@@ -23,6 +22,7 @@ from qmq.protocol.extensions import (
     NodeRegisterResponse,
 )
 from qmq.protocol.primitives import encode_strmap
+from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import (
     SmallSystem,
     connected,

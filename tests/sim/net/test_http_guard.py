@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from qmq.clock import ManualClock
 from qmq.daemon.admin_auth import AdminAccess
-from qmq.daemon.admin_http import AdminHttp, Params
+from qmq.daemon.admin_http import AdminHttp, AdminPages, Params
 from qmq.daemon.http_guard import HttpGuard, HttpLimits
 from qmq.net.discovery import http_get
 from qmq.net.http_auth import RequestSigner
@@ -56,8 +56,7 @@ async def serving(
         health=lambda: "",
         ready=lambda: "",
         metrics=pages.metrics,
-        json_routes={"/large": pages.large},
-        json_posts={"/change": pages.change},
+        pages=AdminPages({"/large": pages.large}, {"/change": pages.change}),
         supervisor=supervisor,
         access=AdminAccess(clock, secret),
         clock=clock,

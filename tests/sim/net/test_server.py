@@ -10,7 +10,9 @@ import pytest
 from qmq.clock import ManualClock
 from qmq.errors import CallTimeout, ConnectionLost, SettingError
 from qmq.net.caller import ANSWER_TOO_LARGE, Caller
-from qmq.net.server import Connection, FrameServer, ServerLimits
+from qmq.net.connection import Connection
+from qmq.net.server import FrameServer
+from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request
 from tests.sim.loop import running_loop
 from tests.support.in_process import machine
@@ -123,7 +125,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_cut_off() -> None:
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         for n in range(40):
             writer.write(encode_request(10, n))
-        await eventually_async(lambda: any(c._stalled_since is not None for c in server.connections))
+        await eventually_async(lambda: any(c._out.stalled_since is not None for c in server.connections))
         clock.advance(61)
         server._check()
         await eventually_async(lambda: not server.connections)
@@ -341,7 +343,7 @@ async def test_answers_that_were_not_written_yet_count_as_well() -> None:
     def handler(connection: Connection, frame: Frame) -> None:
         nonlocal handled
         handled += 1
-        most.append(connection._out_bytes)
+        most.append(connection._out.queued_bytes)
         connection.reply(frame, 0, bytes(10_000))
 
     most: list[int] = []
@@ -372,13 +374,13 @@ async def test_a_peer_that_does_not_read_gets_no_further_request_handled_and_los
                 assert (await other.call(10, timeout_s=20)).code == 0
         # What the kernel's buffers hold of a loopback connection, 2.5 to 6 MB each way, was taken from the answers.
         assert handled - 20 < 30
-        assert server.answer_bytes < 6 * MIB
+        assert server.usage.answer_bytes < 6 * MIB
         reader._transport.resume_reading()  # type: ignore[attr-defined]
         for n in range(300):
             head = await reader.readexactly(24)
             assert int.from_bytes(head[14:18], "big") == n
             await reader.readexactly(MIB)
-        await eventually_async(lambda: server.answer_bytes == 0)
+        await eventually_async(lambda: server.usage.answer_bytes == 0)
 
 
 async def test_peers_that_do_not_read_leave_others_small_answers() -> None:
@@ -392,12 +394,12 @@ async def test_peers_that_do_not_read_leave_others_small_answers() -> None:
             reader._transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(b"".join(encode_request(10, n) for n in range(60)))
             await eventually_async(lambda n=n: server.metrics.paused >= n + 1)
-            most = max(most, server.answer_bytes)
+            most = max(most, server.usage.answer_bytes)
         assert 40 * MIB < most < 64 * MIB + 60 * 17 * 1024
         async with calling(server) as other:
             sizes = [len((await other.call(10, timeout_s=20)).body) for _ in range(5)]
         assert all(16 * 1024 <= size < 8 * MIB for size in sizes)
-    assert server.answer_bytes == 0
+    assert server.usage.answer_bytes == 0
 
 
 async def test_the_limit_of_all_connections_together_pauses_those_with_unanswered_requests() -> None:
@@ -408,7 +410,7 @@ async def test_the_limit_of_all_connections_together_pauses_those_with_unanswere
             await eventually_async(lambda: len(kept) == 1)
             second = two.call_soon(10, bytes(900))
             await eventually_async(lambda: len(kept) == 2)
-            assert server.is_over
+            assert server.usage.is_over
             later = two.call_soon(11, b"")
             # A connection without unanswered requests is still served.
             async with calling(server) as three:
@@ -422,7 +424,7 @@ async def test_the_limit_of_all_connections_together_pauses_those_with_unanswere
                     connection.reply(frame, 0)
                 await asyncio.gather(first, second, third, later)
         await eventually_async(lambda: not server.connections)
-        assert server.in_flight_bytes == 0
+        assert server.usage.in_flight_bytes == 0
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -483,6 +485,6 @@ async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_coun
         await eventually_async(lambda: not server.connections)
         assert server.metrics.large_frames_waited
         assert server.metrics.paused
-        assert (server.in_flight_bytes, server.answer_bytes, server.is_over) == (0, 0, False)
-        assert server.large_frames._free == limits["large_frames_bytes_max"]
-        assert not server.large_frames._waiting
+        assert (server.usage.in_flight_bytes, server.usage.answer_bytes, server.usage.is_over) == (0, 0, False)
+        assert server.usage.large_frames._free == limits["large_frames_bytes_max"]
+        assert not server.usage.large_frames._waiting

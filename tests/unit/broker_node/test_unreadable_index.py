@@ -12,8 +12,6 @@ from broker_node.consume_log import ENTRY_BYTES
 from broker_node.filters import tag_match
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
-from broker_node.message_log import ColdRead
-from broker_node.reader import read_and_repair, read_messages
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import StorePaths
 from broker_node.subject import Subject
@@ -27,7 +25,8 @@ from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MA
 from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
+from tests.support.disk_work import complete, read_and_repair, read_once, repeat
 from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
@@ -139,7 +138,7 @@ def test_pages_beside_an_unreadable_one_are_not_written() -> None:
     subject = subject_of(driver)
     subject.consume_log.index.read(0, COUNT)
     damaged = DamagedEntries(driver.store, subject, [PAGE_ENTRIES])
-    damaged.complete(driver.store.message_log)
+    complete(damaged)
     assert content[5] == right[5] ^ 1
     assert content[PAGE_BYTES:] == right[PAGE_BYTES:]
 
@@ -173,7 +172,7 @@ def test_a_page_that_can_not_be_written_is_withheld_and_tried_again_later(
     assert len(begins) == 1
     errors = driver.disk.read_errors
     for _ in range(20):
-        raws = read_messages(store, subject, 0, COUNT, cached_only=True)
+        raws = read_and_repair(store, subject, 0, COUNT)
         assert [raw is None for raw in raws] == [n // PAGE_ENTRIES == 1 for n in range(COUNT)]
     assert (len(begins), driver.disk.read_errors) == (1, errors)
     assert len(store.handles.unreadable) == 1
@@ -259,7 +258,7 @@ def test_entries_that_are_flushed_into_the_page_during_its_repair_stay(is_passin
     index = subject_of(driver).consume_log.index
     index.read(0, COUNT)
     repair = DamagedEntries(driver.store, subject_of(driver), [COUNT - 1])
-    repair.read(driver.store.message_log)
+    repair.read()
     if is_passing:
         driver.disk.unreadable_pages.clear()
         content[:] = before
@@ -280,7 +279,7 @@ def test_a_repair_that_ends_after_retention_took_the_page_changes_nothing() -> N
     index = subject_of(driver).consume_log.index
     index.read(0, COUNT)
     repair = DamagedEntries(driver.store, subject_of(driver), list(range(5)))
-    repair.read(driver.store.message_log)
+    repair.read()
     index.start_at(1000)
     assert repair.finish() is None
     assert not driver.store.withheld
@@ -293,7 +292,7 @@ def test_messages_that_retention_deletes_during_a_repair_are_not_lost_to_damage(
     (entry,) = subject.consume_log.entries(5, 6)
     driver.disk.names[f"{ROOT}/log/{0:020d}"].content[entry.log_offset + entry.size // 2] ^= 1
     repair = DamagedEntries(store, subject, [5])
-    repair.read(store.message_log)
+    repair.read()
     store.log.hide_before(store.log.segments()[0].end)
     assert repair.finish() is None
     assert subject.begin > 5
@@ -326,18 +325,13 @@ def test_a_filtered_pull_repairs_the_index_before_it_passes_over_messages() -> N
         properties = {KEY_CREATED: "1700000000000", "data": "x"}
         tags = ("a",) if n % 2 else ("b",)
         body = encode_entry(Message("orders", f"m{n}", properties, tags, 0, 1_700_000_000_000, 1_700_000_000_000))
-        (run,), _ = scan_batch(body)
+        (run,), _ = BatchScanner().scan(body)
         driver.store.append_run(subject, run, memoryview(body), driver.clock.wall_ms())
     driver.commit()
     driver.checkpoint()
     break_page(driver, 1)
     match = tag_match([TagFilter(1, ("a",))])
-    while True:
-        try:
-            raws = read_messages(driver.store, subject, 0, COUNT, cached_only=False, match=match)
-            break
-        except DamagedEntries as damaged:
-            damaged.complete(driver.store.message_log)
+    raws = repeat(lambda plan: read_once(driver.store, subject, 0, COUNT, match=match, plan=plan))
     assert [n for n, raw in enumerate(raws) if raw is not None] == list(range(1, COUNT, 2))
 
 
@@ -365,7 +359,7 @@ def test_times_and_offsets_are_found_although_a_page_is_unreadable() -> None:
 def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repaired() -> None:
     driver = filled()
     subject = subject_of(driver)
-    repairs: list[ColdRead] = []
+    repairs: list[DamagedEntries] = []
     retention = SubjectRetention(driver.store, 1000.0, repairs.append, RetentionClock(driver.clock, 1000 * 3_600_000))
     retention.apply(NodePolicy(version=1, subjects={"orders": SubjectPolicy(retention_hours=1.0)}))
     driver.clock.advance(2 * 3600)
@@ -373,14 +367,14 @@ def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repai
     driver.disk.fail = fail_at("write", PATHS.consume)
     retention.tick(0)
     assert (len(repairs), subject.begin) == (1, 0)
-    repairs.pop().complete(driver.store.message_log)
+    complete(repairs.pop())
     for _ in range(3):
         retention.tick(0)
     assert (repairs, subject.begin) == ([], 0)
     driver.disk.fail = None
     driver.clock.advance(RETRY_SECONDS)
     retention.tick(0)
-    repairs.pop().complete(driver.store.message_log)
+    complete(repairs.pop())
     retention.tick(0)
     assert subject.begin == COUNT
 

@@ -26,7 +26,7 @@ from qmq.log.append_file import AppendFile
 from qmq.log.disk import SystemDisk
 from qmq.log.handles import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, encode_entry, redate_entry
-from qmq.protocol.scan import scan_batch
+from qmq.protocol.scan import BatchScanner
 from qmq.slices import run_to_end
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk
@@ -174,7 +174,7 @@ def test_another_due_time_changes_nothing_else(
     assert (after.tags, after.flag, after.message_id, after.created_at_ms) == (
         before.tags, before.flag, before.message_id, before.created_at_ms,
     )  # fmt: skip
-    runs, failures = scan_batch(moved)
+    runs, failures = BatchScanner().scan(moved)
     assert len(runs) == 1
     assert not failures
 

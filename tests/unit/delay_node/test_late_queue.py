@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from delay_node.late_queue import LateQueue
+from delay_node.lanes import LateQueue
 
 batches = st.lists(
     st.one_of(st.integers(1, 9), st.lists(st.integers(0, 1_000), min_size=1, max_size=12).map(sorted)), max_size=40
@@ -55,7 +55,7 @@ def sorted_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(dues))
         return argsort(dues, **options)
 
-    monkeypatch.setattr("delay_node.late_queue.np.argsort", counting)
+    monkeypatch.setattr("delay_node.lanes.np.argsort", counting)
     return sizes
 
 
@@ -80,7 +80,7 @@ def test_refs_in_any_order_are_sorted_a_logarithmic_number_of_times(sorted_sizes
 
 def test_large_runs_are_not_merged(sorted_sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A merge of millions of refs would hold up the event loop."""
-    monkeypatch.setattr("delay_node.late_queue.MERGED_REFS_MAX", 1_000)
+    monkeypatch.setattr("delay_node.lanes.MERGED_REFS_MAX", 1_000)
     rng, queue = Random(8), LateQueue()
     dues = [rng.randrange(1 << 30) for _ in range(5_000)]
     for at, due in enumerate(dues):

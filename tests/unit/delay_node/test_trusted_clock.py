@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from delay_node.held_step import CHANGE_MS, HeldStep, HeldStepFile
-from delay_node.trusted_clock import SETTLE_SECONDS, STEP_ACCEPTED_MS, TrustedClock
+from delay_node.trusted_clock import CHANGE_MS, SETTLE_SECONDS, STEP_ACCEPTED_MS, HeldStep, HeldStepFile, TrustedClock
 from qmq.clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 

@@ -10,7 +10,7 @@ from qmq.errors import ProtocolError
 from qmq.protocol import commands
 from qmq.protocol.frames import FrameReader
 from qmq.protocol.messages import decode_raws
-from qmq.protocol.scan import scan_batch, walk_raws
+from qmq.protocol.scan import BatchScanner, walk_raws
 from tests.support.command_table import COMMANDS
 from tests.support.wire import decode_entries
 from tests.unit.qmq.protocol.examples import FRAMES
@@ -21,7 +21,7 @@ ALLOCATED_BYTES_MAX = 512 * 1024
 
 DECODERS: list[Callable[[bytes], Any]] = [
     lambda data: FrameReader().feed(data),
-    lambda data: scan_batch(memoryview(data)),
+    lambda data: BatchScanner().scan(memoryview(data)),
     lambda data: walk_raws(memoryview(data)),
     decode_entries,
     decode_raws,

@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import OperatorState
-from metaserver.client_handlers import CHECKS_PER_BATCH, SUBJECTS_PER_BATCH
+from metaserver.client_handlers import CHECKS_PER_BATCH, REGISTERED_PER_BATCH, SUBJECTS_PER_BATCH
 from metaserver.directory import Directory
 from metaserver.domain import Route
 from metaserver.handlers import MetaHandlers
 from metaserver.official_nodes import OfficialNodes
-from metaserver.registrations import RegistrationLimits
-from metaserver.repository import MemoryRepository
+from metaserver.registrations import REMOVED_PER_BATCH, RegistrationLimits
 from metaserver.write_behind import WriteBehind
 from qmq.clock import ManualClock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
@@ -23,6 +22,7 @@ from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, 
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
+from qmq_testing.repository import MemoryRepository
 
 
 class FakeConnection:
@@ -130,6 +130,7 @@ def test_a_group_change_checks_each_registration_of_its_subjects_once() -> None:
     server.node("g1", port=1)
     for number in range(1_000):
         server.ask(connection, f"s{number}")
+    server.settle()
     before = server.handlers.counters.route_checks
     server.node("g1", state=3)
     assert server.handlers.counters.route_checks - before == 1_000
@@ -158,6 +159,7 @@ def test_checks_are_spread_over_turns_of_the_event_loop() -> None:
     server.node("g1")
     for number in range(CHECKS_PER_BATCH + 1):
         server.ask(connection, f"s{number}")
+    server.settle()
     turns = server.turns
     server.node("g1", state=3)
     assert server.turns - turns == 2
@@ -284,9 +286,63 @@ def test_nothing_is_left_of_closed_connections() -> None:
             server.ask(connection, f"s{number}", client_type, "g")
         server.node("g1", state=(1, 3)[number % 2])
         connection.close()
+        server.settle()
     assert (len(registrations), registrations.connections, registrations.subjects) == (0, 0, 0)
     assert registrations.pending_count == 0
     assert list(registrations.of_delay_groups()) == []
+
+
+def test_registrations_that_arrive_together_are_spread_over_turns_of_the_event_loop() -> None:
+    server, connection, others = Server(), FakeConnection(), FakeConnection(1)
+    server.node("g1")
+    for number in range(2 * REGISTERED_PER_BATCH + 1):
+        server.ask(connection, f"s{number}")
+    assert len(connection.replies) == REGISTERED_PER_BATCH
+    server._handle(others, Command.HEARTBEAT, b"")
+    assert len(others.replies) == 1, "other requests do not wait for registrations"
+    turns = server.turns
+    server.settle()
+    subjects = [answer.subject for answer in connection.answers()]
+    assert subjects == [f"s{number}" for number in range(2 * REGISTERED_PER_BATCH + 1)]
+    assert server.turns - turns == 3, "two with registrations, and one that finds none"
+
+
+def test_registrations_that_wait_for_their_turn_are_dropped_with_their_connection() -> None:
+    server, connection = Server(), FakeConnection()
+    server.node("g1")
+    for number in range(REGISTERED_PER_BATCH + 1):
+        server.ask(connection, f"s{number}")
+    connection.close()
+    server.settle()
+    assert len(server.handlers.registrations) == 0
+
+
+def test_an_error_of_ours_in_a_registration_is_answered_and_ends_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, connection = Server(), FakeConnection()
+    reported: list[Exception] = []
+    monkeypatch.setattr(connection, "report", reported.append, raising=False)
+    monkeypatch.setattr(server.handlers, "_ensure_route", {"s1": None}.__getitem__)
+    for subject in ("s0", "s1"):
+        server.ask(connection, subject)
+    assert [type(error) for error in reported] == [KeyError]
+    assert [code for _, code, _ in connection.replies] == [ResponseCode.BROKER_ERROR], "the other one is held"
+
+
+def test_registrations_of_closed_connections_are_removed_in_later_turns() -> None:
+    server, connections = Server(), [FakeConnection(number) for number in range(2)]
+    server.node("g1")
+    for connection in connections:
+        for number in range(REMOVED_PER_BATCH):
+            server.ask(connection, f"s{number}")
+        server.settle()
+    for connection in connections:
+        connection.close()
+    assert len(server.handlers.registrations) == REMOVED_PER_BATCH
+    checks = server.handlers.counters.route_checks
+    server.node("g1", state=3)
+    assert server.handlers.counters.route_checks == checks, "nothing is checked or pushed of a closed connection"
+    assert [connection.pushed for connection in connections] == [[], []]
+    assert len(server.handlers.registrations) == 0
 
 
 def test_a_node_s_previous_connection_is_closed() -> None:

@@ -10,9 +10,9 @@ import pytest
 from metaserver import write_behind as write_behind_module
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, ClientSeen, Metadata, MetadataChanges, MetadataVersion, Node, Route
-from metaserver.repository import MemoryRepository, Unstorable
-from metaserver.write_behind import CLIENT_SECONDS, WriteBehind
+from metaserver.write_behind import CLIENT_SECONDS, Unstorable, WriteBehind
 from qmq.clock import ManualClock
+from qmq_testing.repository import MemoryRepository
 from tests.support.waiting import eventually_async
 
 

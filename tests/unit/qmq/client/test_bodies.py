@@ -23,7 +23,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmq.client import conversion, json_text, zstd
+from qmq.client import conversion, models, zstd
 from qmq.client.bodies import (
     SHORT_CHARS,
     Json,
@@ -464,7 +464,7 @@ def test_annotations_that_can_not_be_resolved_are_named() -> None:
 def test_the_cache_of_converters_has_a_limit() -> None:
     assert conversion._cached.cache_info().maxsize == conversion.CONVERTERS_MAX
     assert conversion._object_of_texts.cache_info().maxsize == conversion.CONVERTERS_MAX
-    assert json_text.names_of.cache_info().maxsize == json_text.CLASSES_MAX
+    assert models.names_of.cache_info().maxsize == models.CLASSES_MAX
     assert conversion._time_names.cache_info().maxsize == conversion.CONVERTERS_MAX
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from qmq.client import encoder as encoder_module
 from qmq.client.bodies import Body
 from qmq.client.encoder import Encoder
-from qmq.client.message import build_message
-from qmq.client.message_ids import MessageIds
+from qmq.client.message import MessageIds, build_message
 from qmq.clock import ManualClock
 from qmq.errors import IllegalName, LocalProtocolError
 from qmq.protocol.messages import encode_entry

@@ -9,7 +9,7 @@ import pytest
 from qmq.clock import ManualClock
 from qmq.daemon.bulk_read_limiter import PIECE_BYTES_MIN, BulkReadLimiter
 from qmq.errors import LogError, ReadRefused
-from qmq.net.server import Connection
+from qmq.net.connection import Connection
 from qmq.protocol import bulk_read
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal

@@ -16,7 +16,7 @@ from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, e
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import encode_entry
 from qmq.protocol.names import is_subject_refusal
-from qmq.protocol.scan import Run, scan_batch
+from qmq.protocol.scan import BatchScanner, Run
 from tests.support.in_process import message
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
@@ -190,7 +190,7 @@ def test_a_power_cut_anywhere_leaves_the_old_policy_or_the_new_one() -> None:
 
 def run_of(subject: str, count: int, size: int = 0) -> tuple[bytes, Run]:
     data = b"".join(encode_entry(message(n, subject, size=size)) for n in range(count))
-    runs, failures = scan_batch(data)
+    runs, failures = BatchScanner().scan(data)
     assert not failures
     return data, runs[0]
 
@@ -292,7 +292,7 @@ def test_the_first_messages_of_a_run_are_a_run(count: int, taken: int) -> None:
     data, run = run_of("s", count)
     taken = min(taken, count)
     first = run.part(0, taken)
-    alone, failures = scan_batch(data[first.begin : first.end])
+    alone, failures = BatchScanner().scan(data[first.begin : first.end])
     assert not failures
     assert alone[0] == first
     assert first.raw_sizes() == run.raw_sizes()[:taken]

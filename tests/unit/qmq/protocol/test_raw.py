@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from qmq.errors import ProtocolError
 from qmq.protocol.messages import FLAG_DELAY, Message, decode_raw, decode_raws, encode_entry, encode_raw
 from qmq.protocol.primitives import I8, I64, U16, Reader
-from qmq.protocol.property_finder import PropertyFinder
-from qmq.protocol.raw import FLAG_TAGS, SHAPE_FIELDS_MAX, SHAPES_MAX, RawView, split_raws
+from qmq.protocol.raw import FLAG_TAGS, SHAPE_FIELDS_MAX, SHAPES_MAX, PropertyFinder, RawView, split_raws
 
 texts = st.text(st.characters(codec="utf-8"), max_size=9)
 names = texts.filter(bool)

@@ -12,7 +12,15 @@ from qmq.errors import ProtocolError
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, decode_raw, encode_entry, encode_raw
 from qmq.protocol.raw import RawView, property_lengths, tags_of
-from qmq.protocol.scan import BadChecksum, scan_batch, tag_digest, walk_raws, walk_stored
+from qmq.protocol.scan import (
+    LAYOUT_HEAD_BYTES_MAX,
+    LAYOUTS_MAX,
+    BadChecksum,
+    BatchScanner,
+    tag_digest,
+    walk_raws,
+    walk_stored,
+)
 
 CREATED = {"qmq_createTime": "1600000000000"}
 
@@ -37,7 +45,7 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 def test_runs_hold_the_messages_as_they_came(items: list[tuple[str, list[str], str]]) -> None:
     messages = [message(100 + i, subject, tuple(tags), k=value) for i, (subject, tags, value) in enumerate(items)]
     body = body_of(*messages)
-    runs, failures = scan_batch(bytes(body))
+    runs, failures = BatchScanner().scan(bytes(body))
     assert not failures
     found = []
     for run in runs:
@@ -70,32 +78,80 @@ def test_lengths_and_tags_are_those_of_a_view(tags: list[str], properties: dict[
 
 def test_messages_whose_create_time_is_not_their_first_property_are_taken() -> None:
     last = [Message("orders", f"m{i}", {"a": "b" * i, "bc": "", **CREATED}) for i in range(5)]
-    ((run,), failures) = scan_batch(bytes(body_of(*last)))
+    ((run,), failures) = BatchScanner().scan(bytes(body_of(*last)))
     assert (run.count, failures) == (5, [])
 
 
 def test_many_messages_of_one_shape_are_scanned_the_same() -> None:
     messages = [message(1000 + i, k="v" * 20) for i in range(200)]
-    ((run,), failures) = scan_batch(bytes(body_of(*messages)))
+    ((run,), failures) = BatchScanner().scan(bytes(body_of(*messages)))
     assert run.count == 200
     assert not failures
     assert [decode_raw(body_of(*messages), begin)[0] for begin in run.raw_begins] == messages
 
 
-def test_one_wrong_byte_anywhere_is_noticed() -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+def test_one_wrong_byte_anywhere_is_noticed(*, is_known: bool) -> None:
     good = bytes(body_of(*[message(100 + i, k="v") for i in range(5)]))
+    scanner = BatchScanner()
     for place in range(len(good)):
         bad = bytearray(good)
         bad[place] ^= 0x10
+        if is_known:
+            scanner.scan(good)
         with pytest.raises(ProtocolError):
-            scan_batch(bytes(bad))
+            (scanner if is_known else BatchScanner()).scan(bytes(bad))
+
+
+batches = st.lists(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "illegal name"]),
+            st.sampled_from(["1", "22"]),
+            st.sampled_from(["", "x", "yy"]),
+            st.sampled_from(["1600000000000", "16000000000", "soon in July!"]),
+            st.sampled_from([(), ("t",)]),
+        ),
+        max_size=12,
+    ),
+    max_size=6,
+)
+
+
+@given(batches)
+def test_a_scanner_judges_a_batch_the_same_whatever_it_scanned_before(
+    batches: list[list[tuple[str, str, str, str, tuple[str, ...]]]],
+) -> None:
+    scanner = BatchScanner(200)
+    for items in batches:
+        body = bytes(
+            body_of(
+                *(
+                    Message(subject, f"m{number}", {"k": value * 30, "qmq_createTime": created}, tags)
+                    for subject, number, value, created, tags in items
+                    for _ in range(3)
+                )
+            )
+        )
+        assert scanner.scan(body) == BatchScanner(200).scan(body)
+
+
+def test_a_scanner_remembers_a_limited_number_of_subjects() -> None:
+    scanner = BatchScanner()
+    for number in range(LAYOUTS_MAX + 100):
+        scanner.scan(bytes(body_of(message(1, f"s{number:05}"), message(2, f"s{number:05}"))))
+    assert len(scanner._layouts) == LAYOUTS_MAX
+    long = f"%RETRY%orders%{'g' * LAYOUT_HEAD_BYTES_MAX}"
+    ((run,), failures) = scanner.scan(bytes(body_of(message(1, long), message(2, long))))
+    assert (run.subject, run.count, failures) == (long, 2, [])
+    assert not [head for head in scanner._layouts if len(head) > LAYOUT_HEAD_BYTES_MAX]
 
 
 def test_a_wrong_crc_says_so() -> None:
     bad = bytearray(body_of(message(1)))
     bad[7] ^= 1
     with pytest.raises(BadChecksum):
-        scan_batch(bytes(bad))
+        BatchScanner().scan(bytes(bad))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +165,7 @@ def test_a_wrong_crc_says_so() -> None:
     ],
 )
 def test_what_would_stop_a_consumer_is_refused_alone(bad: Message, result: SendResult, words: str) -> None:
-    runs, (failure,) = scan_batch(bytes(body_of(message(0), bad, message(2))))
+    runs, (failure,) = BatchScanner().scan(bytes(body_of(message(0), bad, message(2))))
     assert (failure.message_id, failure.result) == ("m1", result)
     assert words in failure.remark
     assert sum(run.count for run in runs) == 2
@@ -132,7 +188,7 @@ def test_too_many_tags_long_ids_and_wide_values_are_refused() -> None:
     long_id = struct.pack(">bqqH6sH101s", 0, 1, 1, 6, b"orders", 101, b"m" * 101)
     attributes = b"\x00\x0eqmq_createTime\x00\x011"
     long_id += struct.pack(">i", len(attributes)) + attributes
-    runs, failures = scan_batch(entry(bytes(raw)) + entry(wide) + entry(long_id))
+    runs, failures = BatchScanner().scan(entry(bytes(raw)) + entry(wide) + entry(long_id))
     assert not runs
     assert [failure.result for failure in failures] == [SendResult.BLOCK] * 3
     assert ["tags" in f.remark or "bytes" in f.remark or "characters" in f.remark for f in failures] == [True] * 3
@@ -156,11 +212,11 @@ def test_an_empty_subject_or_id_refuses_the_request(message_id: str) -> None:
         0,
     )
     with pytest.raises(ProtocolError, match="empty"):
-        scan_batch(struct.pack(">q", crc32(raw)) + raw)
+        BatchScanner().scan(struct.pack(">q", crc32(raw)) + raw)
 
 
 def test_an_empty_batch_is_legal() -> None:
-    assert scan_batch(memoryview(b"")) == ([], [])
+    assert BatchScanner().scan(memoryview(b"")) == ([], [])
 
 
 def test_messages_in_an_answer_are_counted_by_their_lengths() -> None:
@@ -175,14 +231,14 @@ def test_a_long_run_is_split_into_runs_of_a_size_without_losing_a_message(sizes:
     body = bytes(
         body_of(*(replace(message(n), properties={**CREATED, "d": "x" * size}) for n, size in enumerate(sizes)))
     )
-    (run,), _ = scan_batch(body)
+    (run,), _ = BatchScanner().scan(body)
     parts = list(run.split(bytes_max))
     assert [place for part in parts for place in part.raw_begins] == run.raw_begins
     assert [crc for part in parts for crc in part.crcs] == run.crcs
     assert b"".join(body[part.begin : part.end] for part in parts) == body
     assert all(part.end - part.begin <= bytes_max or part.count == 1 for part in parts)
     for part in parts:
-        (alone,), failures = scan_batch(body[part.begin : part.end])
+        (alone,), failures = BatchScanner().scan(body[part.begin : part.end])
         assert (alone.count, failures) == (part.count, [])
     for part, following in pairwise(parts):
         first = following.part(0, 1)
@@ -194,7 +250,7 @@ def test_a_message_above_the_limit_is_a_failure_of_its_own_whatever_its_shape() 
     body = bytes(
         body_of(*(replace(small, message_id=f"s{n}") for n in range(5)), large, small, small, large, large, small)
     )
-    runs, failures = scan_batch(body, message_bytes_max=400)
+    runs, failures = BatchScanner(400).scan(body)
     assert sum(run.count for run in runs) == 8
     assert [failure.result for failure in failures] == [SendResult.BLOCK] * 3
     assert "the limit of one message is 400 (message_bytes_max)" in failures[0].remark

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qmq.errors import LocalProtocolError, ProtocolError
-from qmq.protocol import commands, kinds, map_kinds
+from qmq.protocol import commands, kinds
 from qmq.protocol import structures as s
 from qmq.protocol.bulk_read import SchedulePage
 from qmq.protocol.codes import CURRENT_VERSION, Command
@@ -46,20 +46,20 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.tuples(*map(values, kind.kinds))
     if isinstance(kind, s.Counted | s.UntilEnd):
         return st.lists(values(kind.item), max_size=3).map(tuple)
-    if isinstance(kind, map_kinds.MapWord):
+    if isinstance(kind, kinds.MapWord):
         return st.sampled_from(list(kind.known))
     found: dict[type, st.SearchStrategy[Any]] = {
         kinds.String: text,
         kinds.Rest: st.binary(max_size=40),
-        map_kinds.MapText: text,
-        map_kinds.MapInt: st.integers(-1, 1 << 62),
-        map_kinds.MapFloat: st.floats(allow_nan=False),
-        map_kinds.MapFlag: st.booleans(),
-        map_kinds.MapWords: st.lists(st.sampled_from(["pending", "lost"]), max_size=3).map(tuple),
-        map_kinds.MapPrefix: st.dictionaries(text, text, max_size=3),
+        kinds.MapText: text,
+        kinds.MapInt: st.integers(-1, 1 << 62),
+        kinds.MapFloat: st.floats(allow_nan=False),
+        kinds.MapFlag: st.booleans(),
+        kinds.MapWords: st.lists(st.sampled_from(["pending", "lost"]), max_size=3).map(tuple),
+        kinds.MapPrefix: st.dictionaries(text, text, max_size=3),
         commands._MapByte: st.integers(-128, 127),
     }
-    if isinstance(kind, map_kinds.MapHex):
+    if isinstance(kind, kinds.MapHex):
         return st.binary(min_size=kind.size, max_size=kind.size)
     return found[type(kind)]
 
@@ -125,10 +125,10 @@ def test_every_structure_of_the_package_belongs_to_a_command() -> None:
 class Sample(s.Structure):
     """Something of everything."""
 
-    key: map_kinds.Text = field(default="", kw_only=True)
-    limit: map_kinds.Int = 50
-    count: Annotated[int, map_kinds.MapInt("n", missing=-1)] = 7
-    note: Annotated[str, map_kinds.MapText(is_optional=True)] = ""
+    key: kinds.Text = field(default="", kw_only=True)
+    limit: kinds.Int = 50
+    count: Annotated[int, kinds.MapInt("n", missing=-1)] = 7
+    note: Annotated[str, kinds.MapText(is_optional=True)] = ""
     first: ClassVar[kinds.I16Field] = 258
     number: kinds.I8Field = 1
     names: Annotated[tuple[str, ...], s.Counted("B", kinds.String(), "names", most=2)] = ()

@@ -1,0 +1,122 @@
+"""SEND: check a batch where it lies, admit what may be stored, have it appended, answer once it is on disk."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from qmq.daemon.committer import Committer
+from qmq.daemon.counters import counted, counted_by
+from qmq.daemon.rejections import Rejections, RequestCounters
+from qmq.daemon.send_gate import SendGate
+from qmq.log.log import SegmentedLog
+from qmq.net.connection import Connection
+from qmq.protocol.codes import ResponseCode, SendResult
+from qmq.protocol.commands import SendFailure, encode_send_response
+from qmq.protocol.frames import Frame
+from qmq.protocol.raw import RawView
+from qmq.protocol.scan import BatchScanner, Run
+
+UNSYNCED_BYTES_MAX = 64 << 20
+"""Bytes appended and not yet on disk; above it sends are answered busy."""
+
+
+@dataclass(slots=True)
+class SendCounters(RequestCounters):
+    """Counts since start. `send_failures` is a metric under a name of each kind of node."""
+
+    sends: int = counted("sent_messages", "Messages received from producers (receivedMessagesCount)")
+    policy_refused_messages: Counter[str] = counted_by(
+        "reason", "policy_refused_messages", "Messages rejected by a policy, by reason"
+    )
+    send_failures: Counter[str] = counted_by("result", "refused_messages", "Rejected messages, by result")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What decides whether messages are accepted.
+
+    Args:
+        refuse_sends: why all sends are refused at the moment (read only, disk full); "" when they are accepted.
+        send_gate: which subjects' messages are refused though.
+        message_bytes_max: the largest entry.
+    """
+
+    refuse_sends: Callable[[], str]
+    send_gate: SendGate
+    message_bytes_max: int
+
+
+class SendHandler(ABC):
+    """Handles SEND. A kind of node adds how it appends messages."""
+
+    busy = "broker busy"
+    """What messages are answered when too much waits for the disk."""
+
+    def __init__(
+        self,
+        log: SegmentedLog,
+        committer: Committer,
+        admission: Admission,
+        rejections: Rejections,
+        counters: SendCounters,
+    ) -> None:
+        self._log = log
+        self._committer = committer
+        self._refuse_sends = admission.refuse_sends
+        self._send_gate = admission.send_gate
+        self._scanner = BatchScanner(admission.message_bytes_max)
+        self.rejections = rejections
+        self.counters = counters
+
+    @abstractmethod
+    def append(self, run: Run, frame: Frame, connection: Connection, failures: list[SendFailure]) -> int:
+        """Append a run's messages to the log; those that can't be stored become `failures`.
+
+        Returns the log offset of the last record, -1 when there is none.
+        """
+
+    def is_busy(self) -> bool:
+        """Whether too much waits for the disk."""
+        return self._log.pending_bytes > UNSYNCED_BYTES_MAX
+
+    def handle(self, connection: Connection, frame: Frame) -> None:
+        """Store a batch and answer it once it is on disk.
+
+        Raises:
+            ProtocolError: the batch can't be decoded; nothing of it is stored.
+        """
+        runs, failures = self._scanner.scan(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
+        refused = self._refuse_sends()
+        if refused or self.is_busy():
+            result = SendResult.STORE_ERROR if refused else SendResult.BROKER_BUSY
+            for run in runs:
+                failures += failures_of(frame, run.raw_begins, result, refused or self.busy)
+            runs = []
+        elif self._send_gate:
+            runs = self._admit(frame, runs, failures)
+        offset = -1
+        for run in runs:
+            offset = max(offset, self.append(run, frame, connection, failures))
+        body = b""
+        if failures:
+            self.counters.send_failures.update(SendResult(failure.result).name.lower() for failure in failures)
+            body = encode_send_response(failures)
+        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+
+    def _admit(self, frame: Frame, runs: list[Run], failures: list[SendFailure]) -> list[Run]:
+        """What of these runs the policy admits; the rest becomes failures."""
+        admitted = []
+        for run in runs:
+            taken, refusal = self._send_gate.judge(run)
+            if refusal is not None:
+                self.counters.policy_refused_messages[refusal.reason] += run.count - taken
+                failures += failures_of(frame, run.raw_begins[taken:], refusal.result, refusal.remark)
+            if taken:
+                admitted.append(run.part(0, taken))
+        return admitted
+
+
+def failures_of(frame: Frame, raw_begins: Iterable[int], result: SendResult, remark: str) -> list[SendFailure]:
+    """The failures of messages that were scanned before."""
+    return [SendFailure(RawView(frame.buffer, begin).message_id, result, remark) for begin in raw_begins]

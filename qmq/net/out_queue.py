@@ -1,0 +1,97 @@
+"""class OutQueue: answers of one connection on their way to the kernel, in order."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from qmq.net.server_limits import ServerMetrics
+from qmq.net.usage import ConnectionUsage
+
+WRITE_BYTES = 256 << 10
+"""Answers handed to the transport at a time; the next piece follows when the kernel has taken it."""
+
+
+class OutQueue:
+    """Answers that the kernel has not taken.
+
+    Args:
+        usage: counts their bytes in `answer_bytes` until the kernel has taken them.
+    """
+
+    __slots__ = ("_metrics", "_parts", "_sending_bytes", "_usage", "_written_bytes", "queued_bytes", "stalled_since")
+
+    def __init__(self, usage: ConnectionUsage, metrics: ServerMetrics) -> None:
+        self._usage = usage
+        self._metrics = metrics
+        self._parts: deque[bytes | memoryview] = deque()
+        self.queued_bytes = 0
+        """Of answers that the transport has not been handed."""
+        self._written_bytes = 0
+        """Handed to the transport since the connection was made."""
+        self._sending_bytes = 0
+        """Bytes of the piece that the transport holds because the kernel has not taken it."""
+        self.stalled_since: float | None = None
+        """When the kernel did not take all of a piece; None once it has."""
+
+    def add(self, head: bytes, parts: Iterable[bytes | memoryview], size: int) -> None:
+        """Queue `head` and `parts`, together `size` bytes."""
+        self._parts.append(head)
+        self._parts.extend(parts)
+        self.queued_bytes += size
+        self._usage.answer_bytes += size
+
+    def write(self, transport: asyncio.Transport, *, although_stalled: bool = False) -> None:
+        """Hand answers to the kernel, piece by piece, until it takes no more.
+
+        Args:
+            although_stalled: hand all to the transport, which keeps what the kernel does not take.
+        """
+        while self.queued_bytes and (although_stalled or self.stalled_since is None):
+            piece = self._take_piece()
+            transport.write(piece)
+            if self.stalled_since is None:
+                self._usage.answer_bytes -= len(piece)
+            else:
+                self._sending_bytes = len(piece)
+
+    def taken(self) -> None:
+        """The kernel has taken the piece that the transport held."""
+        self.stalled_since = None
+        self._usage.answer_bytes -= self._sending_bytes
+        self._sending_bytes = 0
+
+    def _take_piece(self) -> bytes:
+        """Remove up to WRITE_BYTES; there must be some."""
+        parts = self._parts
+        if self.queued_bytes <= WRITE_BYTES:
+            piece = b"".join(parts)
+            parts.clear()
+        else:
+            taken, room = [], WRITE_BYTES
+            while room:
+                part = parts.popleft()
+                if len(part) > room:
+                    rest = memoryview(part)
+                    parts.appendleft(rest[room:])
+                    part = rest[:room]
+                taken.append(part)
+                room -= len(part)
+            piece = b"".join(taken)
+        self.queued_bytes -= len(piece)
+        self._written_bytes += len(piece)
+        self._metrics.bytes_out += len(piece)
+        return piece
+
+    def clear(self) -> None:
+        """The connection is gone."""
+        self._parts.clear()
+        self.queued_bytes = 0
+
+    @property
+    def mark(self) -> int:
+        """Bytes of all answers since the connection was made, for `has_unread`."""
+        return self._written_bytes + self.queued_bytes
+
+    def has_unread(self, mark: int) -> bool:
+        """Whether answers queued at `mark` still wait for the peer to read."""
+        return self._written_bytes - self._sending_bytes < mark

@@ -1,0 +1,82 @@
+"""Acks go to the disk with what comes after them: one sync for an ack and the consumer's next pull."""
+
+import asyncio
+from pathlib import Path
+
+from broker_node.broker import Broker
+from qmq.daemon.committer import GATHER_SECONDS
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.commands import AckRequest, PullRequest
+from qmq.protocol.frames import FrameReader, encode_request
+from qmq.protocol.messages import encode_entry
+from tests.sim.broker.test_long_polls import FakeConnection
+from tests.support.in_process import Client, connected, message, running_broker
+from tests.support.waiting import eventually_async
+
+
+def give(broker: Broker, connection: FakeConnection, code: int, body: bytes) -> None:
+    """Have the broker handle a request of a connection now."""
+    (frame,) = FrameReader().feed(encode_request(code, 1, body))
+    broker.handlers.handle(connection, frame)  # type: ignore[arg-type]
+
+
+def ack(broker: Broker, sequence: int) -> FakeConnection:
+    """One message acked."""
+    connection = FakeConnection(1)
+    give(broker, connection, Command.ACK_REQUEST, AckRequest("orders", "g", "c1", sequence, sequence, False).encode())
+    return connection
+
+
+async def pulled(client: Client) -> None:
+    """Ten messages, of which the consumer has five."""
+    await client.begin()
+    await client.send(*(message(n) for n in range(10)))
+    assert len((await client.pull(limit=5))[1]) == 5
+
+
+async def test_an_ack_and_the_next_pull_share_a_commit(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await pulled(client)
+        await broker.committer.drain()
+        before = broker.committer.commits
+        acked = ack(broker, 0)
+        await asyncio.sleep(GATHER_SECONDS / 2)
+        assert not acked.codes
+        request = PullRequest("orders", "g", "c1", 5, -1, 4, -1, False)
+        pulling = FakeConnection(2)
+        give(broker, pulling, Command.PULL_MESSAGE, request.encode())
+        await eventually_async(lambda: acked.codes and pulling.codes)
+        assert acked.codes == pulling.codes == [ResponseCode.SUCCESS]
+        assert broker.committer.commits == before + 1
+
+
+async def test_acks_alone_are_synced_and_answered_after_a_moment(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await pulled(client)
+        await broker.committer.drain()
+        before, began = broker.committer.commits, asyncio.get_running_loop().time()
+        acks = [ack(broker, sequence) for sequence in range(3)]
+        await eventually_async(lambda: all(acked.codes for acked in acks))
+        assert asyncio.get_running_loop().time() - began >= GATHER_SECONDS
+        assert broker.committer.commits == before + 1
+
+
+async def test_acks_that_arrive_during_a_commit_are_answered_without_another_request(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await pulled(client)
+        await broker.committer.drain()
+        before, sending = broker.committer.commits, FakeConnection(2)
+        give(broker, sending, Command.SEND_MESSAGE, encode_entry(message(20)))
+        await asyncio.sleep(0)  # its commit begins
+        acked = ack(broker, 0)
+        await eventually_async(lambda: sending.codes)
+        await eventually_async(lambda: acked.codes)
+        assert broker.committer.commits == before + 2
+
+
+async def test_a_node_that_stops_answers_the_acks_that_wait(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await pulled(client)
+        await broker.committer.drain()
+        acked = ack(broker, 0)
+    assert acked.codes == [ResponseCode.SUCCESS]
