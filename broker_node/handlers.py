@@ -8,8 +8,9 @@ from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.reset import set_position
 from broker_node.sends import BrokerSends
 from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.handlers import RequestHandlers
@@ -19,7 +20,7 @@ from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
-from qmq.protocol.commands import AckRequest, ConsumeManageRequest
+from qmq.protocol.commands import ConsumeManageRequest
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import check_group, check_subject, split_subject
@@ -106,7 +107,7 @@ class Handlers(RequestHandlers):
         self.pulls.stop()
 
     def _ack(self, connection: Connection, frame: Frame) -> None:
-        request = AckRequest.decode(frame.body, frame.version)
+        request = self.pulls.known.ack(frame)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
         offset = self._delivery.acks.ack(request, connection)

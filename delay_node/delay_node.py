@@ -172,13 +172,10 @@ class DelayNode(Node):
         every = self.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
         every(JOB_SECONDS, "clock_file", self._keep_step)
-        every(JOB_SECONDS, "lateness", self._advance_lateness)
+        every(JOB_SECONDS, "lateness", lambda: self.metrics.last_minute.tick(self.clock.monotonic()))
         every(JOB_SECONDS, "hour_closing", self._close_hours)
         every(JOB_SECONDS, "retention", self._drop_segments)
         every(JOB_SECONDS, "rates", self._sample_rates)
-
-    def _advance_lateness(self) -> None:
-        self.metrics.last_minute.tick(self.clock.monotonic())
 
     def _drop_segments(self) -> None:
         self._segment_removal.drop_before(self.checkpoints.floor)

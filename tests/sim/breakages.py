@@ -145,7 +145,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refusal of a batch is not reported",
-        "broker_node.sends:SendHandler._refuse_runs",
+        "qmq.daemon.sends:SendHandler.handle",
         "encode_send_response(failures)",
         "encode_send_response([])",
         "lost",

@@ -17,7 +17,8 @@ from broker_node.delivery import Delivered, Delivery
 from broker_node.recovery import open_store
 from broker_node.retry import Budget
 from broker_node.settlement import BeingSettled
-from broker_node.store import MessageStore, StoreLimits
+from broker_node.store import MessageStore
+from broker_node.subject_table import StoreLimits
 from qmq.clock import ManualClock
 from qmq.errors import LogError, ProtocolError
 from qmq.log.handles import HandleCache

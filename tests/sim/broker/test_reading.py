@@ -13,7 +13,6 @@ from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY, Entry
 from broker_node.history_retention import LOOK_SECONDS
 from broker_node.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
-from qmq.bulk_read import NodeReader
 from qmq.clock import ManualClock
 from qmq.errors import ReadRefused
 from qmq.log.index import DenseIndex
@@ -24,6 +23,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest, Refusal
 from qmq.protocol.messages import decode_raw
+from spark_analytics.source.node_reader import NodeReader
 from tests.support.in_process import (
     blocking,
     connected,
@@ -420,7 +420,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
-    monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
+    monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
     clock = ManualClock()
 
     async with (
