@@ -21,10 +21,10 @@ from broker_node.rates import RateTable
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
-from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
+from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.file_budget import FileBudget

@@ -21,8 +21,9 @@ from broker_node.progress import Consumer
 from broker_node.reader import SCAN_STEP, Wanted, read_messages
 from broker_node.sessions import Peer, Session
 from broker_node.settlements import Settlements
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_table import LimitReached
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.names import split_subject
 
