@@ -80,11 +80,6 @@ class BulkReadLimiter:
         self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
 
-    @property
-    def under_way(self) -> int:
-        """Unanswered reads."""
-        return len(self._tasks)
-
     def serve(
         self, connection: Connection, frame: Frame, token: str, work: Callable[[], Coroutine[Any, Any, list[Part]]]
     ) -> None:

@@ -524,8 +524,6 @@ ALLOWED = {
         "broker_node/settlement.py",
         "add_done_callback",
     ): "after the supervisor's own; ends the settlement or continues it",
-    ("qmq/daemon/membership.py", "ensure_future"): "waits for two events",
-    ("metaserver/write_behind.py", "ensure_future"): "waits for two events",
     ("qmq/daemon/membership.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
