@@ -8,13 +8,13 @@ from broker_node.admin.metrics import BrokerMetrics
 from broker_node.admin.pages import BrokerPages
 from broker_node.admin.view import NodeView
 from broker_node.bulk_read import BulkReads
-from broker_node.checkpointing import BrokerCheckpoints
+from broker_node.checkpoint import BrokerCheckpoints
 from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
+from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
-from broker_node.message_log import ColdRead
 from broker_node.options import BrokerOptions
 from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
@@ -30,7 +30,7 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.errors import LogError, NoSpace
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
 from qmq.net.open_files import FileBudget
@@ -114,7 +114,7 @@ class Broker(Node):
         self.subject_removal = SubjectRemoval(self.store)
         self.consumer_leases = ConsumerLeases(
             self.store,
-            self.delivery,
+            self.delivery.settlements,
             self.handlers.settlements,
             self.committer,
             lease_seconds=options.consumer_lease_seconds,
@@ -151,7 +151,7 @@ class Broker(Node):
             is_paused=self.handlers.pulls.is_paused,
             address_of=self.handlers.pulls.consumer_connections.find,
             duplicate_addresses=self.delivery.duplicates.addresses,
-            deferred_settlements=lambda: len(self.delivery.deferred),
+            deferred_settlements=lambda: len(self.delivery.settlements.deferred),
             wake=self.handlers.wake,
             synced=self.committer.synced,
         )
@@ -191,14 +191,14 @@ class Broker(Node):
     async def _retry_orphans(self) -> None:
         """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
         for subject, group in groups_with_orphans(self.store):
-            moved, cached_only = 0, True
+            moved = 0
+            plan: DiskWork | None = None
             while group.progress.orphans:
                 try:
-                    moved += move_orphans(self.store, subject, group, Budget(), cached_only=cached_only)
-                    cached_only = True
-                except ColdRead as cold:
-                    await cold.complete_in_thread(self.store.message_log)
-                    cached_only = False
+                    moved += move_orphans(self.store, subject, group, Budget(), plan)
+                except DiskWork as work:
+                    plan = work
+                    await work.complete_in_thread()
                     continue
                 except (LimitReached, NoSpace) as error:
                     logger.error("messages of a lost assignment can't be retried before the next start: %s", error)
@@ -214,7 +214,7 @@ class Broker(Node):
 
     def _repair(self, damaged: DamagedEntries) -> None:
         """Make damaged index entries again, reading in a thread."""
-        self.supervisor.background("index_repair", damaged.complete_in_thread(self.store.message_log))
+        self.supervisor.background("index_repair", damaged.complete_in_thread())
 
     async def stopping(self) -> None:
         await super().stopping()

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
 from broker_node import consume_log, progress_log
 from broker_node.consume_log import ENTRY_BYTES
-from broker_node.message_log import MessageLog
+from broker_node.message_log import MessageLog, Raw
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, consumer_key
 from broker_node.reader import damaged_entries, unreadable_entries
 from broker_node.store import MessageStore
@@ -58,31 +59,26 @@ _SIZE_AT = 8
 _SIZE_BYTES = 4
 
 
-@dataclass(slots=True)
-class _Bounds:
-    """A range before it is narrowed to the requested times; `view` None: it is not narrowed."""
+class _Group(NamedTuple):
+    """The first fields of a `GroupRange`."""
 
+    name: str
+    broadcast: bool
+    next_sequence: int
     begin: int
     end: int
-    view: IndexView | None = None
-
-    def cut(self, find: Callable[[IndexView, int], int], from_ms: int, to_ms: int) -> tuple[int, int]:
-        """The range of [from, to); from any thread."""
-        if self.view is None:
-            return self.begin, self.end
-        begin = self.begin if from_ms == UNBOUNDED_MS else find(self.view, from_ms)
-        end = self.end if to_ms == UNBOUNDED_MS else find(self.view, to_ms)
-        return begin, max(begin, end)
 
 
 @dataclass(slots=True)
 class _Found:
-    """A subject, or a part of its groups, as read on the event loop."""
+    """A subject with some of its groups, as read on the event loop, and views of their entries."""
 
     name: str
+    begin: int
+    end: int
     origin: int
-    bounds: _Bounds
-    groups: list[tuple[str, bool, int, _Bounds, tuple[tuple[int, str], ...], IndexView]]
+    entries: IndexView
+    groups: list[tuple[_Group, tuple[tuple[int, str], ...], IndexView]]
 
 
 class BulkReads:
@@ -108,28 +104,13 @@ class BulkReads:
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""
+        handler = self._gate.handler
         return {
-            Command.LIST_RANGES: self._list_ranges,
-            Command.READ_INDEX: self._read_index,
-            Command.READ_PROGRESS: self._read_progress,
-            Command.READ_MESSAGES: self._read_messages,
+            Command.LIST_RANGES: handler(ListRangesRequest, self._ranges),
+            Command.READ_INDEX: handler(ReadRequest, self._index),
+            Command.READ_PROGRESS: handler(ReadRequest, self._progress),
+            Command.READ_MESSAGES: handler(ReadRequest, self._messages),
         }
-
-    def _list_ranges(self, connection: Connection, frame: Frame) -> None:
-        request = ListRangesRequest.decode(frame.body)
-        self._gate.serve(connection, frame, request.token, lambda: self._ranges(request))
-
-    def _read_index(self, connection: Connection, frame: Frame) -> None:
-        request = ReadRequest.decode(frame.body)
-        self._gate.serve(connection, frame, request.token, lambda: self._index(request))
-
-    def _read_progress(self, connection: Connection, frame: Frame) -> None:
-        request = ReadRequest.decode(frame.body)
-        self._gate.serve(connection, frame, request.token, lambda: self._progress(request))
-
-    def _read_messages(self, connection: Connection, frame: Frame) -> None:
-        request = ReadRequest.decode(frame.body)
-        self._gate.serve(connection, frame, request.token, lambda: self._messages(request))
 
     # --- ranges ----------------------------------------------------------------------------------------------------
 
@@ -167,20 +148,23 @@ class BulkReads:
                 # Removed since the names were looked up.
                 continue
             store.adjust_begin(subject)
-            item = _Found(subject.name, subject.origin, _bounds(subject.consume_log.index, is_timed), [])
+            index = subject.consume_log.index
+            view = index.view(index.begin, index.end if is_timed else index.begin)
+            item = _Found(subject.name, index.begin, index.end, subject.origin, view, [])
             found.append(item)
             size += _SUBJECT_BYTES + len(subject.name)
             for name in sorted(name for name in subject.groups if name > group_after):
                 if size >= PAGE_BYTES and item.groups:
-                    return found, f"{subject.name}{GROUP_CURSOR}{item.groups[-1][0]}", newest
+                    return found, f"{subject.name}{GROUP_CURSOR}{item.groups[-1][0].name}", newest
                 group = subject.groups[name]
-                progress = group.progress
+                progress, history = group.progress, group.history
                 newest = max(newest, progress.applied_at)
                 consumers = tuple((consumer_key(c), c) for c in {**group.departed, **progress.consumers})
                 size += _GROUP_BYTES + len(name) + sum(10 + len(c) for _, c in consumers)
-                bounds = _bounds(group.history, is_timed)
-                oldest = group.history.view(bounds.begin, bounds.begin + 1)
-                item.groups.append((name, progress.broadcast, progress.next_sequence, bounds, consumers, oldest))
+                row = _Group(name, progress.broadcast, progress.next_sequence, history.begin, history.end)
+                # Without times only the oldest entry is read.
+                view = history.view(history.begin, history.end if is_timed else history.begin + 1)
+                item.groups.append((row, consumers, view))
             group_after = ""
         return found, "" if is_last else names[-1], newest
 
@@ -233,7 +217,7 @@ class BulkReads:
             first, data = await self._entries(subject.consume_log.index, begin, end, count)
             if (unreadable := unreadable_entries(self._store, subject, first, data)) is None:
                 return first, data
-            await unreadable.complete_in_thread(self._store.message_log, self._gate.in_thread)
+            await unreadable.complete_in_thread(self._gate.in_thread)
 
     async def _entries(self, index: DenseIndex, begin: int, end: int, count: int) -> tuple[int, bytes]:
         """Up to `count` entries of [begin, end), and the number of the first: above `begin` where retention took some.
@@ -265,35 +249,32 @@ class BulkReads:
             sequences = range(first, first + len(raws))
             if (damaged := damaged_entries(self._store, subject, sequences, stored, raws)) is None:
                 break
-            await damaged.complete_in_thread(self._store.message_log, self._gate.in_thread)
+            await damaged.complete_in_thread(self._gate.in_thread)
             # A repair walks segments of the log: one answer contains no more than one repair covers.
             count = max(1, min(count, damaged.reach - first))
         return MessagesPage(index.begin, index.end, first, entries, data).parts()
 
 
-def _bounds(index: DenseIndex, is_timed: bool) -> _Bounds:
-    begin, end = index.begin, index.end
-    return _Bounds(begin, end, index.view(begin, end) if is_timed and begin < end else None)
-
-
 def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, ...]:
     """Returns the ranges of subjects, narrowed to the requested times; from any thread. Raises LogError."""
+
+    def within(row: _Group | _Found, view: IndexView, find: Callable[[IndexView, int], int]) -> tuple[int, int]:
+        begin = row.begin if from_ms == UNBOUNDED_MS else find(view, from_ms)
+        return begin, max(begin, row.end if to_ms == UNBOUNDED_MS else find(view, to_ms))
+
     subjects = []
     for item in found:
         groups = []
-        for name, broadcast, next_sequence, bounds, consumers, oldest in item.groups:
-            cut = bounds.cut(progress_log.find_time, from_ms, to_ms)
-            at_ms = progress_log.time_of(oldest, bounds.begin) if bounds.end > bounds.begin else None
-            began_at_ms = at_ms if at_ms is not None else -1
-            groups.append(
-                GroupRange(name, broadcast, next_sequence, bounds.begin, bounds.end, *cut, consumers, began_at_ms)
-            )
-        cut = item.bounds.cut(consume_log.find_time, from_ms, to_ms)
-        subjects.append(SubjectRange(item.name, item.bounds.begin, item.bounds.end, *cut, tuple(groups), item.origin))
+        for row, consumers, view in item.groups:
+            cut = within(row, view, progress_log.find_time)
+            at_ms = progress_log.time_of(view, row.begin) if row.end > row.begin else None
+            groups.append(GroupRange(*row, *cut, consumers, -1 if at_ms is None else at_ms))
+        cut = within(item, item.entries, consume_log.find_time)
+        subjects.append(SubjectRange(item.name, item.begin, item.end, *cut, tuple(groups), item.origin))
     return tuple(subjects)
 
 
-def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[bytes, list[memoryview | None], bytes]:
+def _with_raws(log: MessageLog, index_bytes: bytes, bytes_max: int) -> tuple[bytes, list[Raw | None], bytes]:
     """Reads messages by their index entries, up to `bytes_max` of them; from any thread.
 
     Returns their entries, the messages (None for one that fails its check), and the messages as the answer contains them. The

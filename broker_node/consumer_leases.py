@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable
 
-from broker_node.delivery import Delivery
 from broker_node.progress import Consumer
 from broker_node.settlement import Settlement, SettlementRunner
+from broker_node.settlements import Settlements
 from broker_node.store import LimitReached, MessageStore
 from broker_node.subject import Group, Subject
 from qmq.daemon.committer import Committer
@@ -31,7 +31,7 @@ class ConsumerLeases:
     def __init__(
         self,
         store: MessageStore,
-        delivery: Delivery,
+        settlements: Settlements,
         runner: SettlementRunner,
         committer: Committer,
         *,
@@ -39,7 +39,7 @@ class ConsumerLeases:
         forget_seconds: float,
     ) -> None:
         self._store = store
-        self._delivery = delivery
+        self._settlements = settlements
         self._runner = runner
         self._committer = committer
         self._lease_seconds = lease_seconds
@@ -54,7 +54,7 @@ class ConsumerLeases:
             Exception: the first error of a consumer, after all others were handled.
         """
         self._runner.resume()
-        for settlement in self._delivery.retry_deferred(SWEEP_CONSUMERS_MAX):
+        for settlement in self._settlements.retry_deferred(SWEEP_CONSUMERS_MAX):
             self._runner.run(settlement)
         now = self._store.clock.monotonic()
         settled, failure = 0, None
@@ -85,17 +85,21 @@ class ConsumerLeases:
             consumer.reported = presence
             subject.changed()
         if silent < lease:
-            if not self._delivery.abandoned(group, consumer, now):
+            if not self._settlements.abandoned(group, consumer, now):
                 return False
             return self._settle_with(
-                self._delivery.settle_abandoned, subject, group, consumer, "they are held by a connection that is gone"
+                self._settlements.settle_abandoned,
+                subject,
+                group,
+                consumer,
+                "they are held by a connection that is gone",
             )
         if consumer.log.in_flight and not group.progress.broadcast:
             return self._settle_with(
-                self._delivery.settle, subject, group, consumer, f"it is silent for {silent:.0f} s"
+                self._settlements.settle, subject, group, consumer, f"it is silent for {silent:.0f} s"
             )
         if silent >= forget and not consumer.log.in_flight:
-            self._delivery.leave(subject, group, consumer)
+            self._settlements.leave(subject, group, consumer)
             return True
         return False
 
@@ -108,7 +112,7 @@ class ConsumerLeases:
         why: str,
     ) -> bool:
         """Begin a settlement; False when one is under way or not possible."""
-        if len(self._delivery.settlements) >= SETTLEMENTS_MAX:
+        if len(self._settlements.running) >= SETTLEMENTS_MAX:
             return False
         try:
             settlement = begin(subject, group, consumer)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from qmq.protocol.codes import TagType
 from qmq.protocol.commands import SubEnvFilter, TagFilter
-from qmq.protocol.raw import tags_of
+from qmq.protocol.raw import RawBytes, tags_of
 from qmq.protocol.scan import tag_digest
 
 
@@ -21,11 +21,7 @@ class TagMatch:
     all_of: bool
     bits: int
 
-    def may_match(self, tag_bits: int) -> bool:
-        """False when the digest proves that the message does not match."""
-        return tag_bits & self.bits == self.bits if self.all_of else bool(tag_bits & self.bits)
-
-    def matches(self, raw: memoryview) -> bool:
+    def matches(self, raw: RawBytes) -> bool:
         """Whether a raw message's own tags match."""
         tags = raw_tags(raw)
         return bool(tags) and (self.tags <= tags if self.all_of else not self.tags.isdisjoint(tags))
@@ -44,6 +40,6 @@ def tag_match(filters: Sequence[TagFilter | SubEnvFilter]) -> TagMatch | None:
     return None
 
 
-def raw_tags(raw: memoryview) -> frozenset[bytes]:
+def raw_tags(raw: RawBytes) -> frozenset[bytes]:
     """The tags in a raw message (it was checked when it was stored)."""
     return frozenset(tags_of(raw))

@@ -19,7 +19,7 @@ from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
-from qmq.protocol.commands import AckRequest, ConsumeManageRequest
+from qmq.protocol.commands import ConsumeManageRequest
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import check_group, check_subject, split_subject
@@ -53,7 +53,7 @@ class Handlers(RequestHandlers):
         )
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
-            store, committer, supervisor, on_ended=delivery.settled, on_no_space=delivery.no_space
+            store, committer, supervisor, on_ended=delivery.settlements.ended, on_no_space=delivery.settlements.no_space
         )
         self.table |= {
             Command.SEND_MESSAGE: sends.handle,
@@ -106,10 +106,10 @@ class Handlers(RequestHandlers):
         self.pulls.stop()
 
     def _ack(self, connection: Connection, frame: Frame) -> None:
-        request = AckRequest.decode(frame.body, frame.version)
+        request = self.pulls.known.ack(frame)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
-        offset = self._delivery.ack(request, connection)
+        offset = self._delivery.acks.ack(request, connection)
         self.counters.acks += 1
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS), is_urgent=False)
 
@@ -159,5 +159,5 @@ class Handlers(RequestHandlers):
         group = subject.groups.get(request.group) if subject is not None else None
         consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
         if subject is not None and group is not None and consumer is not None:
-            offset = self._delivery.leave(subject, group, consumer, connection)
+            offset = self._delivery.settlements.leave(subject, group, consumer, connection)
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS))

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 
 from broker_node.actions import RecordKind, decode_messages_head
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry, encode_run
-from broker_node.message_log import ColdRead, MessageLog
+from broker_node.disk_work import DiskWork
+from broker_node.message_log import MessageLog
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.errors import LogError, ProtocolError
-from qmq.log.index import HandleCache, IndexView, RewrittenPage
+from qmq.log.handles import HandleCache
+from qmq.log.index import IndexView
+from qmq.log.index_files import RewrittenPage
 from qmq.log.record import iter_records
 from qmq.log.recovery import Commit, Damage
 from qmq.protocol.scan import walk_stored
@@ -31,7 +34,7 @@ NEIGHBOURS_MAX = 4096
 """How far to look for a good entry before and behind the damaged ones, to know where in the log to begin and to end."""
 
 
-class DamagedEntries(ColdRead):
+class DamagedEntries(DiskWork):
     """Messages fail their checks: `read` finds their entries in the log, `finish` writes them back or withholds the messages.
 
     Made on the event loop. Every damaged sequence in reach is either repaired or withheld afterwards. A page of the index file that
@@ -39,7 +42,7 @@ class DamagedEntries(ColdRead):
     """
 
     def __init__(self, store: MessageStore, subject: Subject, sequences: Sequence[int]) -> None:
-        super().__init__(-1, 0, b"")
+        super().__init__()
         index = subject.consume_log.index
         self._store = store
         self._subject = subject
@@ -56,12 +59,13 @@ class DamagedEntries(ColdRead):
         self._damage: list[Damage] = []
         """Damage of the log that was met. A place that the disk can't read now is none."""
 
-    def read(self, log: MessageLog) -> None:
+    def read(self) -> None:
         """Find the entries; from a thread that may wait for the disk.
 
         Raises:
             LogError: the index file can't be opened, or a record of the log can't be read.
         """
+        log = self._store.message_log
         wanted = range(self._begin, self._end)
         found: dict[int, bytes] = {}
 
@@ -106,7 +110,7 @@ class DamagedEntries(ColdRead):
                 break
         return max((segment.base for segment in segments if segment.base <= begin), default=segments[0].base), end
 
-    def finish(self) -> ColdRead | None:
+    def finish(self) -> DiskWork | None:
         """Write what was found to the index, and withhold messages that were not; on the event loop.
 
         Raises:
@@ -150,20 +154,19 @@ class DamagedEntries(ColdRead):
         store.found_damage(self._damage)
         if not pages:
             return None
-        store.dirty_indexes[index] = None
         return RewrittenPages(store.handles, pages)
 
 
-class RewrittenPages(ColdRead):
+class RewrittenPages(DiskWork):
     """Sync rewritten pages of an index and read them back; `finish` withholds those that are not on disk."""
 
     def __init__(self, handles: HandleCache, pages: Sequence[RewrittenPage]) -> None:
-        super().__init__(-1, 0, b"")
+        super().__init__()
         self._handles = handles
         self._pages = pages
         self._failed: list[tuple[RewrittenPage, OSError]] = []
 
-    def read(self, log: MessageLog) -> None:
+    def read(self) -> None:
         """Sync and read; from a thread that may wait for the disk."""
         for page in self._pages:
             try:
@@ -171,7 +174,7 @@ class RewrittenPages(ColdRead):
             except OSError as error:
                 self._failed.append((page, error))
 
-    def finish(self) -> ColdRead | None:
+    def finish(self) -> DiskWork | None:
         """Withhold what is not on disk."""
         for page, error in self._failed:
             page.withhold(self._handles, error)

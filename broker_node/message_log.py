@@ -3,8 +3,11 @@
 The one place where a wire batch becomes records and where stored bytes are checked before they leave.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
+from operator import eq
+from struct import Struct
 from zlib import crc32
 
 from broker_node.actions import (
@@ -16,7 +19,7 @@ from broker_node.actions import (
     encode_action,
     encode_messages_head,
 )
-from broker_node.consume_log import ENTRY, ENTRY_BYTES, ENTRY_HEAD_BYTES
+from broker_node.consume_log import ENTRY_HEAD_BYTES
 from broker_node.unreadable import UnreadablePlaces
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError, ReadFailed
@@ -28,50 +31,19 @@ READ_GAP_BYTES_MAX = 4096
 """Neighbouring messages closer than this are read with one call."""
 READ_SPAN_BYTES_MAX = 1 << 20
 """Most bytes of one read."""
-COLD_READ_BYTES = 1 << 20
-"""How much is read into memory for a cold read: what it asks for, or this, whichever is more."""
+COPIED_BYTES_MAX = 4096
+"""Messages up to this size on average are copied out of what was read: that takes less time than a view of each."""
 UNBOUNDED = 1 << 62
-InThread = Callable[[Callable[["MessageLog"], None], "MessageLog"], Awaitable[None]]
-"""Calls a function in a thread that may wait for the disk."""
+Raw = bytes | memoryview
+"""A message as it is stored."""
+_PLACE = Struct(">qI20x")
+"""Of an index entry, where its message lies."""
+_CHECKED = Struct(f">{ENTRY_HEAD_BYTES}sI")
+"""Of an index entry, what its check covers, and the check."""
 
 
-class ColdRead(Exception):
-    """The bytes are not in the page cache: read them elsewhere than on the event loop, then ask again."""
-
-    def __init__(self, offset: int, size: int, index_bytes: bytes) -> None:
-        super().__init__(offset, size)
-        self.offset = offset
-        self.size = size
-        self.index_bytes = index_bytes
-        """The index entries of the messages in the range."""
-
-    def read(self, log: "MessageLog") -> None:
-        """Bring the range, or COLD_READ_BYTES, into memory; from a thread that may wait for the disk.
-
-        A read error withholds the messages concerned, so that the next pull does not wait for them again.
-        """
-        try:
-            log.log.warm(self.offset, max(self.size, min(COLD_READ_BYTES, log.log.written_end - self.offset)))
-        except LogError:
-            log.read_raws(self.index_bytes, cached_only=False)
-
-    def finish(self) -> "ColdRead | None":
-        """Back on the event loop, after `read`; a further read that has to be done and finished before the bytes are asked for."""
-        return None
-
-    def complete(self, log: "MessageLog") -> None:
-        """Do everything at once, waiting for the disk: for tools and tests."""
-        cold: ColdRead | None = self
-        while cold is not None:
-            cold.read(log)
-            cold = cold.finish()
-
-    async def complete_in_thread(self, log: "MessageLog", in_thread: InThread = asyncio.to_thread) -> None:
-        """Do everything, with the reads in a thread; called on the event loop."""
-        cold: ColdRead | None = self
-        while cold is not None:
-            await in_thread(cold.read, log)
-            cold = cold.finish()
+class NotCached(Exception):
+    """The bytes are not in the page cache."""
 
 
 class MessageLog:
@@ -97,67 +69,101 @@ class MessageLog:
         kind, payload = encode_action(action)
         return self.log.append(kind, payload)
 
-    def read_raws(
-        self, index_bytes: bytes, *, cached_only: bool, bytes_max: int = UNBOUNDED
-    ) -> list[memoryview | None]:
+    def read_raws(self, index_bytes: bytes, *, cached_only: bool, bytes_max: int = UNBOUNDED) -> list[Raw | None]:
         """The raw messages that index entries (`consume_log.ENTRY`) point at, each checked; None where a check failed.
 
         None also for a message that the disk can't read: it is withheld, see `unreadable`, and not read again for a while.
         Stops early, after at least one message, when the next would bring the total over `bytes_max`.
 
         Raises:
-            ColdRead: with `cached_only`, when a stretch is not in memory.
+            NotCached: with `cached_only`, when the disk would have to be asked.
         """
-        entries = list(ENTRY.iter_unpack(index_bytes))
-        heads = memoryview(index_bytes)
-        raws: list[memoryview | None] = []
-        count, at = _within(entries, bytes_max), 0
-        has_unreadable = len(self.unreadable) > 0
+        places = list(_PLACE.iter_unpack(index_bytes))
+        if not places:
+            return []
+        total = sum([size for _, size in places])
+        if total > bytes_max:
+            totals = list(accumulate([size for _, size in places]))
+            del places[max(1, bisect_right(totals, bytes_max)) :]
+            total = totals[len(places) - 1]
+        raws = self._read_whole(index_bytes, places, total, cached_only)
+        return self._read_apart(index_bytes, places, cached_only) if raws is None else raws
+
+    def _read_whole(
+        self, index_bytes: bytes, places: list[tuple[int, int]], size: int, cached_only: bool
+    ) -> list[Raw | None] | None:
+        """Messages of `size` bytes together that lie close together, with one read; None unless all pass their checks."""
+        begin = places[0][0]
+        span = sum(places[-1]) - begin
+        if not 0 < span <= min(READ_SPAN_BYTES_MAX, 2 * size + READ_GAP_BYTES_MAX) or self.unreadable:
+            return None
+        try:
+            data: Raw | None = self._read_span(begin, span, cached_only)
+        except ReadFailed:
+            return None
+        if data is None:
+            return None
+        if size > COPIED_BYTES_MAX * len(places):
+            data = memoryview(data)
+        raws: list[Raw] = [data[offset - begin : offset - begin + size] for offset, size in places]
+        heads, checks = zip(*_CHECKED.iter_unpack(index_bytes), strict=True)
+        # The checks of an empty message are right for a withheld one.
+        is_whole = all(raws) and all(map(eq, map(crc32, heads, [crc32(raw) for raw in raws]), checks))
+        return [*raws] if is_whole else None
+
+    def _read_apart(self, index_bytes: bytes, places: list[tuple[int, int]], cached_only: bool) -> list[Raw | None]:
+        """Messages that can't be read as one span: far from each other, damaged, unreadable, or in several segments."""
+        raws: list[Raw | None] = []
+        checked = list(_CHECKED.iter_unpack(index_bytes))
+        count, at = len(places), 0
         is_withheld = self.unreadable.is_withheld
         while at < count:
-            begin, size, _stored_at, _bits, _check = entries[at]
-            if has_unreadable and is_withheld(begin):
-                raws.append(None)
-                at += 1
-                continue
-            end = begin + size
-            stop = at + 1
-            while stop < count:
-                offset, size, _stored_at, _bits, _check = entries[stop]
+            begin, size = places[at]
+            stop, end = at + 1, begin + size
+            while stop < count and not is_withheld(begin):
+                offset, size = places[stop]
                 if not 0 <= offset - end <= READ_GAP_BYTES_MAX or offset + size - begin > READ_SPAN_BYTES_MAX:
                     break
-                if has_unreadable and is_withheld(offset):
+                if is_withheld(offset):
                     break
                 end = offset + size
                 stop += 1
-            places = index_bytes[at * ENTRY_BYTES : stop * ENTRY_BYTES]
-            try:
-                data = self._read_span(begin, end - begin, cached_only, places)
-            except ReadFailed as error:
-                data = None
-                if stop - at == 1:
-                    self.unreadable.add(begin, end - begin, error)
-            if data is None and stop - at > 1:
-                raws.extend(self._read_apart(places, cached_only))
-                at = stop
-                continue
-            place = at * ENTRY_BYTES
-            for offset, size, _stored_at, _bits, check in entries[at:stop]:
-                raw = None if data is None or not size else data[offset - begin : offset - begin + size]
-                if raw is not None and crc32(heads[place : place + ENTRY_HEAD_BYTES], crc32(raw)) != check:
-                    raw = None
-                place += ENTRY_BYTES
-                if has_unreadable and raw is not None:
-                    self.unreadable.remove(offset)
-                raws.append(raw)
+            raws += self._read_near(places[at:stop], checked[at:stop], cached_only)
             at = stop
         return raws
 
-    def _read_span(self, offset: int, size: int, cached_only: bool, index_bytes: bytes = b"") -> memoryview | None:
+    def _read_near(
+        self, places: list[tuple[int, int]], checked: list[tuple[bytes, int]], cached_only: bool
+    ) -> list[Raw | None]:
+        """Neighbouring messages: with one read, and one by one if that fails or the first is withheld."""
+        begin, end = places[0][0], sum(places[-1])
+        if self.unreadable.is_withheld(begin):
+            return [None]
+        try:
+            data = self._read_span(begin, end - begin, cached_only)
+        except ReadFailed as error:
+            data = None
+            if len(places) == 1:
+                self.unreadable.add(begin, end - begin, error)
+        if data is None:
+            if len(places) == 1:
+                return [None]
+            pairs = zip(places, checked, strict=True)
+            return [raw for place, check in pairs for raw in self._read_near([place], [check], cached_only)]
+        view, raws = memoryview(data), list[Raw | None]()
+        for (offset, size), (head, check) in zip(places, checked, strict=True):
+            raw = view[offset - begin : offset - begin + size]
+            is_whole = bool(raw) and crc32(head, crc32(raw)) == check
+            if is_whole and self.unreadable:
+                self.unreadable.remove(offset)
+            raws.append(raw if is_whole else None)
+        return raws
+
+    def _read_span(self, offset: int, size: int, cached_only: bool) -> bytes | None:
         """Bytes of the log; None for a place that is no longer kept, or never was.
 
         Raises:
-            ColdRead: with `cached_only`, when they are not in memory.
+            NotCached: with `cached_only`, when they are not in memory.
             ReadFailed: the disk returned an error.
         """
         if size <= 0:
@@ -169,15 +175,8 @@ class MessageLog:
         except LogError:
             return None
         if data is None:
-            raise ColdRead(offset, size, index_bytes)
-        return memoryview(data)
-
-    def _read_apart(self, index_bytes: bytes, cached_only: bool) -> list[memoryview | None]:
-        """Messages that could not be read as one span (a read error, the end of a segment), one by one."""
-        raws: list[memoryview | None] = []
-        for place in range(0, len(index_bytes), ENTRY_BYTES):
-            raws += self.read_raws(index_bytes[place : place + ENTRY_BYTES], cached_only=cached_only)
-        return raws
+            raise NotCached
+        return data
 
     def is_message_whole(self, offset: int, size: int) -> bool:
         """Whether the bytes at an index entry's place match the CRC stored before them."""
@@ -186,16 +185,6 @@ class MessageLog:
         except ReadFailed:
             return False
         return data is not None and int.from_bytes(data[:CRC_BYTES], "big") == crc32(data[CRC_BYTES:])
-
-
-def _within(entries: list[tuple[int, ...]], bytes_max: int) -> int:
-    """How many of the entries' messages fit `bytes_max`; at least one."""
-    total = 0
-    for i, entry in enumerate(entries):
-        total += entry[1]
-        if total > bytes_max and i:
-            return i
-    return len(entries)
 
 
 def visit_records(

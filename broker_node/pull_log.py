@@ -27,6 +27,11 @@ class PullRun:
     def pull_end(self) -> int:
         return self.pull_begin + self.count
 
+    @property
+    def end(self) -> int:
+        """The consume sequence behind the last."""
+        return self.begin + self.count
+
 
 class PullLog:
     """The runs from `acked` (first pull sequence not acked) up to `pulled` (next to be assigned).

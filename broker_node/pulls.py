@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from broker_node.consumer_connections import ConsumerConnections
 from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
+from broker_node.disk_work import DiskWork
+from broker_node.known_requests import KnownRequests
 from broker_node.long_poll import LongPolls, ParkedPull
-from broker_node.message_log import ColdRead
 from broker_node.pull_gate import PullGate
 from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.settlement import BeingSettled, Settlement
@@ -18,7 +19,7 @@ from qmq.policy import NodePolicy
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, PullRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
+from qmq.protocol.names import retry_subject
 from qmq.supervisor import Supervisor
 
 HOLD_SECONDS_MAX = 30.0
@@ -58,6 +59,7 @@ class PullHandler:
         self._pull_gate = PullGate()
         self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
         self.consumer_connections = ConsumerConnections()
+        self.known = KnownRequests()
         self._cold: dict[asyncio.Future[None], None] = {}
         self._is_stopping = False
 
@@ -67,11 +69,8 @@ class PullHandler:
         Raises:
             ProtocolError: it can't be decoded.
         """
-        request = PullRequest.decode(frame.body, frame.version)
+        request = self.known.pull(frame)
         self._counters.pulls += 1
-        check_subject(request.subject)
-        check_group(request.group)
-        check_consumer_id(request.consumer_id)
         self.consumer_connections.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
             what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
@@ -81,8 +80,12 @@ class PullHandler:
         deadline = self._clock.monotonic() + min(request.timeout_ms / 1000, HOLD_SECONDS_MAX)
         self._try(ParkedPull(connection, frame, request, deadline), is_new=True)
 
-    def _try(self, pull: ParkedPull, *, is_new: bool) -> bool:
-        """Answer a pull if there is anything for it, else park it; True when it is settled."""
+    def _try(self, pull: ParkedPull, *, is_new: bool, plan: DiskWork | None = None) -> bool:
+        """Answer a pull if there is anything for it, else park it; True when it is answered, or waits for the disk.
+
+        Args:
+            plan: what an earlier try needed from the disk, finished.
+        """
         if pull.connection.is_closed:
             self._settled(pull, is_new)
             return True
@@ -95,11 +98,11 @@ class PullHandler:
                 return is_new and not self._pause(pull)
         try:
             answer = self._delivery.pull(
-                pull.request, pull.connection, bytes_max=self._answer_bytes(pull), is_arrival=is_new
+                pull.request, pull.connection, bytes_max=self._answer_bytes(pull), is_arrival=is_new, plan=plan
             )
-        except ColdRead as cold:
+        except DiskWork as work:
             self._settled(pull, is_new)
-            self._warm(pull, cold, is_new)
+            self._read(pull, work, is_new)
             return True
         if answer.raws:
             self._settled(pull, is_new)
@@ -179,64 +182,35 @@ class PullHandler:
 
         self._committer.when_synced(answer.wait_for, synced)
 
-    def _warm(self, pull: ParkedPull, cold: ColdRead, is_arrival: bool) -> None:
-        """Read what a pull needs into memory in a thread, then try the pull again from the start."""
+    def _read(self, pull: ParkedPull, work: DiskWork, is_new: bool) -> None:
+        """Read what a pull needs in a thread, then try the pull again."""
         self._counters.cold_pulls += 1
         if len(self._cold) >= COLD_READS_MAX:
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             return
-        loop, log = asyncio.get_running_loop(), self._store.message_log
 
-        async def warm() -> None:
-            await loop.run_in_executor(None, cold.read, log)
+        async def read() -> None:
+            await asyncio.get_running_loop().run_in_executor(None, work.read)
 
-        future = self._supervisor.background("cold_read", warm())
+        future = self._supervisor.background("cold_read", read())
         self._cold[future] = None
 
-        def read(done: "asyncio.Future[None]") -> None:
+        def ended(done: "asyncio.Future[None]") -> None:
             self._cold.pop(done, None)
             if done.cancelled():
                 return
             try:
                 # Also without a connection: a repair records damage.
-                if (more := cold.finish()) is not None:
-                    raise more
-                if pull.connection.is_closed:
-                    return
-                if self._pull_gate:
-                    # The policy may have changed since.
-                    if not self._pull_gate.allows(pull.request):
-                        self._not_allowed(pull)
-                        return
-                    if self._pull_gate.is_paused(pull.request):
-                        self._pause(pull)
-                        return
-                answer = self._delivery.pull(
-                    pull.request,
-                    pull.connection,
-                    bytes_max=self._answer_bytes(pull),
-                    is_arrival=is_arrival,
-                    cached_only=False,
-                )
-            except ColdRead as damaged:
-                self._warm(pull, damaged, is_arrival)
-                return
+                if (more := work.finish()) is not None:
+                    self._read(pull, more, is_new)
+                elif not self._try(pull, is_new=is_new, plan=work) and not is_new:
+                    pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             except BeingSettled as wait:
-                self._wait_or_ask_again(pull, wait.settlement, is_arrival)
-                return
+                self._wait_or_ask_again(pull, wait.settlement, is_new)
             except Exception as failure:  # noqa: BLE001 - every error ends this request only
                 self._rejections.fail(pull.connection, pull.frame, failure)
-                return
-            if answer.raws:
-                self._answer(pull, answer)
-            elif answer.is_full:
-                self._counters.full_pulls += 1
-                self._rejections.refuse(pull.connection, pull.frame)
-            else:
-                pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
-            self._committer.kick()
 
-        future.add_done_callback(read)
+        future.add_done_callback(ended)
 
     def wake(self, subject: str) -> None:
         """Try the waiting pulls of a subject that may have new messages: of each group as many as it has messages for."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from broker_node.actions import Origin, SequenceRun
-from broker_node.message_log import ColdRead
+from broker_node.disk_work import DiskWork
 from broker_node.pull_log import PullRun
-from broker_node.reader import read_messages
+from broker_node.reader import Wanted, read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.errors import NoSpace
@@ -42,7 +42,6 @@ class Moved:
     """How far a move came: `runs_done` whole runs and `part` sequences of the next, of which `messages` were written."""
 
     messages: int = 0
-    sequences: int = 0
     runs_done: int = 0
     part: int = 0
 
@@ -65,15 +64,17 @@ def move_to_retry(
     group: Group,
     runs: Sequence[PullRun | SequenceRun],
     budget: Budget,
-    *,
-    cached_only: bool,
+    plan: DiskWork | None = None,
 ) -> Moved:
     """Append messages of these consume sequences, from the first on, to the retry subject until the budget is spent.
 
     A message that is withheld or past retention can't be written again and is passed over. All messages become one record.
 
+    Args:
+        plan: what an earlier call raised, finished.
+
     Raises:
-        ColdRead: with `cached_only`, when the first messages are not in memory; nothing was written.
+        DiskWork: messages have to be read from the disk; nothing was written.
         LimitReached: the retry subject is new and does not fit.
         NoSpace: the record would use the space reserved for acks and pulls; nothing was written.
     """
@@ -82,34 +83,30 @@ def move_to_retry(
     target = retry_target(store, subject, group)
     moved, entries = Moved(), list[bytes]()
     budget.bytes = min(budget.bytes, store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
-    for run in runs:
-        # What retention deleted costs nothing.
-        at, end = min(max(run.begin, subject.begin), run.begin + run.count), run.begin + run.count
-        while at < end and not budget.is_spent:
-            try:
-                raws = read_messages(
-                    store, subject, at, min(end, at + budget.messages), cached_only, bytes_max=budget.bytes
-                )
-            except ColdRead:
-                if not moved.sequences:
-                    raise
-                budget.messages = 0
-                break
-            for raw in raws or [None]:
-                size = CRC_BYTES + len(raw) if raw is not None else 0
-                if entries and size > budget.bytes:
-                    # It begins the next slice; one message is moved whatever its size.
-                    budget.messages = 0
-                    break
-                if raw is not None:
-                    entries.append(crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw))
-                budget.bytes -= size
-                budget.messages -= 1
-                at += 1
-                moved.sequences += 1
-        if at < end:
-            moved.part = at - run.begin
+    # What retention deleted costs nothing.
+    ranges = tuple((max(run.begin, subject.begin), run.end) for run in runs if run.end > subject.begin)
+    wanted = Wanted(ranges, budget.messages, budget.bytes)
+    raws = read_messages(store, subject, wanted, plan).raws if ranges else []
+    taken = 0
+    for raw in raws:
+        size = CRC_BYTES + len(raw) if raw is not None else 0
+        if entries and size > budget.bytes:
+            # It begins the next slice; one message is moved whatever its size.
             break
+        if raw is not None:
+            entries.append(crc32(raw).to_bytes(CRC_BYTES, "big") + bytes(raw))
+        budget.bytes -= size
+        taken += 1
+    budget.messages -= taken
+    is_cut = taken < sum(end - begin for begin, end in ranges)
+    if is_cut:
+        budget.messages = 0
+    for run in runs:
+        left = run.end - max(run.begin, subject.begin)
+        if left > taken:
+            moved.part = max(run.begin, subject.begin) + taken - run.begin
+            break
+        taken -= max(0, left)
         moved.runs_done += 1
     if entries:
         body = memoryview(b"".join(entries))
@@ -121,13 +118,15 @@ def move_to_retry(
     return moved
 
 
-def move_orphans(store: MessageStore, subject: Subject, group: Group, budget: Budget, *, cached_only: bool) -> int:
+def move_orphans(
+    store: MessageStore, subject: Subject, group: Group, budget: Budget, plan: DiskWork | None = None
+) -> int:
     """Move messages whose assignment was lost with a damaged commit; how many were written.
 
-    `group.progress.orphans` holds the rest. Raises ColdRead, LimitReached and NoSpace as `move_to_retry`.
+    `group.progress.orphans` holds the rest. Arguments and errors as those of `move_to_retry`.
     """
     orphans = group.progress.orphans
-    moved = move_to_retry(store, subject, group, orphans, budget, cached_only=cached_only)
+    moved = move_to_retry(store, subject, group, orphans, budget, plan)
     del orphans[: moved.runs_done]
     if moved.part:
         first = orphans[0]

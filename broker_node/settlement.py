@@ -17,7 +17,7 @@ from enum import Enum
 from itertools import islice
 
 from broker_node.actions import Settle
-from broker_node.message_log import ColdRead
+from broker_node.disk_work import DiskWork
 from broker_node.progress import Consumer
 from broker_node.retry import BATCH_MESSAGES_MAX, Budget, move_to_retry
 from broker_node.store import LimitReached, MessageStore
@@ -72,10 +72,8 @@ class Settlement:
         self.is_running = False
         self.settled = 0
         """Messages settled so far, those that could not be written again included."""
-        self.warmed_offset = -1
-        """Log offset that was last read into memory."""
-        self.is_warm = False
-        """That offset was not in memory a second time."""
+        self.plan: DiskWork | None = None
+        """What was read from the disk for the next step."""
         self._waiting: list[Callable[[QmqError | None], None]] = []
 
     @property
@@ -98,11 +96,11 @@ class Settlement:
         for callback in waiting:
             callback(error)
 
-    def step(self, budget: Budget, *, cached_only: bool = True) -> bool:
+    def step(self, budget: Budget) -> bool:
         """Settle one slice; True when nothing is left to do.
 
         Raises:
-            ColdRead: with `cached_only`, when the next messages are not in memory; nothing was changed.
+            DiskWork: the next messages have to be read from the disk; nothing was changed. Set `plan` to it when it is finished.
             LimitReached: the retry subject does not fit.
             NoSpace: only the space reserved for acks and pulls is left; nothing was changed.
         """
@@ -116,7 +114,8 @@ class Settlement:
         runs = list(islice(log.between(begin, end), BATCH_MESSAGES_MAX))
         reached = end
         if runs:
-            moved = move_to_retry(self._store, subject, group, runs, budget, cached_only=cached_only)
+            moved = move_to_retry(self._store, subject, group, runs, budget, self.plan)
+            self.plan = None
             if moved.runs_done < len(runs):
                 reached = runs[moved.runs_done].pull_begin + moved.part
             elif len(runs) == BATCH_MESSAGES_MAX:
@@ -217,10 +216,9 @@ class SettlementRunner:
 
     def _step(self, settlement: Settlement, budget: Budget) -> None:
         try:
-            # A file system that can't be asked what is in memory says no again: then it is read here.
-            is_done = settlement.step(budget, cached_only=not settlement.is_warm)
-        except ColdRead as cold:
-            self._warm(settlement, cold)
+            is_done = settlement.step(budget)
+        except DiskWork as work:
+            self._read(settlement, work)
             return
         except NoSpace as problem:
             # What waits for it is handled again now, and does not wait for space.
@@ -234,7 +232,6 @@ class SettlementRunner:
             self._supervisor.report("settlement", error)
             self._failed(settlement, error)
             return
-        settlement.is_warm = False
         if is_done:
             self._end(settlement, None)
         else:
@@ -252,13 +249,11 @@ class SettlementRunner:
         self._on_ended(settlement)
         settlement.ended(error)
 
-    def _warm(self, settlement: Settlement, cold: ColdRead) -> None:
-        """Read a settlement's next messages into memory in a thread, then let it continue."""
-        settlement.is_warm = 0 <= cold.offset == settlement.warmed_offset
-        settlement.warmed_offset = cold.offset
+    def _read(self, settlement: Settlement, work: DiskWork) -> None:
+        """Read a settlement's next messages in a thread, then let it continue."""
 
         async def read() -> None:
-            await asyncio.get_running_loop().run_in_executor(None, cold.read, self._store.message_log)
+            await asyncio.get_running_loop().run_in_executor(None, work.read)
 
         def ended(done: "asyncio.Task[None]") -> None:
             if done.cancelled() or self._is_stopped:
@@ -266,13 +261,14 @@ class SettlementRunner:
                 return
             try:
                 done.result()
-                more = cold.finish()
+                more = work.finish()
             except Exception as error:  # noqa: BLE001 - the supervisor reported it; this settlement ends with it
                 self._failed(settlement, error)
                 return
             if more is not None:
-                self._warm(settlement, more)
+                self._read(settlement, more)
                 return
+            settlement.plan = work
             self._ready.append(settlement)
             if not self._has_batch:
                 self._run_batch()

@@ -1,9 +1,8 @@
 """class BatchSender: sends batches of due messages to broker groups and applies the results.
 
-Before a batch leaves, its messages are *claimed* in the log: from then on they may have been delivered, so a cancel is answered
-too_late, after a crash as well. What the broker stored is recorded as delivered. What it reports as not stored is pending again;
-everything else, an answer without results included, stays claimed and is sent again. A message that brokers reject for what it is
-is held for an operator after REFUSALS_MAX rejections.
+Before a batch leaves, its messages are *claimed* in the log: they may be delivered from then on, so a cancel is answered too_late.
+What the broker stored is recorded as delivered. What it reports as not stored is pending again; everything else, an answer without
+results included, stays claimed and is sent again. A message that brokers reject REFUSALS_MAX times is held for an operator.
 """
 
 import asyncio
@@ -51,7 +50,7 @@ class BatchSender:
     """Sends batches, each in a task of its own.
 
     Args:
-        observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
+        observe: called with the seconds from the due time of each delivered message to the broker's answer.
         on_end: called when a batch has ended.
     """
 
@@ -200,10 +199,7 @@ class BatchSender:
             self._failed(again, route, problem, is_group_fine=is_group_fine)
 
     def _failed(self, items: list[Item], route: BrokerGroupRoute, problem: str, *, is_group_fine: bool = False) -> None:
-        """Return messages to the front of their lanes, and pause the broker group.
-
-        When it rejects them for their subjects' policy (`is_group_fine`), those lanes pause instead: it accepts other subjects.
-        """
+        """Return messages to the front of their lanes, and pause the broker group, or those lanes if `is_group_fine`."""
         now = asyncio.get_running_loop().time()
         self.counters.failed_batches += 1
         if not is_group_fine:
@@ -211,10 +207,7 @@ class BatchSender:
         self._lanes.return_failed(items, route.name, problem, now, SUBJECT_REFUSED_SECONDS if is_group_fine else 0.0)
 
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:
-        """The broker failed on a batch. Halves find the message that it fails on.
-
-        The answer does not say what was stored before the failure, so all of the batch stays claimed.
-        """
+        """The broker failed on a batch, which stays claimed as a whole. Halves find the message that it fails on."""
         if len(items) == 1:
             self._refuse(items[0], f"{route.name} fails on it", asyncio.get_running_loop().time(), is_released=False)
             return

@@ -53,15 +53,11 @@ class BulkReads:
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """Return the commands and their handlers."""
-        return {Command.LIST_HOURS: self._list_hours, Command.READ_SCHEDULE: self._read_schedule}
-
-    def _list_hours(self, connection: Connection, frame: Frame) -> None:
-        request = ListHoursRequest.decode(frame.body)
-        self._gate.serve(connection, frame, request.token, lambda: self._hours(request))
-
-    def _read_schedule(self, connection: Connection, frame: Frame) -> None:
-        request = ReadScheduleRequest.decode(frame.body)
-        self._gate.serve(connection, frame, request.token, lambda: self._schedule(request))
+        handler = self._gate.handler
+        return {
+            Command.LIST_HOURS: handler(ListHoursRequest, self._hours),
+            Command.READ_SCHEDULE: handler(ReadScheduleRequest, self._schedule),
+        }
 
     async def _hours(self, request: ListHoursRequest) -> list[Part]:
         store = self._store
@@ -96,13 +92,14 @@ class BulkReads:
             last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
             assert hour.states is not None
             states = bytes(hour.states[first:last])
-        await self._decided()
+        if (decided := self._store.effects.last_offset) >= 0:
+            await self._committer.synced(decided)
         if request.with_data:
             entries, sizes, raws = await self._gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
-        else:
-            entries, sizes, raws = await self._gate.in_thread(_entries, hour.schedule, first, last), b"", b""
-        if request.with_data:
             self._record_damage(request.hour, first, states, sizes)
+        else:
+            read, sizes, raws = hour.schedule.index.read, b"", b""
+            entries = await self._gate.in_thread(read, first * INDEX_BYTES, last * INDEX_BYTES)
         if self._store.hours.get(request.hour) is not hour:
             raise ReadRefused(f"hour {request.hour} was completed in the meantime", code=UNKNOWN_HOUR)
         return SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws).parts()
@@ -112,22 +109,9 @@ class BulkReads:
         empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
         self._store.bodies.found_damage(ref_of(hour, first + i) for i in empty if states[i] != State.LOST)
 
-    async def _decided(self) -> None:
-        """Wait until every decision so far is synced."""
-        offset = self._store.effects.last_offset
-        if offset >= 0:
-            await self._committer.synced(offset)
-
-
-def _entries(schedule: ScheduleLog, first: int, last: int) -> bytes:
-    return schedule.index.read(first * INDEX_BYTES, last * INDEX_BYTES)
-
 
 def _with_raws(schedule: ScheduleLog, first: int, last: int, bytes_max: int) -> tuple[bytes, bytes, bytes]:
-    """Entries, the sizes of their raw messages and the messages, up to `bytes_max` of them; from any thread.
-
-    A message whose entry or body fails its check has size 0.
-    """
+    """Entries, the sizes of their raw messages (0 for one that fails its check) and the messages, up to `bytes_max` of them."""
     index = schedule.read_index(first, last)
     stored = np.where(index["check"] == checks_of(index), index["size"], 0).astype(np.int64)
     totals = np.cumsum(stored)

@@ -36,14 +36,11 @@ class Changes:
         self._delay_max_ms = delay_max_ms
 
     async def change(self, request: ChangeDelayedRequest) -> list[DelayedChange]:
-        """Cancel, reschedule or deliver now; synced when it returns.
-
-        Each copy is decided in one step, hour by hour: any number of hours is opened, one at a time.
+        """Cancel, reschedule or deliver now; synced when it returns. Each copy is decided in one step, hour by hour.
 
         Raises:
             BadQuery: the new due time is not valid.
-            LogError: the messages can't be read, or the log failed. Some of the messages may be changed then; the same
-                request can be repeated.
+            LogError: the messages can't be read, or the log failed. The same request can be repeated: some may be changed.
         """
         if request.operation is Operation.RESCHEDULE:
             self.check_due(request.due_ms)
@@ -106,12 +103,7 @@ class Changes:
         await self._committer.synced(self._store.log.appended_end - 1)
 
     async def cancel_matching(self, request: CancelDelayedRequest) -> CancelDelayedResponse:
-        """Cancel a page of what a query lists, or with `dry_run` only count it.
-
-        Raises:
-            BadQuery: a value is not valid, or the subject is missing.
-            LogError: the messages can't be read, or the log failed.
-        """
+        """Cancel a page of what a query lists, or with `dry_run` only count it. Raises BadQuery and LogError as `change`."""
         query = request.query
         if not query.subject:
             raise BadQuery("a bulk cancel requires a subject", code="delay.subject_missing")

@@ -19,7 +19,7 @@ from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.open_files import FileBudget
 from qmq.net.pool import Pool
@@ -101,9 +101,8 @@ class DelayNode(Node):
             BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
         )
-        writer = DelayCheckpoints(self.store)
         self.checkpoints = Checkpointing(
-            writer,
+            DelayCheckpoints(self.store),
             self.store.log,
             self.committer,
             self.clock,
@@ -111,7 +110,6 @@ class DelayNode(Node):
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             self._loaded_offset,
-            writer.prepare,
         )
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
@@ -171,13 +169,10 @@ class DelayNode(Node):
         every = self.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
         every(JOB_SECONDS, "clock_file", self._keep_step)
-        every(JOB_SECONDS, "lateness", self._advance_lateness)
+        every(JOB_SECONDS, "lateness", lambda: self.metrics.last_minute.tick(self.clock.monotonic()))
         every(JOB_SECONDS, "hour_closing", self._close_hours)
         every(JOB_SECONDS, "retention", self._drop_segments)
         every(JOB_SECONDS, "rates", self._sample_rates)
-
-    def _advance_lateness(self) -> None:
-        self.metrics.last_minute.tick(self.clock.monotonic())
 
     def _drop_segments(self) -> None:
         self.segment_removal.drop_before(self.checkpoints.floor)
@@ -210,11 +205,7 @@ class DelayNode(Node):
                 await asyncio.to_thread(self._step_file.keep, held)
 
     async def confirm_clock(self) -> HeldStep | None:
-        """Accept the wall clock, also after a restart; return the step that was held until now.
-
-        Raises:
-            OSError: the step can't be removed from the disk; it is held as before.
-        """
+        """Accept the wall clock, also after a restart; return the step that was held. Raises OSError; it is held as before."""
         async with self._clock_change:
             await asyncio.to_thread(self._step_file.keep, None)
             alarm = self.clock_alarm
@@ -223,11 +214,7 @@ class DelayNode(Node):
         return alarm
 
     async def _load_hours(self) -> None:
-        """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before they are read.
-
-        Raises:
-            LogError: an hour can't be read.
-        """
+        """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before. Raises LogError."""
         hours = self.store.open_hours.to_load(self.store.placer.near_before_ms)
         self.dispatcher.frontier_ms = hours[0].begin_ms if hours else None
         for i, hour in enumerate(hours):
@@ -256,10 +243,7 @@ class DelayNode(Node):
         return self.trusted.held
 
     def restrictions(self) -> dict[str, str]:
-        """As of every node, and `clock` while a forward step of the wall clock is not accepted.
-
-        The node delivers by the previous time meanwhile, so it serves. A restart would change nothing: the step is kept.
-        """
+        """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""
         found, alarm = super().restrictions(), self.clock_alarm
         if alarm is not None:
             found["clock"] = (

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from delay_node.batches import SEND_SECONDS, BatchSender
-from delay_node.bodies import READ_BYTES_MAX
 from delay_node.due_lanes import FRAMES_IN_FLIGHT, Destinations, DueLanes, Group
+from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
@@ -52,12 +52,7 @@ BACKOFF = Backoff()
 
 
 class Dispatcher:
-    """Delivers what falls due.
-
-    Args:
-        observe: called with the lateness in seconds of each delivered message: from its due time to the broker's answer.
-        rng: chooses the broker group that a subject begins with.
-    """
+    """Delivers what falls due. `observe`: as for BatchSender; `rng` chooses the broker group that a subject begins with."""
 
     def __init__(
         self,

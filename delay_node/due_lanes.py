@@ -99,9 +99,7 @@ PROBLEM_LANES_MAX = 10_000
 class DueLanes:
     """A lane is *parked* while none of its broker groups can be used: its messages wait as due times and refs, without bodies.
 
-    Args:
-        rng: chooses the broker group that a lane begins with. A lane is removed when it is idle, so a subject with a message now
-            and then would otherwise use the same broker group each time.
+    `rng` chooses the broker group that a lane begins with: idle lanes are removed, and would use the same one each time.
     """
 
     def __init__(self, subjects: Subjects, destinations: Destinations, rng: "Random") -> None:

@@ -4,8 +4,9 @@ Cost for an hour of ten million messages: 560 MB read, eight bytes of keys sorte
 """
 
 import asyncio
+import logging
 from array import array
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
@@ -13,25 +14,15 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.hour import Hour, IdIndex
-from delay_node.records import GONE, NUMBER_BITS, State
-from delay_node.schedule_log import INDEX_BYTES, IndexArray, checks_of
+from delay_node.hour import Hour, Hours, IdIndex
+from delay_node.records import GONE, NUMBER_BITS, State, hour_of, number_of
+from delay_node.schedule_log import INDEX_BYTES, Entry, IndexArray, checks_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SLICE_BYTES = 8 << 20
 """Bytes of an hour's files that one slice of a job reads; then the next job has its turn."""
-
-
-def run_to_end(steps: Generator[None, None, T]) -> T:
-    """Run all slices of a job at once and return its result; for code without an event loop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def _advance(steps: Generator[None, None, T]) -> tuple[bool, T | None]:
@@ -96,13 +87,9 @@ def slices(count: int) -> Generator[tuple[int, int], None, None]:
 def read_states(
     hour: Hour, count: int, dispatch_count: int, moved: dict[int, int] | None = None
 ) -> Generator[None, None, tuple[NDArray[np.uint8], int]]:
-    """Read the states of an hour's first `count` messages, and how many dispatch entries fail their check.
+    """Read the states of an hour's first `count` messages, and how many dispatch entries fail their check. Raises LogError.
 
-    Args:
-        moved: gets the hours that messages were moved to.
-
-    Raises:
-        LogError: the disk could not give them.
+    `moved` gets the hours that messages were moved to.
     """
     states = np.zeros(count, dtype=np.uint8)
     damaged = 0
@@ -168,3 +155,72 @@ def read_ids(hour: Hour, count: int) -> Generator[None, None, IdIndex]:
         yield
     order = np.argsort(digests, kind="stable").astype(np.uint32)
     return IdIndex(digests[order], order, count)
+
+
+logger = logging.getLogger("qmq.delay.bodies")
+
+READ_BYTES_MAX = 8 << 20
+"""Message bytes of one read; the next read continues."""
+DAMAGED_MAX = 100_000
+"""Corrupted messages remembered, so that each is counted once. Beyond it no more are counted."""
+UNBOUNDED = 1 << 62
+
+
+class Bodies:
+    """Messages of all hours."""
+
+    def __init__(self, hours: Hours, io: IoThreads) -> None:
+        self._hours = hours
+        self._io = io
+        self._damaged: dict[int, set[int]] = {}
+        """Numbers of corrupted messages by hour."""
+        self._damaged_count = 0
+        self.unreadable = 0
+        """Corrupted messages found since start."""
+
+    async def read(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
+        """As `read_now`, in a thread; corruption is recorded."""
+        entries = await self._io.read(self.read_now, refs, bytes_max)
+        # A damaged index entry (no due time) is counted as lost when its hour is opened.
+        self.found_damage(e.ref for e in entries if e.data is None and not e.is_unread and e.due_ms >= 0)
+        return entries
+
+    def read_now(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
+        """Read messages by ref; from any thread. Unreadable ones have no data. Raises LogError.
+
+        Bodies are read up to `bytes_max` in all, at least one unless it is 0; the rest is marked `is_unread`.
+        """
+        found: list[Entry] = []
+        left, has_read = bytes_max, False
+        for ref in refs:
+            hour = self._hours.get(hour_of(ref))
+            if hour is None:
+                found.append(Entry(ref, -1, -1, None))
+                continue
+            room = left if has_read or not bytes_max else UNBOUNDED
+            entry = hour.schedule.read_entry(hour.number, number_of(ref), room)
+            if entry.data is not None:
+                left, has_read = max(0, left - len(entry.data)), True
+            elif entry.is_unread:
+                left = 0  # messages stay in their order
+            found.append(entry)
+        return found
+
+    def found_damage(self, refs: Iterable[int]) -> None:
+        """Record messages whose stored bytes fail their checks; each is counted and logged once."""
+        new: dict[int, list[int]] = {}
+        for ref in refs:
+            hour, number = hour_of(ref), number_of(ref)
+            known = self._damaged.setdefault(hour, set()) if hour in self._hours else None
+            if known is not None and number not in known and self._damaged_count < DAMAGED_MAX:
+                known.add(number)
+                self._damaged_count += 1
+                new.setdefault(hour, []).append(number)
+        for hour, numbers in new.items():
+            self.unreadable += len(numbers)
+            logger.error("hour %d: %d messages between numbers %d and %d fail their checks and can't be delivered", hour,
+                         len(numbers), min(numbers), max(numbers))  # fmt: skip
+
+    def forget(self, hour: int) -> None:
+        """Forget the corrupted messages of an hour that is removed."""
+        self._damaged_count -= len(self._damaged.pop(hour, ()))

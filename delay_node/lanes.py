@@ -2,7 +2,8 @@
 
 Each subject has a lane. For each broker group a `FairQueue` forms frames by deficit round robin over the lanes that have
 messages for the group: a lane takes at most its quantum, then the next lane follows. A frame of `FRAME_COST` is divided by the
-number of lanes, so a lone lane fills frames alone, and with N lanes each is served at least once in N turns."""
+number of lanes, so a lone lane fills frames alone, and with N lanes each is served at least once in N turns.
+"""
 
 from array import array
 from bisect import bisect_right
@@ -78,9 +79,8 @@ class LateQueue:
     """Taken from the front in due order; refs are added in any order.
 
     It keeps ascending runs, and takes from the one that begins with the oldest ref. Refs that fit at no end of a run begin a new
-    one; then runs of up to MERGED_REFS_MAX are merged until each is more than twice as long as the next. So there are few runs, and
-    a ref's run grows by half at least each time it is merged. Refs in due order, or from two such sequences in turn, are never
-    merged.
+    one; then runs of up to MERGED_REFS_MAX are merged until each is more than twice as long as the next. Refs in due order, or from
+    two such sequences in turn, are never merged.
     """
 
     def __init__(self) -> None:
@@ -249,10 +249,7 @@ class Rotation:
         return True
 
     def take(self, room: int, judge: Judge, taken: list[Item]) -> int:
-        """Move messages of a total cost of at most `room` to `taken`; the total.
-
-        A message that costs a whole frame still goes into an empty one.
-        """
+        """Move messages of a total cost of at most `room`, or a single large one, to `taken`; the total."""
         ring, credits = self._ring, self._credits
         used = skipped = visits = 0
         while ring and used < room and skipped < len(ring) and visits < VISITS_MAX:

@@ -28,10 +28,7 @@ class LatenessWindow:
         self._counts[bisect_left(self._buckets, seconds)] += 1
 
     def quantile(self, share: float) -> float | None:
-        """The end of the bucket that this share of the deliveries does not exceed; None: there were none.
-
-        What is above the last bucket counts as its end.
-        """
+        """The end of the bucket that this share of the deliveries does not exceed; None: there were none."""
         totals = [sum(column) for column in zip(*self._slots.values(), strict=True)]
         wanted, seen = sum(totals) * share, 0
         if not wanted:

@@ -22,11 +22,7 @@ TAIL_IDS_MAX = 200_000
 
 
 class OpenHours:
-    """Opens and closes hours.
-
-    Args:
-        on_lost: called with the number of messages whose index entries fail their check.
-    """
+    """Opens and closes hours. `on_lost` gets the number of messages whose index entries fail their check."""
 
     def __init__(self, hours: Hours, io: IoThreads, on_lost: Callable[[int], None]) -> None:
         self._hours = hours
@@ -42,11 +38,7 @@ class OpenHours:
         return [hour for hour in self._hours.before(before_ms) if not hour.is_near and hour.pending > 0]
 
     async def load(self, hour: Hour) -> list[tuple[int, "array[int]"]]:
-        """Open an hour and return its waiting messages for the wheel: keys by second.
-
-        Raises:
-            LogError: the disk could not give it; the hour is as it was.
-        """
+        """Open an hour and return its waiting messages for the wheel: keys by second. Raises LogError; the hour is as it was."""
         while hour.opening is not None:
             await asyncio.shield(hour.opening)
         if hour.is_near:
@@ -62,12 +54,9 @@ class OpenHours:
 
     @asynccontextmanager
     async def use(self, number: int) -> AsyncIterator[Hour | None]:
-        """Have the states of an hour's messages in memory until the end of the `with` block; None: there is no such hour.
+        """Have the states of an hour's messages in memory until the end of the `with` block; None: no such hour. Raises LogError.
 
         A task uses one hour at a time, so each one that waits for memory (OPEN_FAR_ENTRIES_MAX) gets it.
-
-        Raises:
-            LogError: the disk could not give them.
         """
         hour = self._hours.get(number)
         if hour is None:

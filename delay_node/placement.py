@@ -1,6 +1,4 @@
-"""Places messages in the schedules of their hours of due time. Numbers and places are given before the log has a record, the
-schedules and the wheel follow when it is synced.
-"""
+"""Places messages in the schedules of their hours of due time: numbers before the log has a record, schedules and wheel after."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -64,10 +62,7 @@ class Placer:
     ) -> tuple[Placement, list[int]]:
         """Sort a record's messages by hour. Numbers are those `given` (replay), or the next of each hour.
 
-        Raises:
-            LimitReached: an hour is full.
-
-        Cost: some twenty numpy calls a record, one CRC a message, and a handful of steps for each hour in it.
+        Cost: some twenty numpy calls a record, one CRC a message, some steps for each hour. Raises LimitReached for a full hour.
         """
         ids = id_digests(data, begins)
         hours = dues // HOUR_MS

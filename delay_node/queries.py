@@ -7,10 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from delay_node.bodies import READ_BYTES_MAX
 from delay_node.errors import BadQuery
 from delay_node.hour import Hour
-from delay_node.hour_reader import read_states, slices
+from delay_node.hour_reader import READ_BYTES_MAX, read_states, slices
 from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
 from delay_node.schedule_log import Entry, checks_of, id_digest, message_id_of
 from delay_node.store import DelayStore
@@ -135,11 +134,7 @@ class Queries:
                 found[i][entry.ref] = entry
 
     async def _read_all(self, refs: list[int]) -> list[Entry]:
-        """Read messages, READ_BYTES_MAX at a time.
-
-        Raises:
-            BadQuery: they have more than FOUND_BYTES_MAX bytes.
-        """
+        """Read messages, READ_BYTES_MAX at a time. Raises BadQuery for more than FOUND_BYTES_MAX bytes."""
         entries: list[Entry] = []
         left = FOUND_BYTES_MAX
         while len(entries) < len(refs):
@@ -175,14 +170,9 @@ class Queries:
     # --- list ------------------------------------------------------------------------------------------------------
 
     async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
-        """Return a page of messages in the order of their due times, and the cursor of the next page.
+        """A page of messages by due time, and the cursor of the next page. Raises BadQuery, LogError.
 
-        Args:
-            bytes_max: of the messages together; the page ends with the message that reaches it.
-
-        Raises:
-            BadQuery: a value is not valid.
-            LogError: the disk could not give them.
+        The page ends with the message that reaches `bytes_max`.
         """
         wanted = _states(query.states)
         limit = min(max(1, query.limit), PAGE_MAX)
@@ -261,12 +251,7 @@ class Queries:
     # --- calendar --------------------------------------------------------------------------------------------------
 
     async def calendar(self, subject: str, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
-        """Return (begin of the hour, pending messages) for the hours of a range that have some.
-
-        Raises:
-            BadQuery: the range is not valid.
-            LogError: the disk could not give the numbers.
-        """
+        """(begin of the hour, pending messages) for the hours of a range that have some. Raises BadQuery, LogError."""
         begin_ms = _check_range(from_ms, to_ms) // HOUR_MS * HOUR_MS
         hours = [self._store.hours[number] for number in self._store.hours.between(begin_ms, to_ms)]
         hours = [hour for hour in hours if hour.pending > 0]

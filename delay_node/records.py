@@ -128,11 +128,7 @@ def encode_moved_head(at_ms: int, ref: int, due_ms: int, number: int) -> bytes:
 
 
 def decode_record(offset: int, kind: int, payload: memoryview) -> Record:
-    """A record of the log.
-
-    Raises:
-        LogError: it is not one that this version writes.
-    """
+    """A record of the log. Raises LogError for one that this version does not write."""
     try:
         if kind == RecordKind.SCHEDULED:
             return _decode_scheduled(payload)

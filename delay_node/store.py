@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.bodies import Bodies
 from delay_node.dispatch_log import DISPATCH_BYTES
 from delay_node.errors import LimitReached
 from delay_node.hour import Hour, Hours
-from delay_node.hour_reader import IoThreads
+from delay_node.hour_reader import Bodies, IoThreads
 from delay_node.open_hours import OpenHours
 from delay_node.placement import Placement, Placer
 from delay_node.records import (
@@ -39,7 +38,7 @@ from delay_node.wheel import Wheel
 from qmq.daemon.counters import counted
 from qmq.errors import LogError
 from qmq.log.disk import Disk
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
@@ -119,11 +118,7 @@ class DelayStore:
         self.pending -= count
 
     async def load(self, hour: Hour) -> None:
-        """Load an hour's pending messages into the wheel.
-
-        Raises:
-            LogError: the disk could not give them; the hour is as it was.
-        """
+        """Load an hour's pending messages into the wheel. Raises LogError; the hour is as it was."""
         seconds = await self.open_hours.load(hour)
         for second, keys in seconds:
             self.wheel.add_second(second, keys)
@@ -135,9 +130,7 @@ class DelayStore:
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
         """Add a run's messages to the log and return their record's offset; they are scheduled when it is synced.
 
-        Raises:
-            LimitReached: too many subjects, or too many messages in one hour.
-            LogError: the log has failed.
+        Raises LimitReached for too many subjects, or messages in one hour; LogError when the log has failed.
         """
         begins = np.array(run.raw_begins, dtype=np.int64)
         sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
@@ -175,10 +168,7 @@ class DelayStore:
         return State(states[number_of(ref)])
 
     def act(self, kind: RecordKind, refs: Sequence[int], at_ms: int) -> int:
-        """Claim, complete, cancel or hold messages of open hours; return the record's offset.
-
-        From here on nothing else can happen to delivered and cancelled ones. Answers wait until the record is synced.
-        """
+        """Claim, complete, cancel or hold messages of open hours; the record's offset. Answers wait until it is synced."""
         offset = -1
         for begin in range(0, len(refs), ACTION_REFS_MAX):
             part = refs[begin : begin + ACTION_REFS_MAX]
@@ -207,10 +197,7 @@ class DelayStore:
         self.effects.add(offset, effect)
 
     def release(self, refs: Iterable[int]) -> None:
-        """Make claimed messages that were certainly not delivered pending again.
-
-        Not in the log: after a crash they count as claimed, that is as perhaps delivered, which is the safe side.
-        """
+        """Make claimed messages that were certainly not delivered pending again. After a crash they count as claimed."""
         for ref in refs:
             states = self.hours[hour_of(ref)].states
             assert states is not None
@@ -218,11 +205,7 @@ class DelayStore:
                 states[number_of(ref)] = State.PENDING
 
     def move(self, ref: int, due_ms: int, entry: bytes, subject: int, at_ms: int) -> tuple[int, int]:
-        """Give a pending or held message another due time, as `entry`; return its new ref and the record's offset.
-
-        Raises:
-            LimitReached: the hour is full.
-        """
+        """Give a pending or held message another due time, as `entry`; its new ref and the offset. Raises LimitReached."""
         hour = self.hours.make(due_ms // HOUR_MS)
         if hour.schedule.next_number >= NUMBER_MAX:
             raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")

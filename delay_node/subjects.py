@@ -22,11 +22,7 @@ class Subjects:
         return len(self.names)
 
     def number(self, name: str) -> int:
-        """Return the number of a subject; a new one gets the next.
-
-        Raises:
-            LimitReached: the node has SUBJECTS_MAX subjects already.
-        """
+        """The number of a subject; a new one gets the next. Raises LimitReached for more than SUBJECTS_MAX."""
         number = self._numbers.get(name)
         if number is None:
             if len(self.names) >= SUBJECTS_MAX:

@@ -42,11 +42,7 @@ class HeldStepFile:
         """Whether the file is as `_kept` says: not after a call that failed."""
 
     def load(self) -> HeldStep | None:
-        """Return the step that was held when the node ended; None when there was none.
-
-        Raises:
-            OSError: the file can't be read, or is damaged.
-        """
+        """The step that was held when the node ended; None: none. Raises OSError for an unreadable or damaged file."""
         content = self._file.load()
         if content is not None and len(content) != _STEP.size:
             raise OSError(f"{self._file.path} is damaged: it has {len(content)} bytes")
@@ -62,11 +58,7 @@ class HeldStepFile:
         return kept.since_ms == step.since_ms and abs(kept.ahead_ms - step.ahead_ms) < CHANGE_MS
 
     def keep(self, step: HeldStep | None) -> None:
-        """Write the step, or remove the file; durable when this returns.
-
-        Raises:
-            OSError: the file has the old step or the new one; the next call writes it again.
-        """
+        """Write the step, or remove the file; durable when this returns. Raises OSError; the next call writes it again."""
         self._is_known = False
         if step is not None:
             self._file.save(_STEP.pack(step.ahead_ms, step.since_ms))
@@ -87,12 +79,7 @@ class TrustedClock:
     """Trusted time in milliseconds since the epoch. `now_ms` is to be called at least once a minute or so."""
 
     def __init__(self, clock: Clock, held: HeldStep | None = None) -> None:
-        """Begin with the wall clock.
-
-        Args:
-            held: the step that was held before a restart. If the wall clock is below the time when that step began plus the step,
-                it has returned meanwhile and is accepted.
-        """
+        """Begin with the wall clock, unless it is still ahead by the step that was `held` before a restart."""
         self._clock = clock
         self._anchor_wall_ms = float(clock.wall_ms())
         self._anchor_at = clock.monotonic()

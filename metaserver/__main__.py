@@ -14,11 +14,7 @@ from qmq.private_files import make_private_dir
 
 
 def set_up_django(options: MetaOptions) -> None:
-    """Configure just enough of Django for the models.
-
-    Raises:
-        SettingError: the database URL is not valid.
-    """
+    """Configure just enough of Django for the models. Raises SettingError for an invalid database URL."""
     import django
     from django.conf import settings
 

@@ -17,11 +17,7 @@ a hanging server would block a thread and its client. Migrations have no limit.
 
 
 def database_settings(url: str, data_dir: str) -> dict[str, Any]:
-    """Django's settings for a database URL; by default SQLite in the data folder.
-
-    Raises:
-        SettingError: the URL can't be understood.
-    """
+    """Django's settings for a database URL; by default SQLite in the data folder. Raises SettingError for an invalid URL."""
     import dj_database_url
 
     if not url:
@@ -72,11 +68,7 @@ def wait_for_ever(connection: Any) -> None:
 
 
 def check_collation() -> None:
-    """Refuse a database whose collation ignores case, because `orders` and `Orders` are two subjects.
-
-    Raises:
-        SettingError: a MySQL or MariaDB whose collation ignores case.
-    """
+    """Raises SettingError for a database whose collation ignores case, because `orders` and `Orders` are two subjects."""
     from django.db import connection
 
     if connection.vendor != "mysql":
@@ -92,11 +84,7 @@ def check_collation() -> None:
 
 
 def migrate() -> None:
-    """Bring the tables up to date; if the database is unavailable, log it and continue with answers from memory.
-
-    Raises:
-        SettingError: its collation ignores case.
-    """
+    """Bring the tables up to date, if the database is available. Raises SettingError: as `check_collation`."""
     from django.core.management import call_command
     from django.db import Error, connection
 

@@ -12,14 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.domain import (
-    BrokerGroup,
-    Leases,
-    Metadata,
-    Node,
-    StoredLease,
-    SubjectRule,
-)
+from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease, SubjectRule
 from metaserver.live_groups import (
     EXPIRY_SECONDS,
     HEARTBEAT_SECONDS,
@@ -51,8 +44,7 @@ class Directory(RouteTable):
     """What this metaserver knows now. `StoredMetadata` keeps it up to date with the database.
 
     Args:
-        approves_new_groups: whether a broker group of this name may serve when it registers for the first time, without an
-            operator's approval.
+        approves_new_groups: whether a broker group of this name may serve without an operator's approval.
     """
 
     def __init__(
@@ -139,9 +131,8 @@ class Directory(RouteTable):
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
-        operator_state = (
-            live.row.operator_state if live is not None else self._first_operator_state(request.broker_group)
-        )
+        first_state = self._first_operator_state(request.broker_group)
+        operator_state = live.row.operator_state if live is not None else first_state
         if operator_state is OperatorState.UNAPPROVED:
             reported = GroupState.OFFLINE
         elif request.log_end < highest and not is_goodbye:
@@ -181,9 +172,8 @@ class Directory(RouteTable):
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
             live.reason = reason = f"broker group {row.name} is pending approval"
-            answer = self._refused(
-                request, live, UNAPPROVED_CODE, f"{reason}: approve it in the console or with the API"
-            )
+            how = f"{reason}: approve it in the console or with the API"
+            answer = self._refused(request, live, UNAPPROVED_CODE, how)
         else:
             answer = self._answer(True, reason, row.epoch, reported, row.name)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)
@@ -191,11 +181,7 @@ class Directory(RouteTable):
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
     ) -> tuple[str, str] | None:
-        """Why a registration is refused, as (code, reason); None when it is accepted.
-
-        While a lease runs it belongs to one node id at one address: another process can neither take over a group nor
-        redirect its clients.
-        """
+        """Why a registration is refused, as (code, reason). While a lease runs it belongs to one node id at one address."""
         if live is not None and live.row.kind.value != request.kind:
             return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
         if live is not None and live.has_lease(now):

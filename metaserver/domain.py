@@ -107,8 +107,7 @@ class Metadata:
 class MetadataVersion(NamedTuple):
     """The number and time of the newest change of metadata. Equal versions, equal metadata.
 
-    A database that is restored from a backup counts on from an older number: what comes then has numbers that were used
-    before, but other times.
+    A restored database uses numbers again, with other times.
     """
 
     number: int

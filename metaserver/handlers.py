@@ -89,22 +89,19 @@ class MetaHandlers(ClientHandlers):
             self._replace_connection(request.node_id, connection)
 
     def _replace_connection(self, node_id: str, connection: Connection) -> None:
-        """Close a node's previous connection.
-
-        The network may deliver a heartbeat of that connection late. Applied after newer ones, it would restore an old state and
-        an old log end, which makes the group read only.
-        """
+        """Close a node's previous connection: a late heartbeat of it would restore an old state and an old log end."""
         previous = self._node_connections.get(node_id)
         if previous is connection:
             return
         self._node_connections[node_id] = connection
-        connection.on_close(lambda: self._connection_closed(node_id, connection))
+
+        def closed() -> None:
+            if self._node_connections.get(node_id) is connection:
+                del self._node_connections[node_id]
+
+        connection.on_close(closed)
         if previous is not None:
             previous.abort()
-
-    def _connection_closed(self, node_id: str, connection: Connection) -> None:
-        if self._node_connections.get(node_id) is connection:
-            del self._node_connections[node_id]
 
     def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
         """Raises ProtocolError for a new broker group or node whose name or address holds a hidden character."""
@@ -164,11 +161,7 @@ class MetaHandlers(ClientHandlers):
             self._group_changed(name)
 
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
-        """Register a node of the official server that the settings allow. Its address serves as its node id.
-
-        Raises:
-            ProtocolError: a value is not allowed.
-        """
+        """Register a node of the official server that the settings allow; its address is its node id. Raises ProtocolError."""
         request = BrokerRegisterRequest.decode(frame.body)
         problem = self._official_nodes.problem(request.broker_group, request.address, connection.peer)
         if problem:

@@ -65,10 +65,8 @@ class LiveGroup:
         return now - self.heartbeat_at > EXPIRY_SECONDS and not self.is_live_at_peer(now)
 
     def has_lease(self, now: float) -> bool:
-        """Whether the master's lease runs.
-
-        Until groups have slaves and promotions, a group whose master is silent past its expiry may be served by another node (a
-        restored backup on another machine); the log end of the old master applies to the new one.
+        """Whether the master's lease runs. A group whose master is silent past its expiry may be served by another node, such as a
+        restored backup; the log end of the old master applies to the new one.
         """
         return not (self.is_expired or self.has_left or self.is_silent(now))
 

@@ -25,14 +25,10 @@ class OfficialNodes:
 
     @classmethod
     def parse(cls, text: str, *, needs_addresses: bool) -> "OfficialNodes":
-        """The nodes of a setting.
+        """The nodes of a setting. Raises SettingError.
 
         Args:
-            needs_addresses: whether each entry has to name an address: there is a node secret, which a group that any node
-                may register for would bypass.
-
-        Raises:
-            SettingError: the setting has another form, or an entry lacks its address.
+            needs_addresses: whether each entry has to name an address, because an open group would bypass the node secret.
         """
         nodes, open_groups = set(), set()
         for part in filter(None, map(str.strip, text.split(","))):

@@ -79,11 +79,7 @@ class Policies:
         """By version: those of the policies in force."""
 
     def encoded(self, policies: Mapping[str, NodePolicy]) -> tuple[Mapping[str, NodePolicy], dict[str, bytes]]:
-        """Arguments for `set`: the policies and their documents. May run in a thread, because documents can be large.
-
-        Raises:
-            ProtocolError: a document would be too long for nodes.
-        """
+        """Arguments for `set`; may run in a thread, as documents can be large. Raises ProtocolError for one that is too large."""
         known = self._documents
         wanted = [EMPTY_POLICY, *policies.values()]
         return policies, {policy.version: known.get(policy.version) or encode_policy(policy) for policy in wanted}

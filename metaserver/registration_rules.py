@@ -1,5 +1,4 @@
-"""Why a node's registration is refused: impossible values, a lease that another process holds, or a log end that can't be true.
-Pure."""
+"""Why a node's registration is refused: impossible values, a lease of another process, or an implausible log end. Pure."""
 
 import re
 

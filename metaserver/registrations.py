@@ -33,8 +33,7 @@ def is_pushed(client_type: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationLimits:
-    """Upper limits. A registration over a limit is answered at once and not indexed: the client's own refresh, each
-    60 s, brings it later changes."""
+    """Upper limits. A registration over one is answered and not indexed: it gets later changes with its own refresh, each 60 s."""
 
     per_connection_max: int = 10_000
     total_max: int = 500_000
@@ -95,16 +94,6 @@ class Registrations:
     def __len__(self) -> int:
         return self._total
 
-    @property
-    def connections(self) -> int:
-        """Connections with a registration."""
-        return len(self._clients)
-
-    @property
-    def subjects(self) -> int:
-        """Subjects with a registration."""
-        return len(self._by_subject)
-
     def of_subject(self, subject: str) -> Iterable[Registration]:
         """The producers and consumers of a real subject."""
         return self._by_subject.get(subject, ())
@@ -126,11 +115,7 @@ class Registrations:
         self._unserved[registration] = None
 
     def put(self, connection: Connection, request: ClientRegisterRequest, subject: str) -> Registration | None:
-        """Index a registration, or refresh it. Amortised O(1).
-
-        Returns:
-            The registration. None when a limit is reached, or when nothing would ever be pushed for its client type.
-        """
+        """Index a registration, or refresh it. None when a limit is reached, or for a client that nothing is pushed to. O(1)."""
         if not is_pushed(request.client_type):
             return None
         now = self._clock.monotonic()
@@ -157,11 +142,7 @@ class Registrations:
         return registration
 
     def hold(self, registration: Registration, frame: Frame) -> bool:
-        """Keep the request of a registration until it can be answered.
-
-        Returns:
-            False when a limit is reached: the request is not kept.
-        """
+        """Keep the request of a registration until it can be answered; False when a limit is reached."""
         client = self._clients[registration.connection]
         if self.pending_count >= self._limits.pending_max or client.pending >= self._limits.pending_per_connection_max:
             return False

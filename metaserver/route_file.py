@@ -47,11 +47,7 @@ class RouteFileCounters:
 
 
 class RouteFile:
-    """The files of one metaserver.
-
-    Args:
-        path: of `routes.json`; the log is beside it.
-    """
+    """The files of one metaserver: `path` is that of `routes.json`, the log is beside it."""
 
     def __init__(self, disk: "Disk", path: str) -> None:
         self._disk = disk
@@ -70,8 +66,7 @@ class RouteFile:
         self.counters = RouteFileCounters()
 
     async def load(self) -> Metadata | None:
-        """The stored metadata. None when there is no file, or it is unreadable: this is logged as an error, and the file
-        is kept under another name."""
+        """The stored metadata; None without a readable file. An unreadable one is logged and kept under another name."""
         return await self._in_thread(self._load)
 
     async def save(self, directory: Directory) -> None:
@@ -272,14 +267,12 @@ def decode(content: dict[str, Any]) -> Metadata:
         )
         for route in content["routes"]
     )
-    rules = {subject: _rule(rule) for subject, rule in content.get("rules", {}).items()}
+    rules = {}
+    for subject, values in content.get("rules", {}).items():
+        allowed = values.get("allowed_groups")
+        rules[subject] = SubjectRule(**values | {"allowed_groups": None if allowed is None else tuple(allowed)})
     paused = frozenset((subject, group, consumer) for subject, group, consumer in content.get("paused", ()))
     return Metadata(groups, nodes, routes, rules, paused)
-
-
-def _rule(values: dict[str, Any]) -> SubjectRule:
-    allowed = values.get("allowed_groups")
-    return SubjectRule(**{**values, "allowed_groups": None if allowed is None else tuple(allowed)})
 
 
 def _values(item: Any) -> dict[str, Any]:

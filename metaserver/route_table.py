@@ -26,10 +26,7 @@ _USABLE = {
 def assign(
     current: Sequence[str], live: Collection[str], rng: "Random", *, minimum: int = SUBJECT_GROUPS_MIN
 ) -> tuple[str, ...]:
-    """The groups of a subject: those it has stay, in order; missing ones up to `minimum` are drawn from the live ones.
-
-    Fewer are returned when fewer live.
-    """
+    """The groups of a subject: those it has, in order, and live ones drawn at random up to `minimum`, if there are as many."""
     chosen = list(current)
     candidates = sorted(set(live) - set(chosen))
     missing = max(0, minimum - len(chosen))
@@ -95,10 +92,9 @@ class RouteTable:
         return self._subjects_of.get(broker_group, {})
 
     def route_of(self, subject: str) -> tuple[Route | None, bool]:
-        """A real subject's route, made when it has none; whether it has to be stored.
+        """A real subject's route, created or extended if no group of it accepts messages; whether it has to be stored.
 
-        A route none of whose groups takes messages gets one that does, at once: sends would wait otherwise. Where it
-        is only fewer than should be, the rebalance adds one with care for those who read.
+        Where there are only fewer groups than there should be, the rebalance adds one.
         """
         route = self.routes.get(subject)
         live = {
@@ -142,11 +138,9 @@ class RouteTable:
     def refusing(self, subject: str, client_type: int) -> tuple[BrokerGroupRoute, ...]:
         """The groups that answer a producer of a real subject and refuse its messages, such as those with a full disk.
 
-        They are for a producer that no group can serve: a send to one of them fails with the node's reason, while a producer
-        without any group can only wait. Their state is given as read_write, because clients do not send to any other. None are
-        returned while one of the subject's groups is offline: it may take messages when it returns. A group with an official
-        node counts as offline, because official clients avoid a group permanently after such a node's refusal (T2). Groups that
-        an operator made read only, or has not approved, do not count.
+        They are for a producer that no group can serve: it gets the node's reason instead of waiting. Their state is given as
+        read_write, because clients send to no other. There are none while a group of the subject is offline, because it may accept
+        messages when it returns, or has an official node, which official clients avoid permanently after a refusal (T2).
         """
         if client_type not in (ClientType.PRODUCER, ClientType.DELAY_PRODUCER):
             return ()

@@ -161,9 +161,7 @@ class Metaserver(Daemon):
         self.write_behind.heartbeat(self.tcp_address, now - self._steady_since)
 
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
-        """Store what the database lacks. The process that wrote the file may have ended before it stored all of it, and no other
-        process does, because this one does not regard the content of the file as new.
-        """
+        """Store what the file had and the database lacks: the process that wrote the file may have ended before it stored that."""
         groups = {group.name for group in stored.broker_groups}
         for name, live in self.directory.groups.items():
             if name not in groups:

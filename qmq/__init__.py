@@ -17,18 +17,25 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from qmq.client.app import App
-    from qmq.client.batch import Batch
-    from qmq.client.bodies import Json
-    from qmq.client.config import Limits
-    from qmq.client.consumer import Consumer
-    from qmq.client.delayed import DelayedMessages, DelayedReceipt
-    from qmq.client.delivery import Delivery
-    from qmq.client.middleware import Middleware, OutgoingMessage
-    from qmq.client.producer import Producer
-    from qmq.client.receipt import Receipt
-    from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
-    from qmq.net.timing import Backoff, Timeouts
+    from qmq.client.app import App as App
+    from qmq.client.batch import Batch as Batch
+    from qmq.client.bodies import Json as Json
+    from qmq.client.config import Limits as Limits
+    from qmq.client.consumer import Consumer as Consumer
+    from qmq.client.delayed import DelayedMessages as DelayedMessages
+    from qmq.client.delayed import DelayedReceipt as DelayedReceipt
+    from qmq.client.delivery import Delivery as Delivery
+    from qmq.client.middleware import Middleware as Middleware
+    from qmq.client.middleware import OutgoingMessage as OutgoingMessage
+    from qmq.client.producer import Producer as Producer
+    from qmq.client.receipt import Receipt as Receipt
+    from qmq.errors import BodyUndecodable as BodyUndecodable
+    from qmq.errors import QmqError as QmqError
+    from qmq.errors import QueueFull as QueueFull
+    from qmq.errors import SendFailed as SendFailed
+    from qmq.errors import SendManyFailed as SendManyFailed
+    from qmq.net.timing import Backoff as Backoff
+    from qmq.net.timing import Timeouts as Timeouts
 
 _HOME = {
     "App": "qmq.client.app",
@@ -52,27 +59,7 @@ _HOME = {
     "Timeouts": "qmq.net.timing",
 }
 
-__all__ = [
-    "App",
-    "Backoff",
-    "Batch",
-    "BodyUndecodable",
-    "Consumer",
-    "DelayedMessages",
-    "DelayedReceipt",
-    "Delivery",
-    "Json",
-    "Limits",
-    "Middleware",
-    "OutgoingMessage",
-    "Producer",
-    "QmqError",
-    "QueueFull",
-    "Receipt",
-    "SendFailed",
-    "SendManyFailed",
-    "Timeouts",
-]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -152,8 +152,7 @@ class SendManyFailed(SendFailed):
 
 
 class ConsumeFailed(QmqError):
-    """A broker cannot serve a consumer as it is configured, and the same pull again would not help; `code` says why:
-    `client.start_unsupported`, `client.message_too_large`."""
+    """A broker cannot serve a consumer as it is configured: `client.start_unsupported`, `client.message_too_large`."""
 
     code = "client.consume_failed"
 
@@ -172,10 +171,7 @@ class ClientClosed(QmqError):
 
 
 class ClientFailed(QmqError):
-    """A background task of a producer or consumer failed. Close the client and create another one.
-
-    The message names the task; the task's exception is the cause.
-    """
+    """A background task of a producer or consumer failed, which the message names. Close the client and create another one."""
 
     code = "client.failed"
 

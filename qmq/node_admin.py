@@ -5,7 +5,7 @@ Every answer is a JSON object, bounded in size; an unavailable one raises a `Qmq
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -172,42 +172,33 @@ class NodeAdmin:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     async def _get(self, path: str, query: Mapping[str, object]) -> dict[str, Any]:
-        status, answer = await self._request(path, query)
-        return self._accepted(path, status, answer)
+        # The parts of a path are quoted; a query may repeat a name.
+        words = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
+        return self._accepted(path, *await self._request(http_get, f"{path}{'?' if words else ''}{words}"))
 
     async def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
-        data = json.dumps(body).encode()
-        url = f"http://{self.admin_address}{path}"
-        status, raw = await http_post_json(
-            url, data, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max, signer=self._signer
-        )
-        return self._accepted(path, status, self._parsed(url, status, raw))
+        return self._accepted(path, *await self._request(http_post_json, path, json.dumps(body).encode()))
 
     async def _state(self, path: str) -> dict[str, Any]:
-        status, answer = await self._request(path, {})
+        status, answer = await self._request(http_get, path)
         return answer if "status" in answer else self._accepted(path, status, answer)
 
-    async def _request(self, path: str, query: Mapping[str, object]) -> tuple[int, dict[str, Any]]:
-        parameters = {key: value for key, value in query.items() if value is not None}
-        # The parts of a path are quoted; a query may repeat a name.
-        words = urlencode(parameters, doseq=True)
-        url = f"http://{self.admin_address}{path}{'?' if words else ''}{words}"
-        status, raw = await http_get(
-            url, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max, signer=self._signer
+    async def _request(
+        self, send: Callable[..., Awaitable[tuple[int, bytes]]], path: str, *body: bytes
+    ) -> tuple[int, dict[str, Any]]:
+        url = f"http://{self.admin_address}{path}"
+        status, raw = await send(
+            url, *body, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max, signer=self._signer
         )
-        return status, self._parsed(url, status, raw)
-
-    @staticmethod
-    def _parsed(url: str, status: int, raw: bytes) -> dict[str, Any]:
         try:
             answer = json.loads(raw)
         except ValueError:
             answer = None
-        if not isinstance(answer, dict):
-            if status >= 400:
-                raise NodeRefused(f"{url} answered {status}", code="node.refused", status=status)
-            raise ConnectionLost(f"{url} answered {status}, and no JSON object", code="node.not_json")
-        return answer
+        if isinstance(answer, dict):
+            return status, answer
+        if status >= 400:
+            raise NodeRefused(f"{url} answered {status}", code="node.refused", status=status)
+        raise ConnectionLost(f"{url} answered {status}, and no JSON object", code="node.not_json")
 
     def _accepted(self, path: str, status: int, answer: dict[str, Any]) -> dict[str, Any]:
         if status == 200:

@@ -8,7 +8,7 @@ to all users of a machine, and a wrong one's value is not printed.
 import dataclasses
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NoReturn, TypeVar
 
@@ -50,13 +50,7 @@ def option(
     is_secret: bool = False,
     former: str = "",
 ) -> T:
-    """A setting with its default; for fields of an options dataclass.
-
-    Args:
-        variable: its environment variable; default: QMQ_<PROCESS>_<NAME>.
-        is_secret: it has no flag, and `repr` leaves it out.
-        former: an older name, which is accepted as a flag and in files.
-    """
+    """A setting with its default; for fields of an options dataclass. The arguments are those of `OptionInfo`."""
     info = OptionInfo(help, unit, minimum, maximum, choices, variable, is_secret, former)
     result: T = field(default=default, metadata={"option": info}, repr=not is_secret)
     return result
@@ -79,64 +73,53 @@ def variable_of(item: "dataclasses.Field[Any]", process: str) -> str:
 
 
 def convert(item: "dataclasses.Field[Any]", value: object, source: str) -> Any:
-    """A setting's text, or TOML value, as its type and within its limits.
-
-    Raises:
-        SettingError: it is not; the message names the source, the value and what is legal.
-    """
-    info, kind = _info(item), item.type
+    """A setting's text, or TOML value, as its type. Raises SettingError with source, value and what is legal."""
+    info, (read, legal) = _info(item), _KINDS[item.type if isinstance(item.type, str) else item.type.__name__]
+    if info.choices:
+        legal = "one of " + ", ".join(info.choices)
+    elif info.minimum is not None and info.maximum is not None:
+        legal += f" from {info.minimum:g} to {info.maximum:g}"
+    elif info.minimum is not None:
+        legal += f" of at least {info.minimum:g}"
+    wrong = SettingError(f"{source} is {value!r}; must be {legal}")
     try:
-        if kind in (bool, "bool"):
-            converted: Any = _as_bool(value)
-        elif kind in (int, "int"):
-            converted = int(str(value).replace("_", ""))
-        elif kind in (float, "float"):
-            converted = float(str(value))
-        else:
-            converted = str(value)
+        converted = read(str(value))
     except ValueError as error:
-        raise SettingError(f"{source} is {value!r}; must be {_legal(info, kind)}") from error
-    if info.choices and converted not in info.choices:
-        raise SettingError(f"{source} is {value!r}; must be {_legal(info, kind)}")
-    low = info.minimum is not None and converted < info.minimum
-    high = info.maximum is not None and converted > info.maximum
-    if low or high:
-        raise SettingError(f"{source} is {value!r}; must be {_legal(info, kind)}")
+        raise wrong from error
+    if (
+        (info.choices and converted not in info.choices)
+        or (info.minimum is not None and converted < info.minimum)
+        or (info.maximum is not None and converted > info.maximum)
+    ):
+        raise wrong
     return converted
 
 
-def _as_bool(value: object) -> bool:
-    text = str(value).lower()
-    if text in ("1", "true", "yes", "on"):
+def _as_bool(text: str) -> bool:
+    word = text.lower()
+    if word in ("1", "true", "yes", "on"):
         return True
-    if text in ("0", "false", "no", "off"):
+    if word in ("0", "false", "no", "off"):
         return False
     raise ValueError(text)
 
 
-def _legal(info: OptionInfo, kind: object) -> str:
-    if info.choices:
-        return "one of " + ", ".join(info.choices)
-    name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
-    text = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(name, "text")
-    if info.minimum is not None and info.maximum is not None:
-        return f"{text} from {info.minimum:g} to {info.maximum:g}"
-    if info.minimum is not None:
-        return f"{text} of at least {info.minimum:g}"
-    return text
+_KINDS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "bool": (_as_bool, "true or false"),
+    "int": (lambda text: int(text.replace("_", "")), "a whole number"),
+    "float": (float, "a number"),
+    "str": (str, "text"),
+}
+"""What reads the text of a setting, by its type, and what it must be."""
 
 
 def parse_options(
     cls: type[T], argv: Sequence[str], environ: Mapping[str, str], *, prog: str, process: str, description: str = ""
 ) -> T:
-    """Settings from flags, environment and file.
+    """Settings from flags, environment and file. Raises SettingError with one line, or SystemExit after --help.
 
     Args:
         process: the middle of environment names: QMQ_<PROCESS>_<NAME>.
-
-    Raises:
-        SettingError: something is wrong; the message is one line.
-        SystemExit: after --help.
     """
     items = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
     names = {_info(item).former or name: name for name, item in items.items()} | {name: name for name in items}

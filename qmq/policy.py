@@ -84,11 +84,7 @@ class NodePolicy:
         paused: Iterable[Pause] = (),
         read_only: str = "",
     ) -> "NodePolicy":
-        """A policy of this content.
-
-        Raises:
-            ProtocolError: a node would refuse it: a value or name is illegal, or a limit is passed.
-        """
+        """A policy of this content. Raises ProtocolError for a name, value or size that a node would refuse."""
         content = _content(subjects or {}, paused, read_only)
         return _read(content, _digest(content))
 
@@ -103,18 +99,15 @@ def _content(subjects: Mapping[str, SubjectPolicy], paused: Iterable[Pause], rea
 
 
 def _rules(policy: SubjectPolicy) -> dict[str, Any]:
-    rules: dict[str, Any] = {"closed": True} if policy.closed else {}
-    for name, value in (
-        ("messages_per_second", policy.messages_per_second),
-        ("bytes_per_second", policy.bytes_per_second),
+    rules = {
+        "closed": policy.closed or None,
+        "messages_per_second": policy.messages_per_second,
+        "bytes_per_second": policy.bytes_per_second,
         # 24 and 24.0 are one content, so they have to be one digest.
-        ("retention_hours", None if policy.retention_hours is None else float(policy.retention_hours)),
-    ):
-        if value is not None:
-            rules[name] = value
-    if policy.allowed_groups is not None:
-        rules["allowed_groups"] = sorted(set(policy.allowed_groups))
-    return rules
+        "retention_hours": None if policy.retention_hours is None else float(policy.retention_hours),
+        "allowed_groups": None if policy.allowed_groups is None else sorted(set(policy.allowed_groups)),
+    }
+    return {name: rule for name, rule in rules.items() if rule is not None}
 
 
 def _parts(content: dict[str, Any]) -> Iterator[str]:
@@ -143,11 +136,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 def encode_policy(policy: NodePolicy) -> bytes:
-    """The document.
-
-    Raises:
-        ProtocolError: it is longer than nodes accept, or a name can't be written as UTF-8.
-    """
+    """The document. Raises ProtocolError for one that is too long, or a name that can't be written as UTF-8."""
     content = "".join(_parts(_content(policy.subjects, policy.paused, policy.read_only)))
     try:
         data = f'{{"version":{_dumps(policy.version)},{content[1:]}'.encode()
@@ -159,12 +148,9 @@ def encode_policy(policy: NodePolicy) -> bytes:
 
 
 def decode_policy(data: bytes | memoryview) -> NodePolicy:
-    """Read a document; unknown keys are ignored.
+    """Read a document; unknown keys are ignored. Raises ProtocolError, which names the field.
 
-    The version is taken as it is: a newer metaserver's document may hold keys that count for it and are not known here.
-
-    Raises:
-        ProtocolError: it is no such document; the message names the field.
+    The version is taken as it is: a newer metaserver's document may have keys that are not known here.
     """
     if len(data) > POLICY_BYTES_MAX:
         raise ProtocolError(f"the policy has {len(data)} bytes, the limit is {POLICY_BYTES_MAX}")

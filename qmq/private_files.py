@@ -22,11 +22,9 @@ def restrict_umask() -> None:
 
 
 def make_private_dir(path: str) -> None:
-    """Create a folder with mode 0700, or restrict an existing one of this user to it.
+    """Create a folder with mode 0700, or restrict an existing one of this user, and everything below, to it.
 
-    Where group or others had access, everything below is restricted as well, without following symbolic links. Where they had none,
-    nothing below can be reached and nothing is read. A folder that others have access to and that contains no file of ours is not
-    changed: it may be a home folder, or /tmp.
+    A folder that others have access to and that contains no file of ours is not changed: it may be a home folder, or /tmp.
 
     Raises:
         SettingError: the folder belongs to another user or serves something else, or a mode in it can't be changed.
@@ -84,14 +82,9 @@ def _raise(error: OSError) -> None:
 
 
 def keep_secret(path: str, make: Callable[[], str]) -> str:
-    """Return the secret in a file; create the file with the result of `make` if it does not exist. Its folder is made private.
+    """Return the secret in a file, created with the result of `make` in a private folder. Raises SettingError, OSError.
 
-    Processes that start at once all return the same secret: each writes a file of its own, and the first one to link it to `path`
-    wins.
-
-    Raises:
-        SettingError: the file is empty, or its folder belongs to another user.
-        OSError: it can't be written or read.
+    Processes that start at once return the same secret: each writes a file of its own, and the first to link it to `path` wins.
     """
     folder = os.path.dirname(path) or "."
     make_private_dir(folder)
@@ -110,11 +103,7 @@ def keep_secret(path: str, make: Callable[[], str]) -> str:
 
 
 def replace_secret(path: str, text: str) -> None:
-    """Write a file with mode 0600, or replace it whole; its folder must exist.
-
-    Raises:
-        OSError: it can't be written; the old file is unchanged.
-    """
+    """Write a file with mode 0600, or replace it whole; its folder must exist. Raises OSError; the old file is unchanged."""
     temporary = _write_aside(path, text)
     try:
         os.replace(temporary, path)

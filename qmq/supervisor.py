@@ -87,10 +87,7 @@ class Supervisor:
         return self._start(record, work, self._lasting_ended)
 
     def background(self, name: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Run a one-shot task. A failure is counted and logged under `name`, also when nothing awaits the task.
-
-        Tasks of one kind share a name. The caller limits how many run at a time.
-        """
+        """Run a one-shot task. Failures are counted and logged under `name`, which tasks of one kind share."""
         record = self._one_shot(name)
         return self._start(record, work, self._background_ended)
 
@@ -108,7 +105,7 @@ class Supervisor:
         """Call `callback`. A failure is counted and logged under `name`, and not raised."""
         record = self._one_shot(name)
         try:
-            record.begin()
+            self._begin(record)
             callback()
         except Exception as error:  # noqa: BLE001 - reported by the job
             record.failed(error)
@@ -149,10 +146,7 @@ class Supervisor:
             await _cancel([task])
 
     async def stop(self) -> None:
-        """Cancel periodic jobs, except those `until_close`, and wait for their end. Critical tasks may end from now on.
-
-        Timers no longer fire.
-        """
+        """Cancel periodic jobs and timers, except jobs `until_close`, and wait for them. Critical tasks may end from now on."""
         self._is_stopping = True
         await _cancel(self._periodic)
 
@@ -198,6 +192,10 @@ class Supervisor:
         task.add_done_callback(lambda _: work.close())
         return task
 
+    def _begin(self, record: Job) -> None:
+        """Called inside the guarded part of each run, before the job's own code; tests override it."""
+        record.begin()
+
     async def _repeat(
         self, record: Job, pauses: tuple[float, float], job: Callable[[], Awaitable[None] | None]
     ) -> None:
@@ -216,7 +214,7 @@ class Supervisor:
     async def _invoke(self, record: Job, work: Coroutine[Any, Any, T]) -> T:
         """Every job and task runs through here. Only the cancellation of this task raises CancelledError."""
         try:
-            record.begin()
+            self._begin(record)
             return await work
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

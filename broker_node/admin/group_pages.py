@@ -9,14 +9,13 @@ from aiohttp import web
 
 from broker_node.admin.search import find_time
 from broker_node.admin.stats import group_numbers
-from broker_node.admin.view import NodeView
+from broker_node.admin.view import NodeView, reported
 from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
 from broker_node.progress import Consumer
 from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position
-from broker_node.store import LimitReached
 from broker_node.subject import Group, Subject
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
-from qmq.errors import IllegalName, LogError
+from qmq.errors import LogError
 from qmq.lag import lag_of
 from qmq.log.index import IndexView
 from qmq.protocol.names import check_group, retry_subject
@@ -53,24 +52,12 @@ class GroupPages:
 
     # --- look ------------------------------------------------------------------------------------------------------
 
-    def _subject(self, request: web.Request) -> Subject:
-        name = request.match_info["subject"]
-        subject = self._view.store.subjects.get(name)
-        if subject is None:
-            raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
-        self._view.store.adjust_begin(subject)
-        return subject
-
-    def _group(self, subject: Subject, request: web.Request) -> Group:
-        name = request.match_info["group"]
-        group = subject.groups.get(name)
-        if group is None:
-            raise BadRequest(404, "group.unknown", f"this node has no group {name!r} of subject {subject.name!r}")
-        return group
+    def _named(self, request: web.Request) -> tuple[Subject, Group]:
+        subject = self._view.subject(request.match_info["subject"])
+        return subject, self._view.group(subject, request.match_info["group"])
 
     async def _show(self, request: web.Request) -> dict[str, Any]:
-        view, subject = self._view, self._subject(request)
-        group = self._group(subject, request)
+        view, (subject, group) = self._view, self._named(request)
         limit = min(number(request, "limit", MEMBERS_MAX, minimum=1) or MEMBERS_MAX, MEMBERS_MAX)
         after = request.query.get("after", "")
         numbers, age = group_numbers(view, subject, group)
@@ -151,11 +138,9 @@ class GroupPages:
         return start, value
 
     async def _plan(self, request: web.Request, params: Params) -> tuple[Subject, str, int, ResetPlan]:
-        subject, name = self._subject(request), request.match_info["group"]
-        try:
+        subject, name = self._view.subject(request.match_info["subject"]), request.match_info["group"]
+        with reported():
             check_group(name)
-        except IllegalName as error:
-            raise BadRequest(400, error.code, str(error)) from error
         start, value = self._place(params)
         if start == "time":
             start, value = "sequence", await find_time(subject, value)
@@ -176,12 +161,8 @@ class GroupPages:
         known = subject.groups.get(name)
         broadcast = known.progress.broadcast if known is not None else params.flag("broadcast")
         answer = self._shown(subject, name, plan)
-        try:
+        with reported():
             group, _ = set_position(view.store, subject, name, start, value, broadcast)
-        except IllegalName as error:
-            raise BadRequest(400, error.code, str(error)) from error
-        except LimitReached as error:
-            raise BadRequest(409, error.code, str(error)) from error
         await wait_until_durable(view.synced, group.progress.applied_at)
         view.wake(subject.name)
         return {**answer, "done": True}
@@ -189,8 +170,7 @@ class GroupPages:
     # --- forget ----------------------------------------------------------------------------------------------------
 
     async def _forget(self, request: web.Request, params: Params) -> dict[str, Any]:
-        view, subject = self._view, self._subject(request)
-        group = self._group(subject, request)
+        view, (subject, group) = self._view, self._named(request)
         name, forced = group.progress.group, params.flag("force")
         if subject.is_retry:
             raise BadRequest(
@@ -216,10 +196,8 @@ class GroupPages:
     def _why_kept(self, subject: Subject, group: Group) -> str:
         """Returns why a group must not be removed; "" if it is unused."""
         view, progress = self._view, group.progress
-        now, lease = view.clock.monotonic(), view.lease_seconds
-        members = sum(now - consumer.seen_at < lease for consumer in progress.consumers.values())
-        if members:
-            return f"has {counted(members, 'consumer')} seen in the last {lease:g} s"
+        if members := view.members_online(group):
+            return f"has {counted(members, 'consumer')} seen in the last {view.lease_seconds:g} s"
         lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
         if lag.total:
             return f"has a lag of {lag.total} messages"

@@ -62,11 +62,13 @@ class BrokerMetrics(NodeMetrics):
         )
         yield gauge("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable))
         yield gauge("unreadable_index_pages", "Pages of index files that the disk can't read", len(index_pages))
-        yield gauge("settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements))
+        yield gauge(
+            "settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements.running)
+        )
         yield gauge(
             "deferred_settlements",
             "Consumers whose unacked messages wait for space to be retried",
-            len(delivery.deferred),
+            len(delivery.settlements.deferred),
         )
         yield counter(
             "expired_messages", "Messages deleted by the retention of their subject", self._subject_retention.dropped
@@ -97,36 +99,32 @@ class BrokerMetrics(NodeMetrics):
     async def _per_subject(self, labels: dict[str, str]) -> list[Metric]:
         subjects = list(self._store.subjects.values())
         busiest = await asyncio.get_running_loop().run_in_executor(None, _busiest, subjects)
-        sent = CounterMetricFamily("qmq_broker_subject_messages", "Stored messages", labels=[*labels, "subject"])
-        names = [*labels, "subject", "group"]
-        backlog = GaugeMetricFamily("qmq_broker_backlog_messages", "Backlog (messageSequenceLag)", labels=names)
-        in_flight = GaugeMetricFamily(
-            "qmq_broker_in_flight_messages", "Messages pulled and not acknowledged", labels=names
-        )
-        dead = GaugeMetricFamily(
-            "qmq_broker_dead_letter_messages",
-            "Messages in a dead-letter subject (deadLetterQueueCount)",
-            labels=[*labels, "subject"],
-        )
-        withheld = GaugeMetricFamily(
-            "qmq_broker_subject_withheld_messages",
-            "Stored messages that are lost to corruption and can't be consumed",
-            labels=[*labels, "subject"],
-        )
+        names, node = [*labels, "subject"], list(labels.values())
+        sent = CounterMetricFamily("qmq_broker_subject_messages", "Stored messages", labels=names)
+        gauges = [
+            GaugeMetricFamily(f"qmq_broker_{name}", text, labels=[*names, *more])
+            for name, text, *more in (
+                ("backlog_messages", "Backlog (messageSequenceLag)", "group"),
+                ("in_flight_messages", "Messages pulled and not acknowledged", "group"),
+                ("dead_letter_messages", "Messages in a dead-letter subject (deadLetterQueueCount)"),
+                ("subject_withheld_messages", "Stored messages that are lost to corruption and can't be consumed"),
+            )
+        ]
+        backlog, in_flight, dead, withheld = gauges
         pacer = Pacer(PACE_UNITS)
         for subject in busiest:
             await pacer.spend(1 + len(subject.groups))
-            sent.add_metric([*labels.values(), subject.name], subject.sent_total)
+            sent.add_metric([*node, subject.name], subject.sent_total)
             if count := subject.withheld_count:
-                withheld.add_metric([*labels.values(), subject.name], count)
+                withheld.add_metric([*node, subject.name], count)
             if subject.name.startswith("%DEAD_RETRY"):
-                dead.add_metric([*labels.values(), subject.name], subject.visible_end - subject.begin)
+                dead.add_metric([*node, subject.name], subject.visible_end - subject.begin)
             for name, group in subject.groups.items():
                 progress = group.progress
                 lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
-                backlog.add_metric([*labels.values(), subject.name, name], lag.backlog)
-                in_flight.add_metric([*labels.values(), subject.name, name], lag.in_flight)
-        return [sent, backlog, in_flight, dead, withheld]
+                backlog.add_metric([*node, subject.name, name], lag.backlog)
+                in_flight.add_metric([*node, subject.name, name], lag.in_flight)
+        return [sent, *gauges]
 
 
 def _busiest(subjects: list[Subject]) -> list[Subject]:

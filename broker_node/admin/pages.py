@@ -1,7 +1,7 @@
 """A broker's pages of its admin HTTP server: /stats, messages, search, traces, groups and subjects (docs/reference/admin.md)."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,23 +17,22 @@ from broker_node.admin.search import (
     SCAN_MESSAGES_MAX,
     Criteria,
     Scan,
-    ScanSlots,
-    TooManyScans,
     find_time,
     scan,
 )
 from broker_node.admin.stats import STATS_SUBJECTS_MAX, encoded, encoded_page, subject_pages
 from broker_node.admin.subject_pages import SubjectPages
 from broker_node.admin.trace import trace
-from broker_node.admin.view import NodeView
+from broker_node.admin.view import NodeView, reported
 from broker_node.subject import Subject
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
 from qmq.daemon.shared_page import SharedPages
-from qmq.errors import LocalProtocolError, LogError
 from qmq.policy import NO_RULES
 
 PAGE_MESSAGES = 50
 """Messages of a page without a `limit`."""
+SCANS_MAX = 2
+"""Searches and traces that run at the same time; they use the threads that read cold pulls."""
 BROWSES_MAX = 2
 """Pages of messages that are read at the same time; further requests wait, as many as the server has connections."""
 CHANGES_PAGES_MAX = 8
@@ -47,7 +46,8 @@ class BrokerPages:
         self._view = view
         self._groups = GroupPages(view)
         self._subjects = SubjectPages(view)
-        self._scan_slots = ScanSlots()
+        self._scans = 0
+        """Searches and traces that run now."""
         self._browses = asyncio.Semaphore(BROWSES_MAX)
         self._stats_pages = SharedPages(view.clock)
         self._changes_pages = SharedPages(view.clock, pages_max=CHANGES_PAGES_MAX)
@@ -129,11 +129,7 @@ class BrokerPages:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def _subject(self, request: web.Request) -> Subject:
-        name = request.match_info["subject"]
-        subject = self._view.store.subjects.get(name)
-        if subject is None:
-            raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
-        return subject
+        return self._view.subject(request.match_info["subject"])
 
     async def _messages(self, request: web.Request) -> bytes:
         store, subject = self._view.store, self._subject(request)
@@ -146,16 +142,16 @@ class BrokerPages:
                     store, subject, Criteria(message_id=message_id), sequence, subject.visible_end,
                     limit=FOUND_MESSAGES_MAX, scan_limit=ID_SCAN_MESSAGES_MAX, bytes_max=ID_SCAN_BYTES_MAX,
                 )  # fmt: skip
-            return await _page(subject, done)
+            return await _messages_page(subject, done, subject.begin, subject.visible_end)
         async with self._browses:
-            with _reported():
+            with reported():
                 if "from_time" in request.query:
                     sequence = await find_time(subject, Params(request.query).moment_ms("from_time"))
                 criteria = Criteria(with_unreadable=True)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
                 )
-        return await _page(subject, done)
+        return await _messages_page(subject, done, subject.begin, subject.visible_end)
 
     async def _search(self, request: web.Request) -> bytes:
         store, subject = self._view.store, self._subject(request)
@@ -178,17 +174,8 @@ class BrokerPages:
             if "to_time" in query:
                 end = min(end, await find_time(subject, params.moment_ms("to_time")))
             done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
-        return await _encoded_messages(
-            done,
-            {
-                "subject": subject.name,
-                "begin_sequence": done.begin,
-                "end_sequence": done.end,
-                "scanned": done.reached - done.begin,
-                "unreadable": done.unreadable,
-                "next_sequence": done.next_sequence,
-            },
-        )
+        scanned = {"scanned": done.reached - done.begin, "unreadable": done.unreadable}
+        return await _messages_page(subject, done, done.begin, done.end, scanned)
 
     async def _trace(self, request: web.Request) -> dict[str, Any]:
         subject, sequence = self._subject(request), int(request.match_info["sequence"])
@@ -199,8 +186,8 @@ class BrokerPages:
                 "message.unknown",
                 f"subject {subject.name} ends at sequence {subject.visible_end}: {sequence} is not stored",
             )
-        if group is not None and group not in subject.groups:
-            raise BadRequest(404, "group.unknown", f"this node has no group {group!r} of subject {subject.name!r}")
+        if group is not None:
+            self._view.group(subject, group)
         with self._scan_slot():
             return await trace(
                 self._view.store, subject, sequence, only_group=group, after=request.query.get("after", "")
@@ -208,34 +195,22 @@ class BrokerPages:
 
     @contextmanager
     def _scan_slot(self) -> Iterator[None]:
-        """Occupies a scan slot, and reports the errors of a scan as those of HTTP."""
-        with _reported(), self._scan_slots.take():
-            yield
+        """Occupies one of SCANS_MAX scan slots until the end of the block, and reports the errors of the scan."""
+        if self._scans >= SCANS_MAX:
+            text = f"{SCANS_MAX} searches or traces are running on this node, the maximum; try again"
+            raise BadRequest(503, "scan.busy", text)
+        self._scans += 1
+        try:
+            with reported():
+                yield
+        finally:
+            self._scans -= 1
 
 
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Reports the errors of a scan as those of HTTP."""
-    try:
-        yield
-    except TooManyScans as error:
-        raise BadRequest(503, error.code, str(error)) from error
-    except LocalProtocolError as error:
-        raise BadRequest(400, error.code, str(error)) from error
-    except LogError as error:
-        raise BadRequest(500, error.code, str(error)) from error
-
-
-async def _page(subject: Subject, done: Scan) -> bytes:
-    """A page of messages."""
-    head = {
-        "subject": subject.name,
-        "begin_sequence": subject.begin,
-        "end_sequence": subject.visible_end,
-        "next_sequence": done.next_sequence,
-    }
-    return await _encoded_messages(done, head)
-
-
-async def _encoded_messages(done: Scan, head: dict[str, Any]) -> bytes:
+async def _messages_page(
+    subject: Subject, done: Scan, begin: int, end: int, more: Mapping[str, int] | None = None
+) -> bytes:
+    """Returns the messages of a scan, in the sequences [begin, end)."""
+    sequences = {"begin_sequence": begin, "end_sequence": end, "next_sequence": done.next_sequence}
+    head = {"subject": subject.name, **sequences, **(more or {})}
     return await asyncio.to_thread(lambda: encoded_page("messages", [encoded(one) for one in done.messages], head))

@@ -5,18 +5,16 @@ clients. Messages that fail their checks are repaired or recorded as damaged, as
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from broker_node import consume_log
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry
-from broker_node.message_log import MessageLog
+from broker_node.message_log import MessageLog, Raw
 from broker_node.reader import damaged_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
-from qmq.errors import LogError, QmqError
+from qmq.errors import LogError
 from qmq.log.index import IndexView
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.primitives import encode_str
@@ -42,37 +40,6 @@ FOUND_BYTES_MAX = 1 << 20
 """Most bytes of the messages of one answer; an answer contains at least one message, whatever its size."""
 CRITERIA_MAX = 20
 """Most properties of one search."""
-SCANS_MAX = 2
-"""Searches and traces that run at the same time; they use the threads that read cold pulls."""
-
-
-class TooManyScans(QmqError):
-    """SCANS_MAX searches or traces are running; try again later."""
-
-    code = "scan.busy"
-    retriable = True
-
-
-@dataclass(slots=True)
-class ScanSlots:
-    """Counts running searches and traces."""
-
-    taken: int = 0
-
-    @contextmanager
-    def take(self) -> Iterator[None]:
-        """Occupies a slot until the end of the block.
-
-        Raises:
-            TooManyScans: all slots are occupied.
-        """
-        if self.taken >= SCANS_MAX:
-            raise TooManyScans(f"{SCANS_MAX} searches or traces are running on this node, the maximum; try again")
-        self.taken += 1
-        try:
-            yield
-        finally:
-            self.taken -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +96,7 @@ class _Slice:
     """The next match does not fit the answer."""
 
 
-def shown(sequence: int, entry: Entry, raw: memoryview | None) -> dict[str, Any]:
+def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
     """Returns a message as JSON; one whose bytes fail their checks (`raw` None) is marked as withheld. For any thread."""
     place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
     if raw is None:
@@ -146,11 +113,7 @@ def shown(sequence: int, entry: Entry, raw: memoryview | None) -> dict[str, Any]
 
 
 async def find_time(subject: Subject, stored_at_ms: int) -> int:
-    """Returns the first sequence stored at or after a wall time, as `ConsumeLog.find_time`, reading in a thread.
-
-    Raises:
-        LogError: the index can't be read.
-    """
+    """Returns the first sequence stored at or after a wall time, reading in a thread. Raises LogError."""
     index = subject.consume_log.index
     while True:
         view = index.view(index.begin, index.end)
@@ -173,11 +136,7 @@ async def scan(
     scan_limit: int,
     bytes_max: int | None = None,
 ) -> Scan:
-    """Scans messages from `begin` on, up to `end`, to `limit` matches, `scan_limit` messages or the limits above.
-
-    Raises:
-        LogError: the index can't be read.
-    """
+    """Scans messages of [begin, end) up to `limit` matches, `scan_limit` messages or the limits above. Raises LogError."""
     store.adjust_begin(subject)
     begin = max(begin, subject.begin)
     end = max(begin, min(end, subject.visible_end))
@@ -212,7 +171,7 @@ async def scan(
         if damaged is not None and repaired_from < at:
             # One repair for each slice, which is then read again.
             repaired_from = at
-            await damaged.complete_in_thread(store.message_log)
+            await damaged.complete_in_thread()
             continue
         done.reached = at + part.seen
         done.messages += [m for m in part.messages if "withheld" not in m or m["sequence"] >= subject.begin]
@@ -228,12 +187,9 @@ def _entry_at(index_bytes: bytes, place: int) -> bytes:
 
 
 def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limit: int, room: int | None) -> _Slice:
-    """Scans the messages of a view, from sequence `first` on; stops early at a limit. For any thread.
+    """Scans the messages of a view, from sequence `first` on; stops early at a limit. For any thread. Raises LogError.
 
     `room` is the space left in the answer in bytes; None while it is empty: then one message is included whatever its size.
-
-    Raises:
-        LogError: a file of the index can't be opened, or is gone.
     """
     part = _Slice(view.read(first, view.end))
     entries = list(map(Entry._make, ENTRY.iter_unpack(part.index_bytes)))

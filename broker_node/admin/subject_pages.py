@@ -36,8 +36,8 @@ class SubjectPages:
         reason = self._why_kept(subject, others)
         if reason:
             raise BadRequest(409, "subject.not_empty", f"{subject.name} {reason}")
-        if any(store.has_old_files(one.name) for one in (subject, *others)):
-            text = f"files of an earlier subject {subject.name} are not deleted yet; try again in a minute"
+        if any(one.name in store.removed for one in (subject, *others)):
+            text = f"files of an earlier subject {subject.name} are not deleted yet; try again in two minutes"
             raise BadRequest(503, "subject.busy", text)
         offset = -1
         groups = len(subject.groups)
@@ -55,12 +55,10 @@ class SubjectPages:
         if split_subject(name).kind != "real":
             text = f"{name} is a retry or dead-letter subject: it is deleted with its real subject"
             raise BadRequest(400, "subject.not_real", text)
-        subject = store.subjects.get(name)
-        if subject is None:
-            raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
+        subject = self._view.subject(name)
         names = [make(name, group) for group in subject.groups for make in (retry_subject, dead_letter_subject)]
         others = [store.subjects[other] for other in names if other in store.subjects]
-        for one in (subject, *others):
+        for one in others:
             store.adjust_begin(one)
         return subject, others
 
@@ -75,10 +73,8 @@ class SubjectPages:
             stored = one.next_sequence - one.begin
             if stored:
                 return f"holds {stored} messages" + ("" if one is subject else f" in {one.name}")
-        now, lease = view.clock.monotonic(), view.lease_seconds
         for one in (subject, *others):
             for group in one.groups.values():
-                members = sum(now - consumer.seen_at < lease for consumer in group.progress.consumers.values())
-                if members:
+                if members := view.members_online(group):
                     return f"is read by {members} consumers of group {group.progress.group}"
         return ""

@@ -1,18 +1,39 @@
 """What the operators' pages see of a broker."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from broker_node.progress import Consumer
 from broker_node.rates import RateTable
-from broker_node.store import MessageStore
+from broker_node.store import LimitReached, MessageStore
+from broker_node.subject import Group, Subject
 from broker_node.subject_changes import SubjectChanges
 from qmq.clock import Clock
+from qmq.daemon.admin_http import BadRequest
+from qmq.errors import IllegalName, LocalProtocolError, LogError, QmqError
 from qmq.policy import NodePolicy
 
 IsPaused = Callable[[str, str, str], bool]
 """By subject, group and consumer id; "" for the whole group."""
+HTTP_STATUSES: Mapping[type[QmqError], int] = {
+    IllegalName: 400,
+    LocalProtocolError: 400,
+    LimitReached: 409,
+    LogError: 500,
+}
+"""Errors that a page reports, with their HTTP status."""
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Converts errors of the broker to BadRequest."""
+    try:
+        yield
+    except tuple(HTTP_STATUSES) as error:
+        status = next(status for kind, status in HTTP_STATUSES.items() if isinstance(error, kind))
+        raise BadRequest(status, error.code, str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +63,23 @@ class NodeView:
     """Try the parked pulls of a subject."""
     synced: Callable[[int], Awaitable[None]]
     """Wait until the record at a log offset is on disk."""
+
+    def subject(self, name: str) -> Subject:
+        """Returns a subject after an update of its begin. Raises BadRequest 404."""
+        subject = self.store.subjects.get(name)
+        if subject is None:
+            raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
+        self.store.adjust_begin(subject)
+        return subject
+
+    def group(self, subject: Subject, name: str) -> Group:
+        """Returns a group of a subject. Raises BadRequest 404."""
+        group = subject.groups.get(name)
+        if group is None:
+            raise BadRequest(404, "group.unknown", f"this node has no group {name!r} of subject {subject.name!r}")
+        return group
+
+    def members_online(self, group: Group) -> int:
+        """Returns how many consumers of a group were seen within the lease."""
+        now = self.clock.monotonic()
+        return sum(now - consumer.seen_at < self.lease_seconds for consumer in group.progress.consumers.values())

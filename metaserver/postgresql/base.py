@@ -1,9 +1,7 @@
-"""Django's PostgreSQL backend with a client-side time limit.
+"""Django's PostgreSQL backend with a client-side time limit, `OPTIONS["answer_seconds"]` for one answer (None: no limit).
 
-PostgreSQL's own limits depend on the server: a server that hangs, or a network that drops packets, does not enforce them, and the
-kernel keeps the connection alive. `OPTIONS["answer_seconds"]` limits the time of one answer (None: no limit); then the connection
-is
-closed, and everything on it fails immediately.
+PostgreSQL's own limits depend on the server: one that hangs, or a network that drops packets, does not enforce them. After the
+limit the connection is closed, and everything on it fails immediately.
 """
 
 from typing import Any

@@ -93,10 +93,9 @@ class AuditVerdict:
 
 
 def verify(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
-    """Follow the chain over the entries after this one; at its end, whether it is the end that was written.
+    """Follow the chain over the entries after this one, and at its end check that it is the end that was written.
 
-    Entries older than the chain have no digest and are passed over. The first entry of a stretch that begins in the
-    middle is checked against the digest of the one before it.
+    Entries older than the chain have no digest and are skipped.
     """
     # Read first: entries that come meanwhile lie behind it in the chain.
     ledger = Ledger.objects.filter(id=1).values_list("audit_digest", "audit_count").first()

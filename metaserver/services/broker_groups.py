@@ -33,8 +33,7 @@ from qmq.protocol.names import hidden_text_problem
 
 @transaction.atomic
 def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
-    """Create or update a group's row; an older epoch never replaces a newer one. The operator state of a row that exists is
-    kept."""
+    """Create or update a group's row, except by an older epoch. The operator state of an existing row is kept."""
     after = {"state": str(group.state), "epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
@@ -58,11 +57,8 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
 
 @transaction.atomic
 def save_node(node: domain.Node) -> datetime:
-    """Create or update a node's row. A log end of an older version, or a lower one of the same version, is not stored: an
-    operator may have accepted a log loss that the metaserver has not read yet.
-
-    Returns:
-        The time stored as that of its lease.
+    """Create or update a node's row; the time of its lease. A log end of an older version, or a lower one, is not stored:
+    an operator may have accepted a log loss that the metaserver has not read yet.
     """
     leased_at = timezone.now()
     values = {
@@ -84,18 +80,14 @@ def save_node(node: domain.Node) -> datetime:
 
 
 def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None:
-    """Record that a metaserver had run and stored heartbeats without a pause for this long at this time. The time is that of the
-    observation, not now: a process that was suspended in between records a past state.
-    """
+    """Record that at this time a metaserver had run and stored heartbeats without a pause for this long."""
     values = {"seen_at": at, "steady_since": at - timedelta(seconds=steady_seconds)}
     MetaserverBeat.objects.update_or_create(name=metaserver[:200], defaults=values)
 
 
 @transaction.atomic
 def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str) -> bool:
-    """Mark a group offline whose stored lease has expired; False when another process did, or a heartbeat arrived in the
-    meantime.
-    """
+    """Mark a group offline whose stored lease has expired; False when it is offline already, or a heartbeat arrived."""
     row = lock(BrokerGroup.objects.filter(name=name))
     if row is None or row.state == GroupState.OFFLINE:
         return False
@@ -145,11 +137,7 @@ BROKER_GROUP: Resource[BrokerGroup] = Resource(
 
 
 def announce_group(name: str, kind: GroupKind, description: str = "", **request: Unpack[Request]) -> Change:
-    """Make a broker group known before its first node registers: it is offline until then.
-
-    Raises:
-        Conflict: there is such a group.
-    """
+    """Make a broker group known before its first node registers: it is offline until then. Raises Conflict if it exists."""
     BROKER_GROUP.check_name(name, NAME)
     row = BrokerGroup(name=name, kind=kind, state=GroupState.OFFLINE)
     with BROKER_GROUP.creating(row, name, action="announce", **request) as edit:
@@ -177,11 +165,7 @@ def approve_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
 
 
 def set_operator_state(name: str, state: OperatorState, **request: Unpack[VersionedRequest]) -> Change:
-    """Make a group read only, drain it, or let it serve again.
-
-    Raises:
-        Conflict: no other live group of its kind could take over what is sent, or the group waits for approval.
-    """
+    """Make a group read only, drain it, or let it serve again. Raises Conflict for the last one that accepts messages."""
     rows: dict[str, BrokerGroup] = {}
 
     def locked_with_others() -> BrokerGroup:
@@ -217,11 +201,7 @@ def set_operator_state(name: str, state: OperatorState, **request: Unpack[Versio
 
 
 def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
-    """Forget a group that serves no subject any more and is offline.
-
-    Raises:
-        Conflict: it still serves subjects, or a node of it runs.
-    """
+    """Delete an offline group that serves no subject. Raises Conflict for any other."""
     with BROKER_GROUP.editing(lambda: locked(name), action="remove", **request) as edit:
         row = edit.row
         served = [r.subject.name for r in SubjectRoute.objects.select_related("subject") if name in r.broker_groups]
@@ -246,13 +226,11 @@ def locked(name: str) -> BrokerGroup:
 
 
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
-    """Accept the data loss of a node whose log ends earlier than it had reported.
-
-    Metaservers read the decision within a second and apply it to the node's next heartbeat.
+    """Accept the data loss of a node whose log ends earlier than it had reported; applied to its next heartbeat.
 
     Raises:
         NotFound: there is no such node.
-        ChangeRefused: its log never reached this offset, so nothing would be accepted and the node would still not serve.
+        ChangeRefused: its log never reached this offset, so the node would still not serve.
     """
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))

@@ -118,11 +118,7 @@ def changing(*, dry_run: bool) -> Iterator[None]:
 
 @contextmanager
 def only_one(text: str, code: str) -> Iterator[None]:
-    """Convert the IntegrityError of a concurrent insert into `Conflict`.
-
-    Raises:
-        Conflict: the row came meanwhile.
-    """
+    """Convert the IntegrityError of a concurrent insert into `Conflict`."""
     try:
         with transaction.atomic():
             yield
@@ -133,17 +129,14 @@ def only_one(text: str, code: str) -> Iterator[None]:
 def lock(rows: "QuerySet[M]") -> M | None:
     """The first of these rows, locked until the transaction ends; None when there is none.
 
-    Locked by its primary key alone: MariaDB locks an entry of each index it goes by, and two ways to one row would be
-    two orders of locking.
+    Locked by its primary key alone: MariaDB locks an entry of each index that it uses, which would be two orders of locking.
     """
     key = rows.values_list("pk", flat=True).first()
     return None if key is None else for_change(rows.model._default_manager.filter(pk=key)).first()
 
 
 def for_change(rows: "QuerySet[M]") -> "QuerySet[M]":
-    """Lock rows in the order of their keys until the transaction ends. Transactions that only refer to them are not blocked
-    (PostgreSQL checks foreign keys when it commits).
-    """
+    """Lock rows in the order of their keys until the transaction ends. Transactions that only refer to them are not blocked."""
     no_key = connection.features.has_select_for_no_key_update
     return rows.select_for_update(no_key=no_key).order_by("pk")
 

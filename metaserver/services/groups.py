@@ -55,12 +55,7 @@ GROUP: Resource[ConsumerGroup] = Resource(
 
 
 def create_group(subject: str, group: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
-    """Make a consumer group known before its first consumer.
-
-    Raises:
-        NotFound: there is no such subject.
-        Conflict: there is such a group.
-    """
+    """Make a consumer group known before its first consumer. Raises NotFound without the subject, Conflict if it exists."""
     check_wire_name(group, check_new_group, code="group.name_illegal")
     with GROUP.creating(ConsumerGroup(name=group), f"{subject}/{group}", **request) as edit:
         edit.row.subject = subjects.locked(subject, request["actor"])
@@ -78,9 +73,7 @@ def update_group(subject: str, group: str, values: Mapping[str, Any], **request:
 def set_paused(
     subject: str, group: str, paused: bool, *, consumer_id: str = "", **request: Unpack[VersionedRequest]
 ) -> Change:
-    """Pause or resume a whole group, or one consumer of it. While paused, pulls return no messages and acks are accepted.
-    Resuming the whole group resumes its single consumers too.
-    """
+    """Pause or resume a group, or one consumer of it: pulls return no messages. Resuming a group resumes its consumers."""
     if consumer_id:
         check_wire_name(consumer_id, check_consumer_id, field_name="consumer_id", code="consumer_id.illegal")
     action = "pause" if paused else "resume"
@@ -123,16 +116,14 @@ def begin_progress_change(
 ) -> None:
     """Write the audit entry of a change of the group's progress, and mark the group until `end_progress_change`.
 
-    Args:
-        before: the position on each broker group. `after`: the planned positions; None: the progress is removed.
-
     Nodes may have progress of a group without a row; then there is nothing to mark.
+
+    Args:
+        before, after: the position on each broker group, and the planned one; None: the progress is removed.
 
     Raises:
         NotFound: there is no such subject; or a version is given, and the group has no row.
-        NotAllowed: the subject belongs to a team that the actor is not in.
-        Stale: the group has another version.
-        Conflict: another request changes its progress.
+        NotAllowed, Stale, Conflict: as `locked` and `check_version`.
     """
     with changing(dry_run=False):
         if expected_version is not None:
@@ -185,13 +176,7 @@ def unknown(subject: str, group: str) -> NotFound:
 
 
 def locked(subject: str, group: str, actor: Actor) -> ConsumerGroup:
-    """Return a group's row, locked with its subject's until the transaction ends.
-
-    Raises:
-        NotFound: there is no such subject or group.
-        NotAllowed: the subject belongs to a team that the actor is not in.
-        Conflict: its progress is being changed on nodes.
-    """
+    """A group's row, locked with its subject's. Raises NotFound, NotAllowed, or Conflict while its progress is changed on nodes."""
     subjects.locked(subject, actor)
     row = _locked_or_none(subject, group)
     if row is None:

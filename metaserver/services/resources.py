@@ -25,7 +25,7 @@ from metaserver.services.changes import (
     only_one,
     text_problem,
 )
-from metaserver.services.fields import SHOWN_CHARS_MAX, Field, Text
+from metaserver.services.fields import SHOWN_CHARS_MAX, Field, Text, joined
 from metaserver.versioned import Versioned
 from qmq.errors import IllegalName
 
@@ -88,9 +88,8 @@ class Resource(Generic[M]):
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Raises ChangeRefused when a field has a problem; those of "" have none."""
-        found = {key: text for key, text in wrong.items() if text}
-        if found:
-            text = "; ".join(f"{key}: {why}" for key, why in found.items())
+        if text := joined(wrong):
+            found = {key: why for key, why in wrong.items() if why}
             raise ChangeRefused(text, code=f"{self.kind}.invalid", fields=found)
 
     def check_name(self, name: str, rule: Text, field_name: str = "name") -> None:
@@ -105,13 +104,10 @@ class Resource(Generic[M]):
     def set(
         self, row: M, values: Mapping[str, Any], setters: Mapping[str, Callable[[Any], str | None]] | None = None
     ) -> None:
-        """Set the row's fields to these values, all or none of which are allowed.
+        """Set the row's fields to these values, all or none. Raises ChangeRefused, which names each wrong field.
 
         Args:
             setters: how to set what is more than an attribute of the row; each gets an allowed value, and returns a problem or "".
-
-        Raises:
-            ChangeRefused: names each wrong field.
         """
         wrong: dict[str, str] = {}
         for key, value in values.items():
@@ -128,11 +124,7 @@ class Resource(Generic[M]):
 
     @contextmanager
     def creating(self, row: M, name: str, *, action: str = "create", **request: Unpack[Request]) -> Iterator["Edit[M]"]:
-        """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`.
-
-        Raises:
-            Conflict: there is a row of this name.
-        """
+        """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`. Raises Conflict if it exists."""
         with changing(dry_run=request.get("dry_run", False)):
             edit = Edit(self, row, None)
             yield edit
@@ -143,23 +135,21 @@ class Resource(Generic[M]):
     def editing(
         self, locked: Callable[[], M], *, action: str = "update", **request: Unpack[VersionedRequest]
     ) -> Iterator["Edit[M]"]:
-        """Around a change of a row, which is saved at the end when anything of its description changed.
+        """Around a change of a row, which is saved at the end if its description changed. Raises Stale for another version.
 
         Args:
             locked: returns the row, locked until the transaction ends; raises unless the actor may change it.
-
-        Raises:
-            Stale: the row has another version than the one that is expected.
         """
         with changing(dry_run=request.get("dry_run", False)):
             row = locked()
-            check_version(f"{self.noun} {self._short(row)}", row.version, request.get("expected_version"))
+            check_version(
+                f"{self.noun} {self.about(row).removeprefix(f'{self.noun} ')}",
+                row.version,
+                request.get("expected_version"),
+            )
             edit = Edit(self, row, self.described(row), _metadata=self.metadata(row))
             yield edit
             edit.end(action, request)
-
-    def _short(self, row: M) -> str:
-        return self.about(row).removeprefix(f"{self.noun} ")
 
 
 @dataclass(slots=True)

@@ -59,12 +59,12 @@ def move(
 ) -> Change:
     """Let these broker groups serve a subject, and no others once the others are empty.
 
-    New ones join first: they are read, and written when every consumer group is ready there. Then the others drain:
-    nothing new, read until empty. The control loop does each step (`metaserver.rebalance.advance`).
+    New ones join first: they are read, and written when every consumer group is ready there. Then the others drain. The control
+    loop does each step (`console.rebalance.advance`).
 
     Raises:
-        NotFound: the subject has no route yet: none of its clients came so far.
-        Conflict: a broker group is unknown, or no target takes messages.
+        NotFound: the subject has no route yet.
+        Conflict: a broker group is unknown, or no target accepts messages.
     """
     with changing(dry_run=dry_run):
         row, there = _locked(subject)
@@ -106,12 +106,7 @@ def move(
 def step(
     route: domain.Route, *, actor: Actor, reason: str, action: str = "route.step", dry_run: bool = False
 ) -> Change:
-    """Store the next step of a move, if the route still has the version of the move.
-
-    Raises:
-        NotFound: the subject has no route any more.
-        Stale: the route was changed in the meantime.
-    """
+    """Store the next step of a move. Raises NotFound without a route, Stale when it was changed in the meantime."""
     with changing(dry_run=dry_run):
         row, there = _locked(route.subject)
         check_version(f"the route of {route.subject}", there.version, route.version)

@@ -69,12 +69,7 @@ SUBJECT: Resource[Subject] = Resource(
 
 
 def create_subject(name: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
-    """Make a subject known before its first message. Broker groups are chosen when its first client comes.
-
-    Raises:
-        ChangeRefused: the name or a value is not allowed.
-        Conflict: there is such a subject.
-    """
+    """Make a subject known before its first message. Raises ChangeRefused for invalid values, Conflict if it exists."""
     _check_name(name)
     with SUBJECT.creating(Subject(name=name), name, **request) as edit:
         _set(edit, values, request["actor"])
@@ -82,11 +77,7 @@ def create_subject(name: str, values: Mapping[str, Any], **request: Unpack[Reque
 
 
 def update_subject(name: str, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
-    """Change what `values` names and nothing else. Setting what is there already changes nothing.
-
-    Raises:
-        NotFound, Stale, ChangeRefused.
-    """
+    """Change what `values` names and nothing else. Raises NotFound, Stale, ChangeRefused."""
     actor = request["actor"]
     with SUBJECT.editing(lambda: locked(name, actor), **request) as edit:
         _set(edit, values, actor)
@@ -109,8 +100,7 @@ def begin_delete(
 ) -> Change:
     """Write the audit entry of a deletion and mark the subject: until `end_delete`, every other change of it is refused.
 
-    Raises:
-        Conflict: it is not archived, so producers may send to it; or clients used it in the last minutes.
+    Raises Conflict for a subject that is not archived, or that clients used in the last minutes.
     """
     with changing(dry_run=dry_run):
         row = locked(name, actor)
@@ -155,13 +145,7 @@ def end_delete(
 
 
 def locked(name: str, actor: Actor) -> Subject:
-    """Return a subject's row, locked until the transaction ends.
-
-    Raises:
-        NotFound: there is no such subject.
-        NotAllowed: it belongs to a team that the actor is not in.
-        Conflict: it is being deleted.
-    """
+    """A subject's row, locked. Raises NotFound, NotAllowed to members of other teams, or Conflict while it is being deleted."""
     row = SUBJECT.locked(Subject.objects.filter(name=name), name)
     since = row.deleting_since
     if since is not None and timezone.now() - since < timedelta(seconds=DELETE_SECONDS_MAX):
@@ -171,12 +155,9 @@ def locked(name: str, actor: Actor) -> Subject:
 
 
 def authorize(subject: str, actor: Actor) -> None:
-    """Lock the real subject of a name, and check that the actor may change what it holds.
+    """Lock the real subject of a name, and check that the actor may change what it holds. Raises: as `locked`.
 
-    What is changed on nodes is checked like this in the transaction of its audit entry, before any node is contacted.
-
-    Raises:
-        as `locked`.
+    Changes on nodes are checked like this in the transaction of their audit entry, before any node is contacted.
     """
     locked(real_subject(subject), actor)
 

@@ -33,12 +33,7 @@ TEAM: Resource[Team] = Resource(
 
 
 def create_team(name: str, description: str = "", **request: Unpack[Request]) -> Change:
-    """Make a team.
-
-    Raises:
-        ChangeRefused: the name or description is not allowed.
-        Conflict: there is such a team.
-    """
+    """Create a team. Raises ChangeRefused for an invalid name or description, Conflict if it exists."""
     TEAM.check_name(name, NAME)
     with TEAM.creating(Team(name=name), name, **request) as edit:
         edit.set({"description": description})
@@ -53,11 +48,7 @@ def update_team(name: str, description: str, **request: Unpack[VersionedRequest]
 
 
 def delete_team(name: str, **request: Unpack[VersionedRequest]) -> Change:
-    """Remove a team that owns nothing.
-
-    Raises:
-        Conflict: it owns subjects.
-    """
+    """Delete a team. Raises Conflict if it owns subjects."""
     with TEAM.editing(lambda: locked(name), action="delete", **request) as edit:
         owned = list(Subject.objects.filter(owner=edit.row).values_list("name", flat=True)[:5])
         if owned:

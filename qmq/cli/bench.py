@@ -12,7 +12,6 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from qmq.cli import limits
@@ -35,24 +34,6 @@ WINDOW_MESSAGES = 4_000
 """Unanswered messages per connection when --window is not given."""
 DELAY_FRAMES = 64
 """Number of different frames of delayed messages, sent in turn; the due times are drawn for all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class BenchResult:
-    """What a run measured; rates count messages' own bytes on the wire."""
-
-    what: str
-    messages: int
-    seconds: float
-    messages_per_s: float
-    mb_per_s: float
-    p50_ms: float
-    p99_ms: float
-    p999_ms: float
-    size: int
-    batch: int
-    connections: int
-    window_frames: int
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -119,43 +100,30 @@ def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[t
     return addresses
 
 
-def _report(arguments: argparse.Namespace, result: BenchResult) -> int:
-    if arguments.json:
-        print(json.dumps({k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(result).items()}))
-    else:
-        print(
-            f"{result.what}: {result.messages:,} messages in {result.seconds:.2f} s:"
-            f" {result.messages_per_s:,.0f} msgs/s, {result.mb_per_s:.1f} MB/s,"
-            f" p50 {result.p50_ms:.2f} ms, p99 {result.p99_ms:.2f} ms, p99.9 {result.p999_ms:.2f} ms"
-            f" ({result.size} B, batches of {result.batch}, {result.connections} connections,"
-            f" {result.window_frames} frames in flight each)"
-        )
-    return 0
-
-
 def percentile(ordered: list[float], share: float) -> float:
     """A percentile of ascending values, in milliseconds; 0 for none."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else 0.0
 
 
-def _result(
-    what: str, messages: int, seconds: float, data_bytes: int, latencies: list[float], arguments: argparse.Namespace,
+def _report(
+    arguments: argparse.Namespace, messages: int, seconds: float, data_bytes: int, latencies: list[float],
     connections: int, window: int,
-) -> BenchResult:  # fmt: skip
+) -> None:  # fmt: skip
+    """Print what a run measured; rates count messages' own bytes on the wire."""
     latencies.sort()
-    return BenchResult(
-        what,
-        messages,
-        seconds,
-        messages / seconds,
-        data_bytes / seconds / 1e6,
-        percentile(latencies, 0.5),
-        percentile(latencies, 0.99),
-        percentile(latencies, 0.999),
-        arguments.size,
-        arguments.batch,
-        connections,
-        window,
+    rates = {"messages_per_s": messages / seconds, "mb_per_s": data_bytes / seconds / 1e6}
+    latency = {"p50_ms": percentile(latencies, 0.5), "p99_ms": percentile(latencies, 0.99)}
+    latency["p999_ms"] = percentile(latencies, 0.999)
+    shape = {"size": arguments.size, "batch": arguments.batch, "connections": connections, "window_frames": window}
+    measured = {name: round(value, 3) for name, value in {"seconds": seconds, **rates, **latency}.items()}
+    if arguments.json:
+        print(json.dumps({"what": arguments.kind, "messages": messages, **measured, **shape}))
+        return
+    print(
+        f"{arguments.kind}: {messages:,} messages in {seconds:.2f} s:"
+        f" {rates['messages_per_s']:,.0f} msgs/s, {rates['mb_per_s']:.1f} MB/s,"
+        f" p50 {latency['p50_ms']:.2f} ms, p99 {latency['p99_ms']:.2f} ms, p99.9 {latency['p999_ms']:.2f} ms"
+        f" ({arguments.size} B, batches of {arguments.batch}, {connections} connections, {window} frames in flight each)"
     )
 
 
@@ -185,7 +153,7 @@ def bench_produce(arguments: argparse.Namespace) -> int:
     _check(arguments)
     batch = min(arguments.batch, arguments.count)
     body = encode_batch(arguments.subject, arguments.size, batch)
-    return _produce("produce", arguments, ClientType.PRODUCER, [body])
+    return _produce(arguments, ClientType.PRODUCER, [body])
 
 
 def bench_delay(arguments: argparse.Namespace) -> int:
@@ -201,10 +169,10 @@ def bench_delay(arguments: argparse.Namespace) -> int:
         encode_batch(arguments.subject, arguments.size, batch, [rng.randint(first, last) for _ in range(batch)])
         for _ in range(frames)
     ]
-    return _produce("delay", arguments, ClientType.DELAY_PRODUCER, bodies)
+    return _produce(arguments, ClientType.DELAY_PRODUCER, bodies)
 
 
-def _produce(what: str, arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
+def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
     """Send encoded batches in turn."""
     addresses = _addresses(arguments, client_type)
     batch = min(arguments.batch, arguments.count)
@@ -223,8 +191,8 @@ def _produce(what: str, arguments: argparse.Namespace, client_type: ClientType, 
         seconds, latencies = send_all_frames(lines, frames, window, interval)
     messages = sum(line.answered for line in lines) * batch
     size = messages * len(bodies[0]) // batch
-    result = _result(what, messages, seconds, size, latencies, arguments, len(lines), window)
-    return _report(arguments, result)
+    _report(arguments, messages, seconds, size, latencies, len(lines), window)
+    return 0
 
 
 def bench_consume(arguments: argparse.Namespace) -> int:
@@ -240,8 +208,7 @@ def bench_consume(arguments: argparse.Namespace) -> int:
         for puller in pullers:
             sockets.enter_context(puller.sock)
         got, got_bytes, seconds, latencies = pull_all(pullers, arguments)
-    result = _result("consume", got, seconds, got_bytes, latencies, arguments, len(pullers), 1)
-    _report(arguments, result)
+    _report(arguments, got, seconds, got_bytes, latencies, len(pullers), 1)
     if not got:
         sys.stderr.write(
             f"qmq: nothing arrived. If group {arguments.group} existed before, it continues where it was, which may be the end"

@@ -36,6 +36,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command = add("list", show_list, "list delayed messages of a subject by due time")
     command.add_argument("subject", help="name of the subject")
     _add_range(command)
+    _add_match(command)
     command.add_argument(
         "--state", dest="states", action="append", default=[], choices=[str(s) for s in DelayedState],
         help="only messages in this state; default: pending, delivering, refused",
@@ -55,6 +56,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.add_argument("message_id", help="ID of the message", nargs="?")
     _add_hints(command)
     _add_range(command)
+    _add_match(command)
     command.add_argument("--dry-run", action="store_true", help="with --subject: only count matching messages")
 
     command = add("reschedule", reschedule, "change the due time of a message")
@@ -68,13 +70,15 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
     command = add("calendar", calendar, "count pending messages by hour")
     command.add_argument("subject", nargs="?", default="")
-    command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due at or after this time")
-    command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this time")
+    _add_range(command)
 
 
 def _add_range(command: Any) -> None:
     command.add_argument("--from", dest="begin", type=moment_of, metavar="ISO", help="due at or after this time")
     command.add_argument("--to", dest="end", type=moment_of, metavar="ISO", help="due before this time")
+
+
+def _add_match(command: Any) -> None:
     command.add_argument("--match", metavar="K=V", action="append", default=[], help="only messages with this property")
 
 

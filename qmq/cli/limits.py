@@ -1,8 +1,8 @@
 """How long commands wait before they report that something is missing."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from qmq.net.timing import Timeouts
 
@@ -17,27 +17,20 @@ TIMEOUTS = Timeouts(connect=3.0)
 
 
 @contextmanager
-def failures_are_raised() -> Iterator[None]:
+def _log_filter(passes: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
+    logger = logging.getLogger("qmq.client")
+    logger.addFilter(passes)
+    try:
+        yield
+    finally:
+        logger.removeFilter(passes)
+
+
+def failures_are_raised() -> AbstractContextManager[None]:
     """Drop the client's critical log records: the failure that each one reports is raised to the command, which prints one line."""
-
-    def is_not_critical(record: logging.LogRecord) -> bool:
-        return record.levelno < logging.CRITICAL
-
-    logger = logging.getLogger("qmq.client")
-    logger.addFilter(is_not_critical)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_not_critical)
+    return _log_filter(lambda record: record.levelno < logging.CRITICAL)
 
 
-@contextmanager
-def only_the_error() -> Iterator[None]:
+def only_the_error() -> AbstractContextManager[None]:
     """Hold the client's warnings back: a command that fails prints one line, which contains the last of them."""
-    logger = logging.getLogger("qmq.client")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+    return _log_filter(lambda record: record.levelno >= logging.CRITICAL)

@@ -45,10 +45,7 @@ def connect(address: tuple[str, int]) -> socket.socket:
 def send_all_frames(
     lines: list[SendingConnection], frames: list[bytes], window: int, interval: float | None
 ) -> tuple[float, list[float]]:
-    """Send on all lines until each has its answers: (seconds, latencies).
-
-    `interval`: seconds between frames of one line; None: as fast as the window lets.
-    """
+    """Send on all lines, a frame each `interval` seconds or as the window allows, until all answers came: (seconds, latencies)."""
     selector = selectors.DefaultSelector()
     ours = {line.sock: line for line in lines}
     buffer = bytearray(RECEIVE_BYTES)
@@ -154,11 +151,7 @@ def pull_all(pullers: list[PullingConnection], arguments: argparse.Namespace) ->
 
 
 def _ensure_group(puller: PullingConnection, request: EnsureGroupRequest) -> None:
-    """Make the group at the beginning, before a pull makes it at the end.
-
-    Raises:
-        ConsumeFailed: the broker does not know the request.
-    """
+    """Make the group at the beginning, before a pull makes it at the end. Raises ConsumeFailed if that is not supported."""
     puller.sock.settimeout(limits.ANSWER_SECONDS)
     try:
         puller.sock.sendall(encode_request(Command.ENSURE_GROUP, 0, request.encode()))

@@ -95,11 +95,7 @@ def _start(text: str) -> Start:
 
 @contextlib.contextmanager
 def _bodies(arguments: argparse.Namespace) -> Iterator[Iterator[Body]]:
-    """Check the arguments that describe the messages and open their file; yield the bodies.
-
-    Raises:
-        SettingError: a property is not KEY=VALUE, or the file can't be opened.
-    """
+    """Yield the bodies that the arguments describe. Raises SettingError for an invalid property or file."""
     fixed = pairs_of(arguments.properties, "-p")
     if arguments.size is not None:
         fixed["data"] = "x" * arguments.size

@@ -18,11 +18,7 @@ ASK_SECONDS = 5.0
 
 @cache
 def _signer() -> RequestSigner | None:
-    """Signs with the node secret of the environment, or of the system that `make up` runs in this folder; None without one.
-
-    Raises:
-        SettingError: the secret can't be read.
-    """
+    """Signs with the node secret of the environment, or of the system that `make up` runs in this folder; None without one."""
     data_dir = os.environ.get("QMQ_DATA_DIR", "var")
     secret = NodeSecret.from_environment(os.environ, os.path.join(data_dir, FILE_NAME))
     return RequestSigner(secret) if secret is not None else None
@@ -34,13 +30,7 @@ def page_url(meta: str, path: str) -> str:
 
 
 def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
-    """The JSON behind a URL.
-
-    Raises:
-        ConnectionLost: it can't be read.
-        QmqError: the server answered with an error; its message is passed on.
-        SettingError: the node secret can't be read.
-    """
+    """The JSON behind a URL. Raises ConnectionLost, SettingError, or QmqError with the message of the server."""
     status, body = asyncio.run(http_get(url, timeout_s=timeout_s, signer=_signer()))
     try:
         answer = json.loads(body)
@@ -55,12 +45,7 @@ def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
 
 
 def fetch_metaserver_page(meta: str, path: str) -> Any:
-    """A page of the metaserver.
-
-    Raises:
-        ConnectionLost: the metaserver can't be reached; the text says what to check.
-        QmqError: it answered with an error.
-    """
+    """A page of the metaserver. Raises ConnectionLost with what to check, or QmqError with the metaserver's message."""
     try:
         return fetch(page_url(meta, path))
     except ConnectionLost as error:
@@ -86,11 +71,7 @@ def subject_page(meta: str, subject: str) -> dict[str, Any]:
 
 
 def node_stats(admin_address: str, subject: str, *, deadline: float) -> dict[str, Any]:
-    """A node's numbers of one subject.
-
-    Args:
-        deadline: when to stop waiting, on the clock of `time.monotonic`.
-    """
+    """A node's numbers of one subject, until a `deadline` on the clock of `time.monotonic`."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise ConnectionLost("not queried: the time limit was reached")

@@ -1,7 +1,6 @@
 """`qmq apply`: send a document of teams, subjects and consumer groups to the console."""
 
 import argparse
-import http.client
 import json
 import os
 import sys
@@ -98,7 +97,9 @@ def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[st
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/yaml"}
     request = urllib.request.Request(url, data=document, method="PUT", headers=headers)
     try:
-        with _opener().open(request, timeout=limits.REACH_SECONDS) as answer:
+        with urllib.request.build_opener(_Handler, _SecureHandler).open(
+            request, timeout=limits.REACH_SECONDS
+        ) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
@@ -110,34 +111,24 @@ def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[st
         ) from error
 
 
-class _Connection(http.client.HTTPConnection):
-    """Connects within the timeout it is given, then waits TIMEOUT_SECONDS for answers."""
+class _Patient(urllib.request.AbstractHTTPHandler):
+    """Connects within the timeout of the request, then waits TIMEOUT_SECONDS for the answer."""
 
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(TIMEOUT_SECONDS)
+    def do_open(self, http_class: Any, req: urllib.request.Request, **http_conn_args: Any) -> Any:
+        class Connection(http_class):  # type: ignore[misc]
+            def connect(self) -> None:
+                super().connect()
+                self.sock.settimeout(TIMEOUT_SECONDS)
 
-
-class _SecureConnection(http.client.HTTPSConnection):
-    """The same over TLS."""
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(TIMEOUT_SECONDS)
+        return super().do_open(Connection, req, **http_conn_args)
 
 
-class _Handler(urllib.request.HTTPHandler):
-    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Connection, request)
+class _Handler(_Patient, urllib.request.HTTPHandler):
+    pass
 
 
-class _SecureHandler(urllib.request.HTTPSHandler):
-    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_SecureConnection, request)
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_Handler, _SecureHandler)
+class _SecureHandler(_Patient, urllib.request.HTTPSHandler):
+    pass
 
 
 def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:

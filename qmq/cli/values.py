@@ -55,11 +55,7 @@ def moment_of(text: str) -> datetime:
 
 
 def pairs_of(texts: list[str], flag: str) -> dict[str, str]:
-    """KEY=VALUE arguments as a map.
-
-    Raises:
-        SettingError: one is not of that form.
-    """
+    """KEY=VALUE arguments as a map. Raises SettingError for one of another form."""
     found: dict[str, str] = {}
     for pair in texts:
         key, equals, value = pair.partition("=")

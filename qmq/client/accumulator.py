@@ -135,11 +135,7 @@ class Accumulator:
             self._ready[queue.key] = queue
 
     def take(self, now: float, linger: float) -> Batch | None:
-        """The next batch, subjects in turn; None when nothing may be sent now.
-
-        Args:
-            linger: seconds that an open batch waits for more messages.
-        """
+        """The next batch, subjects in turn; None when nothing may be sent now. An open batch waits `linger` seconds."""
         while (soonest := self._next_rest_ends()) is not None and soonest <= now:
             self._place(heapq.heappop(self._resting)[2], now)
         while self._lingering:

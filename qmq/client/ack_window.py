@@ -15,12 +15,7 @@ _OPEN_MARK = bytes((OPEN,))
 
 
 class Span:
-    """Messages with neighbouring pull sequences, `first` to `last`, and their states.
-
-    Args:
-        first: pull sequence of the first message.
-        count: number of messages, at least one.
-    """
+    """Messages with neighbouring pull sequences, `first` to `last`, and their states; `count` of them, at least one."""
 
     __slots__ = ("first", "last", "marks", "open")
 

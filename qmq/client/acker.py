@@ -72,16 +72,16 @@ class Acker:
     async def ack_batch(self, pulled: Pulled, last: int, began: float) -> None:
         """Ack the messages of an answer, and return when the broker has the ack on disk.
 
-        Without that confirmation they must not be delivered, because the broker may give them to another consumer, or
-        to this one's successor. They are then forgotten: the next pull gets them again if the broker does not have the ack.
+        Without that they must not be delivered, because the broker may give them to another consumer. They are then forgotten: the
+        next pull gets them again if the broker does not have the ack.
 
         Args:
             last: the highest pull sequence received before them.
             began: when the pull was sent, in monotonic seconds.
 
         Raises:
-            QmqError: it is unknown whether the ack took effect, or it came so late that the consumer's lease may have ended
-                before: the broker confirms acks of messages that it has moved to the retry subject, too.
+            QmqError: it is unknown whether the ack took effect, or it came so late that the consumer's lease may have ended before:
+                the broker confirms acks of messages that it has moved to the retry subject, too.
         """
         try:
             await self._send_ack(pulled.first, pulled.last, broadcast=self._link.source.broadcast)

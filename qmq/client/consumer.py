@@ -15,10 +15,9 @@ from qmq.client.lifecycle import Client, client_failed, reach
 from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.producer import Producer
 from qmq.client.ready_queue import ReadyQueue
-from qmq.client.retries import Retries
 from qmq.client.source import PullContext, Subscription
 from qmq.client.source import Start as Start
-from qmq.client.workers import Workers
+from qmq.client.workers import Retries, Workers
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import (
     ClientClosed,
@@ -200,14 +199,7 @@ class Consumer(Client):
         return unsettled
 
     async def wait_connected(self, timeout: float) -> None:
-        """Wait until a broker that serves the subject accepts a connection.
-
-        Args:
-            timeout: seconds.
-
-        Raises:
-            RouteUnknown: none did in time; the message says why.
-        """
+        """Wait until a broker that serves the subject accepts a connection, at most `timeout` seconds. Raises RouteUnknown."""
         await reach(
             self._session, self._pool, self.subject, ClientType.CONSUMER, self.group, READABLE,
             seconds=timeout, backoff=self._backoff,

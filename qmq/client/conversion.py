@@ -34,11 +34,7 @@ _SETS = {set: set, abc.MutableSet: set, frozenset: frozenset, abc.Set: frozenset
 
 
 def load(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        Mismatch: it is not JSON.
-    """
+    """The value of a JSON text. Raises Mismatch for another text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -46,11 +42,7 @@ def load(text: str) -> Any:
 
 
 def from_json(text: str, hint: Any) -> Any:
-    """Return the instance of an annotation that a JSON text describes.
-
-    Raises:
-        Mismatch: it does not fit.
-    """
+    """The instance of an annotation that a JSON text describes. Raises Mismatch if it does not fit."""
     if is_struct(hint):
         return with_msgspec(lambda msgspec: msgspec.json.decode(text, type=hint))
     if is_pydantic(hint):
@@ -59,11 +51,7 @@ def from_json(text: str, hint: Any) -> Any:
 
 
 def from_properties(properties: Mapping[str, str], hint: Any) -> Any:
-    """Return the instance of a mapping or of a class with fields that properties describe, each value converted from its text.
-
-    Raises:
-        Mismatch: a property does not fit, or one is missing.
-    """
+    """The instance of a mapping or class that properties describe, each converted from its text. Raises Mismatch."""
     if is_mapping(hint):
         keys, values = get_args(hint) or (str, str)
         return _convert_items(properties, converter(keys, is_text=True), converter(values, is_text=True))
@@ -139,10 +127,9 @@ def type_name(hint: Any) -> str:
 
 
 def converter(hint: Any, *, is_text: bool = False) -> Convert:
-    """Return the function that converts a value of JSON, or with `is_text` the text of a property, to an annotation.
+    """The function that converts a value of JSON, or with `is_text` the text of a property, to an annotation.
 
-    Raises:
-        Mismatch: the annotation is not supported (code `body.type_unsupported`).
+    Raises Mismatch for an annotation that is not supported (code `body.type_unsupported`).
     """
     try:
         hash(hint)
@@ -274,16 +261,12 @@ def _list(convert_item: Convert, make: Callable[[list[Any]], Any]) -> Convert:
         if not isinstance(value, list):
             raise expected("a list", value)
         items = _convert_all(value, [convert_item] * len(value))
-        return items if make is list else _made(make, items)
+        try:
+            return items if make is list else make(items)
+        except TypeError as error:
+            raise Mismatch(f"the items of a set must be hashable: {error}") from error
 
     return convert
-
-
-def _made(make: Callable[[list[Any]], Any], items: list[Any]) -> Any:
-    try:
-        return make(items)
-    except TypeError as error:
-        raise Mismatch(f"the items of a set must be hashable: {error}") from error
 
 
 def _tuple(arguments: tuple[Any, ...]) -> Convert:

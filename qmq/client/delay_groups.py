@@ -21,11 +21,7 @@ REQUEST_SECONDS = 30.0
 
 
 class DelayGroups:
-    """Sends requests to delay groups.
-
-    Args:
-        url: address of the metaserver.
-    """
+    """Sends requests to delay groups, whose addresses the metaserver at `url` knows."""
 
     def __init__(self, url: str, pool: Pool) -> None:
         self._meta_url = meta_url(url)
@@ -34,11 +30,7 @@ class DelayGroups:
         self._groups_until = 0.0
 
     async def groups(self) -> dict[str, str]:
-        """Delay groups and their masters' addresses, as the metaserver knows them.
-
-        Raises:
-            ConnectionLost: the metaserver can't be reached, and nothing was known before.
-        """
+        """Delay groups and their masters' addresses. Raises ConnectionLost if the metaserver was never reached."""
         now = asyncio.get_running_loop().time()
         if now < self._groups_until:
             return self._groups
@@ -57,11 +49,7 @@ class DelayGroups:
         return self._groups
 
     async def call(self, group: str, command: Command, body: bytes) -> Frame:
-        """Send an own command to a delay group and return the answer.
-
-        Raises:
-            QmqError: the group is unknown, can't be reached, or refuses the command.
-        """
+        """Send an own command to a delay group and return the answer. Raises QmqError if the group refuses or does not respond."""
         address = (await self.groups()).get(group)
         if address is None:
             raise QmqError(f"the system has no delay group {group!r}", code="delay.group_unknown")
@@ -80,11 +68,7 @@ class DelayGroups:
         return frame
 
     async def request_all(self, request: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
-        """Send a request to every delay group; return the answers, and why other groups could not be reached.
-
-        Raises:
-            QmqError: none could be reached.
-        """
+        """Send a request to every delay group; the answers, and why others could not be reached. Raises QmqError without any."""
         names = list(await self.groups())
         if not names:
             raise QmqError(

@@ -10,11 +10,7 @@ DUE_MS_MAX = 1 << 48
 
 
 def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Return a due time in milliseconds since the epoch. A delay counts from now.
-
-    Raises:
-        LocalProtocolError: neither or both were given, the delay is negative, or the time has no zone.
-    """
+    """A due time in milliseconds since the epoch. Raises LocalProtocolError unless exactly one valid argument is given."""
     if (delay is None) == (due is None):
         raise LocalProtocolError("specify either delay= or due=")
     if delay is not None:

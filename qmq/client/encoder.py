@@ -1,18 +1,21 @@
 """From a subject and a body to the bytes of a SEND entry, without a Message in between.
 
-What the messages of a producer have in common is encoded once: subjects, names of properties, and the times and standard
-properties of a millisecond. The bytes are those of `qmq.protocol.messages.encode_entry`.
+What the messages of a producer share is encoded once: subjects, names of properties, and the times and standard properties of a
+millisecond. The bytes are those of `qmq.protocol.messages.encode_entry`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from struct import Struct
 from zlib import crc32
 
-from qmq.client.bodies import KEY_DATA, Body, encode_body, require_zstd
+from qmq.client.bodies import KEY_DATA, Body, encode_body
 from qmq.client.message import EXPIRE_AFTER_MS, MakeId
-from qmq.client.middleware import OutgoingMessage
+from qmq.client.middleware import MiddlewareChain, OutgoingMessage
+from qmq.client.outgoing import Outcome, Token, hand_out
+from qmq.client.receipt import Receipt
+from qmq.client.zstd import require_zstd
 from qmq.clock import Clock
-from qmq.errors import LocalProtocolError
+from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.messages import (
     FLAG_DELAY,
     FLAG_TAGS,
@@ -39,15 +42,12 @@ _DATA = encode_str(KEY_DATA)
 
 
 class Encoder:
-    """Encodes messages for one producer.
+    """Encodes messages for one producer. Raises LocalProtocolError if the library for compression is not installed.
 
     Args:
         app: the name of the application, a property of each message.
         make_id: makes the IDs of messages without one.
         compress_above: compress bodies of more bytes than this, if they become smaller; None: never. Mappings are not compressed.
-
-    Raises:
-        LocalProtocolError: compression is wanted and its library is not installed.
     """
 
     def __init__(self, app: str, clock: Clock, make_id: MakeId, compress_above: int | None = None) -> None:
@@ -66,11 +66,7 @@ class Encoder:
         self._plain_head = self._tagged_head = self._standard = b""
 
     def encode(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> tuple[str, bytes]:
-        """A message's id and entry.
-
-        Raises:
-            LocalProtocolError, IllegalName: the message or the subject is invalid.
-        """
+        """A message's id and entry. Raises LocalProtocolError or IllegalName for invalid ones."""
         name = self._subjects.get(subject)
         if name is None:
             name = self._learn_subject(subject)
@@ -104,11 +100,7 @@ class Encoder:
     def message(
         self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None
     ) -> OutgoingMessage:
-        """A message with all its properties, before it is encoded.
-
-        Raises:
-            LocalProtocolError, IllegalName: the body or the subject is invalid.
-        """
+        """A message with all its properties, before it is encoded. Raises LocalProtocolError or IllegalName."""
         check_subject(subject)
         now_ms = self._clock.wall_ms()
         properties = {
@@ -124,11 +116,7 @@ class Encoder:
         return OutgoingMessage(subject, message_id or self._make_id(), properties, tuple(tags), due_ms)
 
     def encode_message(self, message: OutgoingMessage) -> bytes:
-        """The entry of a message.
-
-        Raises:
-            LocalProtocolError: a property can't be sent.
-        """
+        """The entry of a message. Raises LocalProtocolError for a property that can't be sent."""
         now_ms = self._clock.wall_ms()
         flag, time_ms = (0, now_ms) if message.due_ms is None else (FLAG_DELAY, message.due_ms)
         return encode_entry(
@@ -182,3 +170,56 @@ def _property(name: bytes, value: str, key: str) -> bytes:
             " use set_large_string for more"
         )
     return b"".join((name, _LENGTH(len(data)), data))
+
+
+class ObservedSends:
+    """Encodes messages, and calls the middleware of a producer around it and with the outcomes."""
+
+    def __init__(self, encoder: Encoder, chain: MiddlewareChain) -> None:
+        self._encoder = encoder
+        self._chain = chain
+
+    def encode(
+        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
+    ) -> tuple[str, bytes, OutgoingMessage | None]:
+        """Return a message's ID and entry, and, if there is middleware, the message: its outcome must be reported."""
+        chain = self._chain
+        if due_ms is None and not chain:
+            message_id, entry = self._encoder.encode(subject, body, tags, message_id)
+            return message_id, entry, None
+        message = self._encoder.message(subject, body, tags, message_id, due_ms)
+        chain.before_send(message)
+        try:
+            entry = self._encoder.encode_message(message)
+        except QmqError as error:
+            self.failed(message, error)
+            raise
+        return message.message_id, entry, message if chain else None
+
+    def settled(self, message: OutgoingMessage, outcome: Outcome) -> None:
+        """Give middleware the outcome of a message."""
+        self._chain.after_send(message, outcome)
+
+    async def observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
+        """Wait for the outcome of a message, and give it to middleware."""
+        outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
+        try:
+            outcome = receipt = await sending
+        except SendFailed as error:
+            outcome = error
+            raise
+        finally:
+            self._chain.after_send(message, outcome)
+        return receipt
+
+    def observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
+        """As `settled`, and pass the outcome to the caller."""
+        self._chain.after_send(message, outcome)
+        hand_out(token, outcome)
+
+    def failed(self, message: OutgoingMessage | None, error: QmqError) -> None:
+        """Give middleware the error of a message that was not queued."""
+        if message is not None:
+            if not isinstance(error, SendFailed):
+                error = SendFailed(str(error), code=error.code, retriable=error.retriable)
+            self._chain.after_send(message, error)

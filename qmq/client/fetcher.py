@@ -31,12 +31,7 @@ SLOW_SECONDS = 1.0
 
 
 class PullSize:
-    """The number of messages to request, from the responses so far.
-
-    Args:
-        messages_max: the most to request.
-        bytes_target: what a response should hold.
-    """
+    """The number of messages to request, from the responses so far; of at most `messages_max` and about `bytes_target`."""
 
     def __init__(self, messages_max: int, bytes_target: int) -> None:
         self._messages_max = messages_max
@@ -45,12 +40,9 @@ class PullSize:
         self.messages = self._messages_min
 
     def received(self, messages: int, size: int, *, was_awaited: bool) -> None:
-        """A response arrived: request what fits the target at its average size. If the application waited for a response that has
-        all that was requested, request twice as many as before.
+        """A response arrived: request what fits the target at its average size.
 
-        Args:
-            messages, size: of the response, in messages and bytes.
-            was_awaited: the application had nothing else to process.
+        If the application waited for it (`was_awaited`) and it has all that was requested, request twice as many.
         """
         fitting = max(1, self._bytes_target * messages // max(1, size))
         wanted = self.messages
@@ -89,11 +81,10 @@ class Fetcher:
     """Pulls one subject from one broker group, and acks to it.
 
     Args:
-        link: the source and the broker group.
         may_pull: called with a name of this fetcher and the messages that its next pull requests. Waits while the consumer is
             paused, full, or has enough messages queued, and returns how many messages it has room for.
-        deliver: takes the messages of an answer into the consumer's queue, with the bytes before each one's first property, and
-            whether one of them may have a consumer group or an attempt among its properties.
+        deliver: queues the messages of an answer, with the bytes before each one's first property, and whether one of them may
+            have a consumer group or an attempt among its properties.
     """
 
     def __init__(
@@ -130,14 +121,7 @@ class Fetcher:
             await self._context.supervisor.cancel(self._pull_task)
 
     async def stop(self, deadline: float) -> list[str]:
-        """Stop pulling, ack what is settled, and release what is not.
-
-        Args:
-            deadline: loop time at which it returns at the latest.
-
-        Returns:
-            Ids of the messages that are not settled.
-        """
+        """Stop pulling, ack what is settled, and release what is not, until a loop time; IDs of what is not settled."""
         await self.stop_pulling()
         if self._ack_task is not None:
             await self._context.supervisor.cancel(self._ack_task)
@@ -203,8 +187,7 @@ class Fetcher:
     async def _request(self, source: Source, count: int) -> Frame:
         """Pull up to `count` messages; after an answer that was too large or too late, the next pull requests half as many.
 
-        Raises:
-            ConsumeFailed: one message is larger than an answer may be.
+        Raises ConsumeFailed for one message that is larger than an answer may be.
         """
         request = PullRequest(
             source.subject, source.group, source.consumer_id, count, self._window.begin, self._window.last, LONG_POLL_MS,

@@ -29,8 +29,7 @@ def arguments_of(handler: Handler, wrap: Callable[[Delivery], object] | None = N
     Args:
         wrap: makes what the handler gets as the delivery; a class with which its parameters may be annotated.
 
-    Raises:
-        LocalProtocolError: the handler can't be called with such arguments, or an annotation can't be resolved.
+    Raises LocalProtocolError for a handler that can't be called with such arguments.
     """
     if wrap is None:
         return _arguments(handler, _PASSED_AS_IT_IS)
@@ -85,13 +84,9 @@ def is_coroutine_handler(handler: Handler) -> bool:
 
 
 def invoker(handler: Handler, threads: ThreadPoolExecutor | None) -> Invoke:
-    """Return the function that calls a handler with a delivery and waits for its end.
+    """Return the function that calls a handler with a delivery and waits for its end. Raises LocalProtocolError.
 
-    Args:
-        threads: runs a handler that is not a coroutine function; it runs in a copy of the caller's context.
-
-    Raises:
-        LocalProtocolError: as for `arguments_of`.
+    A handler that is not a coroutine function runs in `threads`, in a copy of the caller's context.
     """
     arguments = arguments_of(handler)
     if threads is None:

@@ -53,10 +53,7 @@ def _digest(text: str) -> str:
 
 
 class ConsumerSlot:
-    """A default consumer id, held from `claim_slot` until `release`, or until the object or its process ends.
-
-    A child made by `os.fork` does not inherit the slot: it has to claim one of its own.
-    """
+    """A default consumer id, held until `release`, or until the object or its process ends. Forked children do not inherit it."""
 
     def __init__(self, consumer_id: str, descriptor: int | None) -> None:
         self.consumer_id = consumer_id
@@ -141,8 +138,7 @@ def _random_slot(base: str, problem: str) -> ConsumerSlot:
 def lock_folders() -> Iterator[Path]:
     """The user's state folder, then one of the user's own in the system's folder for temporary files.
 
-    The state folder comes first because it is the same for all processes of a user; XDG_RUNTIME_DIR is not set for
-    services and cron jobs, and service managers give services temporary folders of their own.
+    Services and cron jobs have no XDG_RUNTIME_DIR, and service managers give services temporary folders of their own.
     """
     state = os.environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(state):
@@ -155,11 +151,7 @@ def lock_folders() -> Iterator[Path]:
 
 
 def _open_private(folder: Path) -> int:
-    """Open a folder, made if it is missing, that only this user can write to; never through a symbolic link.
-
-    Raises:
-        OSError: it can't be made or opened, or belongs to another user, or others may write to it.
-    """
+    """Open a folder, created if it is missing, that only this user can write to; no symbolic link. Raises OSError."""
     folder.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=_PRIVATE)

@@ -33,11 +33,7 @@ def _host() -> str:
 
 
 class MessageIds:
-    """Makes ids like the official client's: UTC time, host address, process, counter. Unique enough to trace by, not to count on.
-
-    Args:
-        origin: the part that differs from other processes' ids.
-    """
+    """Makes ids like the official client's: UTC time, host address, process (`origin`), counter. Unique enough to trace by."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK, origin: Callable[[], str] = this_process) -> None:
         self._clock = clock

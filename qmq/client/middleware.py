@@ -56,8 +56,7 @@ class Middleware:
     def after_process(self, delivery: "Delivery", error: BaseException | None) -> None:
         """Called once for each `before_process`, in the same context, before the delivery is acknowledged or retried automatically.
 
-        Args:
-            error: what the handler or the block raised, including CancelledError; None: it succeeded.
+        `error` is what the handler or the block raised, including CancelledError; None: it succeeded.
         """
 
     def before_ack(self, delivery: "Delivery") -> None:
@@ -67,18 +66,10 @@ class Middleware:
         """Called when an acknowledgement is queued. Not called if that failed."""
 
     def before_retry(self, delivery: "Delivery", cause: str) -> None:
-        """Called before the next attempt is sent.
-
-        Args:
-            cause: the label of the failure; "" if there is none.
-        """
+        """Called before the next attempt is sent. `cause` is the label of the failure; "" if there is none."""
 
     def after_retry(self, delivery: "Delivery", cause: str, is_dead_letter: bool) -> None:
-        """Called when the next attempt is stored. Not called if that failed.
-
-        Args:
-            is_dead_letter: the attempts are exhausted and the message was stored as a dead letter.
-        """
+        """Called when the next attempt, or after the last one the dead letter, is stored. Not called if that failed."""
 
 
 HOOKS = tuple(name for name in vars(Middleware) if not name.startswith("_"))
@@ -87,14 +78,11 @@ _Hook = tuple[str, Callable[..., None]]
 
 
 class MiddlewareChain:
-    """The middleware of one client. It is false when there is none, so that callers can skip the hooks: `if chain: ...`.
+    """The middleware of one client, false when there is none. Raises LocalProtocolError for what is no middleware.
 
     Args:
         supervisor: counts and logs exceptions of hooks, as jobs named "middleware ClassName.hook"; the second of a class
             is "middleware ClassName#2.hook".
-
-    Raises:
-        LocalProtocolError: an element is not a Middleware, or a hook is a coroutine function.
     """
 
     after_send: "Callable[[OutgoingMessage, Receipt | SendFailed], None]"
@@ -187,13 +175,10 @@ def _hooks(middleware: Sequence[Middleware], name: str) -> tuple[_Hook, ...]:
 
 
 class ProcessState(Generic[T]):
-    """Holds the value of a middleware from `before_process` to `after_process` of a delivery.
+    """Holds the value of a middleware from `before_process` to `after_process` of a delivery. `name` is for debuggers.
 
     The value belongs to the context of the handler, so handlers that run concurrently do not see each other's. Tasks that the
     handler starts inherit it.
-
-    Args:
-        name: name of the context variable, for debuggers.
     """
 
     __slots__ = ("_open",)

@@ -63,11 +63,7 @@ CLASSES_MAX = 1000
 
 
 def to_json(value: object) -> str:
-    """Return a value as JSON text without white space.
-
-    Raises:
-        TypeError, ValueError, RecursionError: it contains something that JSON can't express, or itself.
-    """
+    """A value as JSON text without white space. Raises TypeError, ValueError or RecursionError for what JSON can't express."""
     return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

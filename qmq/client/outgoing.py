@@ -18,11 +18,7 @@ Token = asyncio.Future[Receipt] | Callable[[Outcome], object]
 
 
 class ManyOutcomes:
-    """Collects the outcomes of one `send_many`, which has one future for all messages instead of one each.
-
-    Args:
-        observe: called with a message and its outcome, for messages that middleware has seen.
-    """
+    """Collects the outcomes of one `send_many` in one future. `observe` gets those of messages that middleware has seen."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, observe: Callable[[OutgoingMessage, Outcome], None]) -> None:
         self._observe = observe

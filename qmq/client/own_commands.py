@@ -31,12 +31,9 @@ class _Node:
 class OwnCommands:
     """Sends own commands, at most one of them to each node that does not know them.
 
-    A node that has answered no own command yet gets one at a time. If it answers UNKNOWN_CODE, no other own command is sent
-    to it for UNSUPPORTED_SECONDS. A request without an answer, because of its time limit or because the connection ended, is no
-    proof: a node of PyQMQ that is overloaded or restarts looks the same. After it, optional commands are omitted for
-    UNANSWERED_SECONDS.
-
-    `shared` returns the instance of the running event loop: what one client learns holds for all of them.
+    A node that has answered no own command yet gets one at a time. If it answers UNKNOWN_CODE, no other own command is sent to it
+    for UNSUPPORTED_SECONDS. A request without an answer is no proof, because an overloaded node of PyQMQ looks the same: optional
+    commands are omitted for UNANSWERED_SECONDS. `shared` returns the instance of the running event loop.
     """
 
     def __init__(self) -> None:
@@ -50,17 +47,9 @@ class OwnCommands:
     async def call(
         self, caller: Caller, command: Command, body: bytes, *, timeout_s: float, is_optional: bool = False
     ) -> Frame | None:
-        """Send an own command and return its answer.
+        """Send an own command and return its answer; None: the node does not know it, or was not sent it for a reason above.
 
-        Args:
-            timeout_s: seconds for the answer, counted from the sending.
-            is_optional: the client can do without the command.
-
-        Returns:
-            None: the node does not know this command, or was not sent it for a reason above.
-
-        Raises:
-            CallTimeout, ConnectionLost: as `Caller.call`.
+        `is_optional`: the client can do without the command. Raises CallTimeout and ConnectionLost as `Caller.call`.
         """
         node = self._node(caller.address)
         async with node.first_answer:

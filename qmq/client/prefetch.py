@@ -9,26 +9,11 @@ from qmq.client.config import Limits
 class Prefetch:
     """Decides when a consumer may pull, by what it holds: messages that were pulled and are not settled, and their bytes.
 
-    There is no room from the moment on at which a limit is reached, until half of the messages are settled and the bytes are
-    below their limit. Besides, no pull is sent while more messages are queued ahead of the application than the largest of the
+    There is no room from the moment on at which a limit is reached, until half of the messages are settled and the bytes are below
+    their limit. Besides, no pull is sent while more messages are queued ahead of the application (`queued`) than the largest of the
     pulls asks for, so that a slow consumer does not keep messages from others of its group. That number is common to all subjects
     and broker groups of the consumer: a busy one must not keep the others from pulling.
-
-    Args:
-        queued: the deliveries that the application has not received yet.
     """
-
-    __slots__ = (
-        "_ahead",
-        "_aheads",
-        "_bytes_max",
-        "_is_full",
-        "_messages_max",
-        "_queued",
-        "_waiters",
-        "bytes",
-        "messages",
-    )
 
     def __init__(self, limits: Limits, queued: Sized = ()) -> None:
         self.messages = 0
@@ -43,12 +28,7 @@ class Prefetch:
         """The highest of them: most messages queued when a pull is sent."""
 
     async def room(self, source: str, ahead: int) -> int:
-        """Wait until there is room, and return for how many messages, at least one.
-
-        Args:
-            source: who pulls.
-            ahead: number of messages that the pull requests.
-        """
+        """Wait until there is room for a pull of `ahead` messages by `source`; for how many there is, at least one."""
         self._aheads[source] = ahead
         self._ahead = max(self._aheads.values())
         while self._is_full or len(self._queued) > self._ahead:

@@ -12,12 +12,11 @@ from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessages, DelayedReceipt
 from qmq.client.due_times import due_ms_of
-from qmq.client.encoder import Encoder
+from qmq.client.encoder import Encoder, ObservedSends
 from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed, reach
 from qmq.client.message import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.observed_sends import ObservedSends
 from qmq.client.outgoing import Outcome, Token
 from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
@@ -103,14 +102,9 @@ class Producer(Client):
             self._sender.start(self.supervisor)
 
     async def wait_connected(self, subject: str, timeout: float, *, delayed: bool = False) -> None:
-        """Wait until a node that accepts the subject's messages accepts a connection.
+        """Wait until a node that accepts the subject's messages accepts a connection, at most `timeout` seconds.
 
-        Args:
-            timeout: seconds.
-            delayed: whether the messages have a delay or due time and go to a delay node.
-
-        Raises:
-            RouteUnknown: none did in time; the message says why.
+        `delayed`: the messages have a delay or due time and go to a delay node. Raises RouteUnknown, which says why.
         """
         client_type = ClientType.DELAY_PRODUCER if delayed else ClientType.PRODUCER
         await reach(

@@ -96,11 +96,7 @@ class ReadyQueue:
             yield Batch(deliveries)
 
     async def next(self, timeout: float | None) -> Delivery | None:
-        """The next delivery; None when the time is up or the consumer is closed.
-
-        Raises:
-            ClientFailed: a background task failed.
-        """
+        """The next delivery; None when the time is up or the consumer is closed. Raises ClientFailed."""
         if self.deliveries and self.failure is None:
             return self.deliveries.popleft()
         return await self.next_until(None if timeout is None else asyncio.get_running_loop().time() + timeout)

@@ -19,11 +19,7 @@ _PERMANENT = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 def failures_in(
     response: "asyncio.Future[Frame]", route: BrokerGroupRoute, caller: Caller, seconds: float
 ) -> dict[str, SendFailure]:
-    """Failures by message ID; empty when all messages are stored.
-
-    Raises:
-        QmqError: it is unknown which messages are stored.
-    """
+    """Failures by message ID; empty when all are stored. Raises QmqError if it is unknown which messages are stored."""
     if response.cancelled():
         raise timed_out(caller.address, Command.SEND_MESSAGE, seconds)
     frame = response.result()

@@ -8,7 +8,7 @@ from typing import Any
 from qmq.client.accumulator import Accumulator
 from qmq.client.bodies import Body
 from qmq.client.config import Limits
-from qmq.client.observed_sends import ObservedSends
+from qmq.client.encoder import ObservedSends
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
@@ -91,12 +91,7 @@ class SendQueue:
     # --- admitting -------------------------------------------------------------------------------------------------
 
     def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
-        """Queue a message that does not wait for room.
-
-        Raises:
-            QueueFull: the queue is full, or others wait for room in it.
-            SendFailed: the sender failed.
-        """
+        """Queue a message that does not wait for room. Raises QueueFull, or SendFailed when the sender failed."""
         if (error := self.stopped()) is not None:
             raise error
         if self._waiting or not self.accumulator.has_room(1, len(entry)):
@@ -107,11 +102,7 @@ class SendQueue:
     async def send(self, key: Key, message_id: str, entry: bytes) -> Receipt:
         """Queue a message as soon as there is room for it, behind those that wait already, and wait for its receipt.
 
-        Messages outside the queue's limits are those of callers that wait for them. One whose caller is cancelled meanwhile is
-        never queued.
-
-        Raises:
-            SendFailed: it was not stored in time, or the sender failed.
+        Messages outside the queue's limits are those of callers that wait for them. Raises SendFailed.
         """
         if (error := self.stopped()) is not None:
             raise error
@@ -127,9 +118,7 @@ class SendQueue:
         return future.result()
 
     async def _wait_for_room(self, batch: Batch, until: "asyncio.Future[Any]") -> None:
-        """Wait behind what waits for room already, and until then for this future. A batch whose caller is cancelled before it is
-        in the queue is never queued.
-        """
+        """Wait behind what waits for room, until this future is done. A batch whose caller is cancelled before is never queued."""
         self._waiting[batch] = None
         try:
             await until
@@ -146,11 +135,7 @@ class SendQueue:
         observed: ObservedSends,
         is_open: Callable[[], bool],
     ) -> list[Receipt]:
-        """Encode messages and queue them batch by batch as there is room, and wait for their outcomes; see `Producer.send_many`.
-
-        Args:
-            is_open: whether the producer is; when it is closed, no more bodies are taken.
-        """
+        """Encode messages, queue them batch by batch as there is room while `is_open`, and wait for their outcomes."""
         many = ManyOutcomes(self.loop, observed.settled)
         batch: Batch | None = None
         limits = self._limits

@@ -2,7 +2,8 @@
 
 A batch is started from the call that fills it, without a task: route and connection are known except at the beginning and after
 failures. While nothing is in flight, an open batch starts at the loop's next turn; else it waits for more messages, at most
-`linger` seconds. When the sender fails, all messages fail with its error."""
+`linger` seconds. When the sender fails, all messages fail with its error.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

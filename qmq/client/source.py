@@ -48,11 +48,7 @@ class Source:
 
 
 class Subscription:
-    """What a consumer receives; the arguments are those of `Consumer`.
-
-    Raises:
-        IllegalName, LocalProtocolError: an argument is invalid.
-    """
+    """What a consumer receives; the arguments are those of `Consumer`. Raises IllegalName, LocalProtocolError."""
 
     def __init__(
         self, subject: str, group: str, consumer_id: str | None, start: Start | None, tags: Sequence[str], tag_mode: str,

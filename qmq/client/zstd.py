@@ -34,11 +34,7 @@ class _Codec(NamedTuple):
 
 
 def require_zstd() -> None:
-    """Check that a library for compression is installed.
-
-    Raises:
-        LocalProtocolError: none is; the message names the extra to install.
-    """
+    """Raises LocalProtocolError, which names the extra to install, without a library for compression."""
     try:
         _codec()
     except ZstdMissing as error:
@@ -46,20 +42,12 @@ def require_zstd() -> None:
 
 
 def compress(data: bytes) -> bytes:
-    """Return one frame, which states the size of its content.
-
-    Raises:
-        ZstdMissing: no library is installed.
-    """
+    """One frame, which states the size of its content. Raises ZstdMissing."""
     return _codec().compress(data)
 
 
 def decompress(data: bytes) -> bytes:
-    """Return the content of a frame of at most CONTENT_BYTES_MAX bytes. A frame whose window is larger is invalid.
-
-    Raises:
-        ZstdInvalid, ZstdTooLarge, ZstdMissing: it can't be decompressed.
-    """
+    """The content of a frame of at most CONTENT_BYTES_MAX bytes. Raises ZstdInvalid, ZstdTooLarge, ZstdMissing."""
     return _codec().decompress(data)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
@@ -24,6 +24,19 @@ from qmq.supervisor import Supervisor
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class BulkRequest(Protocol):
+    """The request of a bulk read."""
+
+    @property
+    def token(self) -> str: ...
+
+    @classmethod
+    def decode(cls, body: memoryview | bytes) -> Self: ...
+
+
+R = TypeVar("R", bound=BulkRequest)
 
 logger = logging.getLogger("qmq.reading")
 
@@ -79,6 +92,17 @@ class BulkReadLimiter:
         """How many bytes the connection of the current read has room for."""
         self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
+
+    def handler(
+        self, kind: type[R], work: Callable[[R], Coroutine[Any, Any, list[Part]]]
+    ) -> Callable[[Connection, Frame], None]:
+        """Returns what handles the requests of one kind: `serve` with `work`."""
+
+        def handle(connection: Connection, frame: Frame) -> None:
+            request = kind.decode(frame.body)
+            self.serve(connection, frame, request.token, lambda: work(request))
+
+        return handle
 
     def serve(
         self, connection: Connection, frame: Frame, token: str, work: Callable[[], Coroutine[Any, Any, list[Part]]]

@@ -109,13 +109,11 @@ def response_header(request: Frame, code: int, body_bytes: int) -> bytes:
 
 
 class FrameReader:
-    """The receiving side of a connection: bytes in, frames out.
+    """The receiving side of a connection: bytes in, frames out; for `asyncio.BufferedProtocol`.
 
-    `get_buffer` and `buffer_updated` are meant for `asyncio.BufferedProtocol`: the socket writes into our buffer and
-    frame bodies are views of it. The bytes of returned frames are never written again; when a buffer is used
-    up a new one is taken. A buffer grows with what has arrived, so a header with a wrong length costs nothing.
-    A bad header raises at once, unless good frames came before it in the same bytes: then those are returned, and the
-    error is raised by the next call.
+    Frame bodies are views of our buffer, whose bytes are never written again; when it is used up a new one is taken. A buffer grows
+    with what has arrived, so a header with a wrong length costs nothing. A bad header raises at once, unless good frames came
+    before it in the same bytes: then these are returned, and the next call raises.
     """
 
     __slots__ = (
@@ -178,11 +176,7 @@ class FrameReader:
         return frames
 
     def buffer_updated(self, size: int) -> list[Frame]:
-        """`size` bytes were written into the buffer; the frames that are whole now.
-
-        Raises:
-            ProtocolError: the stream is not QMQ's, or a frame is larger than the limit; nothing more can be read.
-        """
+        """`size` bytes were written into the buffer; the frames that are whole now. Raises ProtocolError, as every later call."""
         if self.error is not None:
             raise self.error
         self._end += size

@@ -187,26 +187,24 @@ class MapInt(MapKind):
     """A whole number in decimal digits."""
 
     label = "integer"
-    zero = 0
+    zero: float = 0
+    number: type[float] = int
+    legal = "a whole number"
 
     def parse(self, key: str, text: str) -> Any:
         try:
-            return int(text)
+            return self.number(text)
         except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be a whole number") from error
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be {self.legal}") from error
 
 
-class MapFloat(MapKind):
+class MapFloat(MapInt):
     """A number in decimal digits."""
 
     label = "number"
     zero = 0.0
-
-    def parse(self, key: str, text: str) -> Any:
-        try:
-            return float(text)
-        except ValueError as error:
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be a number") from error
+    number = float
+    legal = "a number"
 
 
 class MapFlag(MapKind):

@@ -12,7 +12,7 @@ from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, 
 from qmq.protocol.primitives import I32, I64, U16, encode_str, utf8
 from qmq.protocol.raw import FLAG_DELAY as FLAG_DELAY
 from qmq.protocol.raw import FLAG_TAGS as FLAG_TAGS
-from qmq.protocol.raw import TIME_AT, RawBytes, RawView, split_raws
+from qmq.protocol.raw import TIME_AT, RawBytes, RawView, property_places, split_raws
 from qmq.protocol.raw import Message as Message
 
 KEY_CREATED = "qmq_createTime"
@@ -31,24 +31,7 @@ KEY_SUB_ENV = "qmq_subEnv"
 KEY_CONTENT_TYPE = "qmq_contentType"
 KEY_CONTENT_ENCODING = "qmq_contentEncoding"
 """PyQMQ's: what the property `data` contains, and how it is encoded (qmq/client/bodies.py). Clients of QMQ ignore them."""
-RESERVED_KEYS = frozenset(
-    {
-        KEY_CREATED,
-        KEY_EXPIRE,
-        KEY_APP,
-        KEY_SCHEDULE,
-        KEY_MAX_RETRY,
-        KEY_ATTEMPT,
-        KEY_GROUP,
-        KEY_PULL_OFFSET,
-        KEY_RETRY_CAUSE,
-        KEY_CORRUPT,
-        KEY_ENV,
-        KEY_SUB_ENV,
-        KEY_CONTENT_TYPE,
-        KEY_CONTENT_ENCODING,
-    }
-)
+RESERVED_KEYS = frozenset(key for name, key in dict(globals()).items() if name.startswith("KEY_"))
 """Properties that belong to the protocol; users can't set them."""
 TRACE_KEYS = frozenset({"traceparent", "tracestate", "baggage"})
 """W3C trace context. The names are those of other languages' libraries, so that their consumers continue a trace."""
@@ -63,11 +46,7 @@ LARGE_PART_CHARS = 8192
 
 
 def encode_raw(message: Message) -> bytes:
-    """The raw form; the tag bit of the flag follows from the tags.
-
-    Raises:
-        LocalProtocolError: a part can't be carried, or would stop the official consumer (traps T12, T13).
-    """
+    """The raw form; the tag bit of the flag follows from the tags. Raises LocalProtocolError (traps T12, T13)."""
     if not message.subject:
         raise LocalProtocolError("a message needs a subject")
     message_id = message_id_bytes(message.message_id)
@@ -87,11 +66,7 @@ def encode_raw(message: Message) -> bytes:
 
 
 def message_id_bytes(message_id: str) -> bytes:
-    """A message id without its length.
-
-    Raises:
-        LocalProtocolError: it is empty or too long.
-    """
+    """A message id without its length. Raises LocalProtocolError for an empty or too long one."""
     if not message_id:
         raise LocalProtocolError("the message id is empty")
     if characters(message_id) > MESSAGE_ID_CHARS_MAX:
@@ -102,11 +77,7 @@ def message_id_bytes(message_id: str) -> bytes:
 
 
 def encode_tags(tags: Sequence[str]) -> bytes:
-    """Tags with their count.
-
-    Raises:
-        LocalProtocolError: there are too many, or one is empty.
-    """
+    """Tags with their count. Raises LocalProtocolError for too many, or an empty one."""
     if len(tags) > TAGS_MAX or not all(tags):
         raise LocalProtocolError(f"tags {tuple(tags)!r}: at most {TAGS_MAX}, none empty")
     return b"".join((bytes((len(tags),)), *map(encode_str, tags)))
@@ -128,17 +99,13 @@ def encode_entry(message: Message) -> bytes:
 
 
 def redate_entry(entry: bytes | memoryview, due_ms: int) -> bytes:
-    """An entry with another due time, in the message's second time and in its property; everything else byte for byte.
-
-    Raises:
-        ProtocolError: the bytes are not an entry.
-    """
+    """An entry with another due time, in the message's second time and in its property. Raises ProtocolError."""
     raw = bytearray(entry[I64.size :])
     view = RawView(raw)
     if view.end != len(raw):
         raise ProtocolError(f"{len(raw) - view.end} bytes behind the end of the entry")
     due = str(due_ms).encode()
-    places = list(view.property_places())
+    places = list(property_places(raw, view.properties_begin, view.end))
     raw[0] |= FLAG_DELAY
     I64.pack_into(raw, TIME_AT, due_ms)
     for key_begin, key_end, value_begin, value_end in reversed(places):
@@ -151,23 +118,13 @@ def redate_entry(entry: bytes | memoryview, due_ms: int) -> bytes:
 
 
 def decode_raw(data: RawBytes, begin: int = 0) -> tuple[Message, int]:
-    """One raw message from `begin` on, and where it ends.
-
-    Text that is not UTF-8 is read with replacement characters: a consumer must not stop at a message that others stored.
-
-    Raises:
-        ProtocolError: the bytes are not a message.
-    """
+    """One raw message from `begin` on, and where it ends. Raises ProtocolError for other bytes."""
     view = RawView(data, begin)
     return view.message(), view.end
 
 
 def decode_raws(body: RawBytes) -> list[Message]:
-    """Raw messages back to back, as a pull's answer holds them.
-
-    Raises:
-        ProtocolError: the bytes are not messages.
-    """
+    """Raw messages back to back, as a pull's answer holds them. Raises ProtocolError for other bytes."""
     return [RawView(body, begin).message() for begin in split_raws(body)[0]]
 
 

@@ -124,10 +124,7 @@ def check_consumer_id(name: str) -> None:
 
 
 def check_new_subject(name: str) -> None:
-    """Raises IllegalName for a subject that may not be created, although one with such a name may exist.
-
-    A retry or dead-letter subject is checked by its parts.
-    """
+    """Raises IllegalName for a subject that may not be created, although it may exist. Of a retry subject the parts count."""
     check_subject(name)
     parts = split_subject(name)
     for part in filter(None, (parts.subject, parts.group)):
@@ -145,10 +142,7 @@ def check_new_group(name: str) -> None:
 
 
 def hidden_text_problem(name: str) -> str:
-    """Why another name could look the same as this one; "" if none can.
-
-    Plain spaces are fine here. Names that were stored before this rule exist: only new names are held to it.
-    """
+    """Why another name could look the same as this one; "" if none can. Only for new names: others were stored before."""
     if name.isascii() and name.isprintable():
         return ""
     for character in name:

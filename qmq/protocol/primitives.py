@@ -106,11 +106,7 @@ class Reader:
 
 
 def utf8(text: str, what: str = "a string") -> bytes:
-    """The bytes of a text.
-
-    Raises:
-        LocalProtocolError: it holds half a surrogate pair; the message names it as `what`.
-    """
+    """The bytes of a text. Raises LocalProtocolError, which names it as `what`, for half a surrogate pair."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -118,11 +114,7 @@ def utf8(text: str, what: str = "a string") -> bytes:
 
 
 def encode_str(text: str) -> bytes:
-    """A string with its length.
-
-    Raises:
-        LocalProtocolError: it is longer than every client can read, or holds half a surrogate pair.
-    """
+    """A string with its length. Raises LocalProtocolError if it is longer than every client can read, or no UTF-8."""
     data = utf8(text)
     if len(data) > STRING_BYTES_MAX:
         raise LocalProtocolError(f"a string of {len(data)} bytes, the wire carries at most {STRING_BYTES_MAX}")
@@ -130,11 +122,7 @@ def encode_str(text: str) -> bytes:
 
 
 def encode_count(layout: Struct, count: int) -> bytes:
-    """The number of things that follow.
-
-    Raises:
-        LocalProtocolError: there are more than the wire can count.
-    """
+    """The number of things that follow. Raises LocalProtocolError for more than the wire can count."""
     try:
         return layout.pack(count)
     except StructError as error:
@@ -142,11 +130,7 @@ def encode_count(layout: Struct, count: int) -> bytes:
 
 
 def encode_strmap(entries: Mapping[str, str]) -> bytes:
-    """A map of strings.
-
-    Raises:
-        LocalProtocolError: as `encode_str`, or there are too many entries.
-    """
+    """A map of strings. Raises LocalProtocolError as `encode_str`, or for too many entries."""
     parts = [encode_count(I16, len(entries))]
     for key, value in entries.items():
         parts += encode_str(key), encode_str(value)

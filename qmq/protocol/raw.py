@@ -61,17 +61,13 @@ class Message:
 
 
 class RawView:
-    """One raw message, decoded field by field as its attributes are read.
+    """One raw message, decoded field by field as its attributes are read. Raises ProtocolError.
 
     Making a view checks the boundaries of everything but single properties; those are checked when properties are read.
 
     Args:
-        data: bytes that hold the message. They must not change while the view is used.
-        begin: where the message begins.
+        data, begin: bytes that hold the message and must not change, and where it begins.
         limit: where the message ends at the latest; None: the end of the data.
-
-    Raises:
-        ProtocolError: the bytes are not a message.
     """
 
     __slots__ = ("_id_end", "_subject_end", "begin", "data", "end", "properties_begin")
@@ -82,11 +78,6 @@ class RawView:
         self._subject_end, self._id_end, self.properties_begin, self.end = message_places(
             data, begin, len(data) if limit is None else limit
         )
-
-    @property
-    def size(self) -> int:
-        """Bytes of the message."""
-        return self.end - self.begin
 
     @property
     def flag(self) -> int:
@@ -107,11 +98,6 @@ class RawView:
         return found
 
     @property
-    def due_ms(self) -> int | None:
-        """The due time in milliseconds since the epoch; None when the flag does not have FLAG_DELAY."""
-        return self.time_ms if self.data[self.begin] & FLAG_DELAY else None
-
-    @property
     def subject(self) -> str:
         return str(self.data[self.begin + SUBJECT_AT + 2 : self._subject_end], "utf-8", "replace")
 
@@ -127,26 +113,11 @@ class RawView:
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties. Of a key that occurs twice, the last value counts.
-
-        Raises:
-            ProtocolError: the properties do not end where their length says.
-        """
+        """All properties. Of a key that occurs twice, the last value counts. Raises ProtocolError."""
         return decode_properties(self.data, self.properties_begin, self.end)
 
-    def property_places(self) -> "Iterator[PropertyPlace]":
-        """Where keys and values lie, see `property_places`."""
-        return property_places(self.data, self.properties_begin, self.end)
-
     def property_text(self, key: bytes) -> str | None:
-        """The value of one property, without decoding the others; None when the message does not have it.
-
-        Args:
-            key: the key in UTF-8.
-
-        Raises:
-            ProtocolError: the properties do not end where their length says.
-        """
+        """The value of one property, by its key in UTF-8; None when the message does not have it. Raises ProtocolError."""
         data, found = self.data, None
         for key_begin, key_end, value_begin, value_end in property_places(data, self.properties_begin, self.end):
             if data[key_begin:key_end] == key:
@@ -154,23 +125,15 @@ class RawView:
         return None if found is None else str(found, "utf-8", "replace")
 
     def message(self) -> Message:
-        """The whole message, decoded.
-
-        Raises:
-            ProtocolError: the properties do not end where their length says.
-        """
+        """The whole message, decoded. Raises ProtocolError."""
         return Message(
             self.subject, self.message_id, self.properties, self.tags, self.flag, self.created_at_ms, self.time_ms
         )
 
-    def shape(self, *, with_properties: bool) -> tuple[str, tuple[int, ...]]:
-        """A struct format without byte order that reads the flag and all lengths, and what it reads from this message.
+    def shape(self) -> tuple[str, tuple[int, ...]]:
+        """A struct format without byte order that reads the flag, all lengths and the size of the properties, and what it reads.
 
-        A message of which the struct reads the same has the same layout. Without properties, the format ends with the size of
-        the properties, which is left out of the values.
-
-        Raises:
-            ProtocolError: with properties, they do not end where their length says.
+        The size is left out of the values: a message of which the struct reads the same values has the same layout.
         """
         data = self.data
         subject_bytes = self._subject_end - self.begin - SUBJECT_AT - 2
@@ -181,13 +144,7 @@ class RawView:
             sizes = [len(tag) for tag in tags_at(data, self._id_end)]
             formats += ["B", *(f"H{size}x" for size in sizes)]
             values += [len(sizes), *sizes]
-        formats.append("i")
-        if with_properties:
-            values.append(self.end - self.properties_begin)
-            for key_begin, key_end, value_begin, value_end in self.property_places():
-                formats.append(f"H{key_end - key_begin}xH{value_end - value_begin}x")
-                values += (key_end - key_begin, value_end - value_begin)
-        return "".join(formats), tuple(values)
+        return "".join(formats) + "i", tuple(values)
 
 
 PropertyPlace = tuple[int, int, int, int]
@@ -195,11 +152,7 @@ PropertyPlace = tuple[int, int, int, int]
 
 
 def message_places(data: RawBytes, begin: int, limit: int) -> tuple[int, int, int, int]:
-    """The ends of subject and message id, the begin of the first property, and the end of the message at `begin`.
-
-    Raises:
-        ProtocolError: it is cut short, or ends behind `limit`.
-    """
+    """The ends of subject and message id, the begin of the first property, and the end of a message. Raises ProtocolError."""
     try:
         subject_end: int = begin + SUBJECT_AT + 2 + _read_length(data, begin + SUBJECT_AT)[0]
         at = id_end = subject_end + 2 + _read_length(data, subject_end)[0]
@@ -221,16 +174,13 @@ def message_places(data: RawBytes, begin: int, limit: int) -> tuple[int, int, in
 def split_raws(
     data: RawBytes, begin: int = 0, end: int | None = None, *, gap: int = 0
 ) -> tuple[list[int], list[int], list[int]]:
-    """The boundaries of raw messages back to back in data[begin:end]. Single properties are not checked.
+    """The boundaries of raw messages back to back in data[begin:end]. Single properties are not checked. Raises ProtocolError.
 
     Args:
         gap: bytes before each message, such as the checksum of an entry.
 
     Returns:
         Where each message begins, behind its gap; where its first property begins; and where it ends.
-
-    Raises:
-        ProtocolError: the bytes are not messages.
     """
     limit = len(data) if end is None else end
     begins: list[int] = []
@@ -266,7 +216,7 @@ def split_raws(
         ends.append(at)
         if shapes < SHAPES_MAX:
             shapes += 1
-            form, new_values = view.shape(with_properties=False)
+            form, new_values = view.shape()
             # Compiling costs more than reading a few messages: only a shape that repeats is compiled.
             if new_values == last_values and len(new_values) <= SHAPE_FIELDS_MAX:
                 layout, values = Struct(f">{form}"), new_values
@@ -275,11 +225,7 @@ def split_raws(
 
 
 def property_places(data: RawBytes, begin: int, end: int) -> Iterator[PropertyPlace]:
-    """Where the keys and values of the properties in data[begin:end] lie, in order.
-
-    Raises:
-        ProtocolError: they do not end at `end`.
-    """
+    """Where the keys and values of the properties in data[begin:end] lie, in order. Raises ProtocolError."""
     at = begin
     try:
         while at < end:
@@ -297,11 +243,7 @@ def property_places(data: RawBytes, begin: int, end: int) -> Iterator[PropertyPl
 
 
 def decode_properties(data: RawBytes, begin: int, end: int) -> dict[str, str]:
-    """The properties in data[begin:end]. Of a key that occurs twice, the last value counts.
-
-    Raises:
-        ProtocolError: they do not end at `end`.
-    """
+    """The properties in data[begin:end]. Of a key that occurs twice, the last value counts. Raises ProtocolError."""
     # The same walk as `property_places`, without a generator: it runs for each message that is decoded.
     properties: dict[str, str] = {}
     at = begin
@@ -322,11 +264,7 @@ def decode_properties(data: RawBytes, begin: int, end: int) -> dict[str, str]:
 
 
 def property_lengths(data: RawBytes, begin: int, end: int) -> list[int]:
-    """The lengths of keys and values of the properties in data[begin:end], in turn.
-
-    Raises:
-        ProtocolError: they do not end at `end`.
-    """
+    """The lengths of keys and values of the properties in data[begin:end], in turn. Raises ProtocolError."""
     lengths: list[int] = []
     add, at = lengths.append, begin
     try:
@@ -361,3 +299,53 @@ def tags_of(data: RawBytes, begin: int = 0) -> list[bytes]:
         return []
     subject_end = begin + SUBJECT_AT + 2 + _read_length(data, begin + SUBJECT_AT)[0]
     return tags_at(data, subject_end + 2 + _read_length(data, subject_end)[0])
+
+
+class PropertyFinder:
+    """Finds one property, by its key in UTF-8, in many messages; fast where the properties before it have the same lengths."""
+
+    __slots__ = ("_key", "_known", "_last", "_shapes", "_stored_key")
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._stored_key = U16.pack(len(key)) + key
+        self._known: tuple[Struct, tuple[object, ...]] | None = None
+        self._last: tuple[object, ...] = ()
+        self._shapes = 0
+
+    def place(self, data: bytes | bytearray, begin: int, end: int) -> tuple[int, int] | None:
+        """Begin and end of the value in the properties data[begin:end]; None without the key. Raises ProtocolError."""
+        known = self._known
+        if known is not None:
+            layout, expected = known
+            value_begin = begin + layout.size
+            if value_begin <= end:
+                found = layout.unpack_from(data, begin)
+                if found[:-1] == expected:
+                    value_end: int = value_begin + found[-1]
+                    if value_end == end or (value_end < end and data.find(self._stored_key, value_end, end) < 0):
+                        return value_begin, value_end
+        if data.find(self._stored_key, begin, end) < 0:
+            return None
+        return self._search(data, begin, end)
+
+    def _search(self, data: bytes | bytearray, begin: int, end: int) -> tuple[int, int] | None:
+        place = None
+        lengths: list[int] = []
+        before: tuple[int, ...] = ()
+        for key_begin, key_end, value_begin, value_end in property_places(data, begin, end):
+            if data[key_begin:key_end] == self._key:
+                place = value_begin, value_end
+                before = tuple(lengths)
+            lengths += (key_end - key_begin, value_end - value_begin)
+        if place is not None and self._shapes < SHAPES_MAX and len(before) <= SHAPE_FIELDS_MAX:
+            self._shapes += 1
+            self._learn(before)
+        return place
+
+    def _learn(self, before: tuple[int, ...]) -> None:
+        expected = (*before, len(self._key), self._key)
+        if expected == self._last:
+            form = "".join(f"H{length}x" for length in before)
+            self._known = Struct(f">{form}H{len(self._key)}sH"), expected
+        self._last = expected

@@ -134,11 +134,6 @@ class Field:
     default: Any
     is_constant: bool
 
-    @property
-    def has_default(self) -> bool:
-        """Whether it may be missing."""
-        return self.default is not UNSET
-
 
 class Structure:
     """Base of all declared bodies and their parts."""
@@ -150,15 +145,7 @@ class Structure:
 
     @classmethod
     def decode(cls, body: Body, version: int = CURRENT_VERSION) -> Self:
-        """The value that a body holds. Views in it are views of `body`.
-
-        Args:
-            body: the body of a frame.
-            version: the header version of the frame.
-
-        Raises:
-            ProtocolError: the bytes are not such a body.
-        """
+        """The value in a body of a frame with this header version. Views in it are views of `body`. Raises ProtocolError."""
         reader = Reader(body)
         value: Self = _LAYOUTS[cls, version].read(reader)
         if cls.is_exact:
@@ -166,11 +153,7 @@ class Structure:
         return value
 
     def encode(self, version: int = CURRENT_VERSION) -> bytes:
-        """The body.
-
-        Raises:
-            LocalProtocolError: the wire can't carry a value.
-        """
+        """The body. Raises LocalProtocolError for a value that the wire can't carry."""
         parts: list[Part] = []
         for write in _LAYOUTS[type(self), version].writers:
             write(parts, self)
@@ -273,12 +256,11 @@ def _map(declared: list[Field]) -> tuple[_Read, _Write]:
 
 
 def _steps(kinds: Sequence[Kind], getter: Callable[..., _Get], keys: Sequence[Any]) -> list[tuple[_Read, _Write]]:
-    """What reads and writes fields one after the other, in as few steps as there can be.
+    """Reads and writes fields one after the other, in as few steps as there can be.
 
     Args:
         kinds: of the fields.
-        getter: `attrgetter` or `itemgetter`, by which the values are read.
-        keys: names or places of the values.
+        getter, keys: `attrgetter` or `itemgetter`, and the names or places, by which the values are read.
     """
     steps: list[tuple[_Read, _Write]] = []
     at = 0

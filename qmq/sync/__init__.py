@@ -14,11 +14,9 @@ from qmq.client.middleware import Middleware, OutgoingMessage
 from qmq.client.receipt import Receipt
 from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
 from qmq.net.timing import Backoff, Timeouts
-from qmq.sync.app import App
-from qmq.sync.consumer import Batch, Consumer, Delivery
+from qmq.sync.consumer import App, Batch, Consumer, Delivery
 from qmq.sync.consumer import Handler as Handler
-from qmq.sync.delayed import DelayedMessages, DelayedReceipt
-from qmq.sync.producer import Producer
+from qmq.sync.producer import DelayedMessages, DelayedReceipt, Producer
 
 __all__ = [
     "App",

@@ -1,13 +1,15 @@
-"""Consumer, Delivery and Batch without `await`."""
+"""Consumer, Delivery, Batch and App without `await`. Handlers run in threads."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from qmq.client import app as client
 from qmq.client import batch, consumer, delivery
 from qmq.client.handlers import arguments_of, is_coroutine_handler
+from qmq.client.middleware import Middleware
 from qmq.errors import LocalProtocolError
 from qmq.protocol.messages import Message
 from qmq.sync.loop import Client, blocking, iterate, run, run_until_stopped, shared_loop
@@ -84,15 +86,7 @@ class Batch(batch.Deliveries[Delivery]):
     ack = blocking(batch.Batch.ack)
 
     def retry(self, deliveries: Iterable[Delivery] | None = None, *, cause: str = "") -> None:
-        """Retry deliveries of this batch; those that are settled are skipped, the others stay open.
-
-        Args:
-            deliveries: which to retry; None: all that are not settled.
-            cause: as for `Delivery.retry`.
-
-        Raises:
-            SendFailed: the next attempt of at least one is not stored; these stay unsettled.
-        """
+        """Retry deliveries of this batch, by default all that are not settled. As `qmq.Batch.retry`."""
         chosen = None if deliveries is None else [each._inner for each in deliveries]
         run(self._inner.retry(chosen, cause=cause))
 
@@ -115,18 +109,9 @@ class Consumer(Client[consumer.Consumer]):
         return map(Batch, iterate(self._inner.batches(max_messages, max_seconds)))
 
     def run(self, handler: Handler, *, concurrency: int = 1) -> None:
-        """Process messages with a handler, which runs in threads, until the consumer is closed.
+        """Process messages with a handler, in `concurrency` threads, until the consumer is closed. As `qmq.Consumer.run`.
 
-        Ctrl-C closes the consumer, waits for running handlers as `close` does, and is raised again.
-
-        Args:
-            handler: as for `qmq.Consumer.run`; it gets a `qmq.sync.Delivery`.
-            concurrency: threads that run the handler at the same time.
-
-        Raises:
-            LocalProtocolError: the handler or the concurrency is invalid.
-            ClientClosed: the consumer is not started or already closed.
-            ClientFailed: a background task failed; the message names it.
+        The handler gets a `qmq.sync.Delivery`. Ctrl-C closes the consumer, waits for running handlers, and is raised again.
         """
         run_until_stopped(self._inner.run(Handled(handler), concurrency=concurrency), self.close)
 
@@ -144,11 +129,7 @@ class Consumer(Client[consumer.Consumer]):
 
 
 class Handled:
-    """A handler as the asynchronous client calls it, in a thread.
-
-    Raises:
-        LocalProtocolError: the handler is a coroutine function, or can't be called with a delivery or a body.
-    """
+    """A handler as the asynchronous client calls it, in a thread. Raises LocalProtocolError for one that can't be called so."""
 
     def __init__(self, handler: Handler) -> None:
         if is_coroutine_handler(handler):
@@ -160,3 +141,44 @@ class Handled:
 
     def __call__(self, delivery: delivery.Delivery) -> None:
         self.handler(*self._arguments(delivery))
+
+
+H = TypeVar("H", bound=Handler)
+
+
+class App:
+    """`qmq.App` for functions that are not coroutines: each runs in a thread. The arguments are the same."""
+
+    def __init__(self, url: str, *, app: str = "", middleware: Sequence[Middleware] = ()) -> None:
+        self._inner = client.App(url, app=app, middleware=middleware)
+
+    def consumer(self, subject: str, *, group: str, concurrency: int = 16, **options: Any) -> Callable[[H], H]:
+        """Register a function as the handler of a subject's messages and return it unchanged. As `qmq.App.consumer`.
+
+        It gets a `qmq.sync.Delivery`, or the decoded body, by its annotations, and runs in `concurrency` threads.
+        """
+        register = self._inner.consumer(subject, group=group, concurrency=concurrency, **options)
+
+        def declare(handler: H) -> H:
+            register(Handled(handler))
+            return handler
+
+        return declare
+
+    def adapt(self, *, wrap: Callable[[Handler], Handler] | None = None, concurrency: int | None = None) -> None:
+        """`qmq.App.adapt`; `wrap` gets and returns functions that are not coroutines."""
+
+        def wrap_handled(handled: Handler) -> Handler:
+            assert wrap is not None
+            assert isinstance(handled, Handled)
+            return Handled(wrap(handled.handler))
+
+        self._inner.adapt(wrap=None if wrap is None else wrap_handled, concurrency=concurrency)
+
+    def run(self) -> None:
+        """Consume with all registered handlers until `stop` is called. Ctrl-C stops and is raised again. As `qmq.App.run`."""
+        run_until_stopped(self._inner.run(), self.stop)
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Make `run` return, as `qmq.App.stop`. Can be called from a signal handler."""
+        shared_loop().call_soon_threadsafe(self._inner.stop, timeout)

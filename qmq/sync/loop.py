@@ -55,11 +55,7 @@ def is_on_loop() -> bool:
 
 
 def start(work: Coroutine[Any, Any, T]) -> "Future[T]":
-    """Run a coroutine on the shared loop.
-
-    Raises:
-        LocalProtocolError: the caller is on the loop's thread and would wait for itself.
-    """
+    """Run a coroutine on the shared loop. Raises LocalProtocolError on the loop's thread, which would wait for itself."""
     if is_on_loop():
         work.close()
         raise LocalProtocolError(
@@ -113,11 +109,7 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> C
 
 
 class Client(Generic[Inner]):
-    """Base of the blocking clients. As a context manager, it enters and leaves the client that it wraps.
-
-    Args:
-        make: makes the wrapped client; called on the loop.
-    """
+    """Base of the blocking clients, which `make` makes on the loop. As a context manager, it enters and leaves that client."""
 
     def __init__(self, make: Callable[[], Inner]) -> None:
         async def made() -> Inner:

@@ -1,4 +1,4 @@
-"""Producer without `await`."""
+"""Producer, DelayedMessages and DelayedReceipt without `await`."""
 
 import asyncio
 import threading
@@ -13,10 +13,51 @@ from typing import Any, cast, overload
 from qmq.client import delayed, producer
 from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
+from qmq.client.delayed import DelayedMessage
 from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, QmqError, QueueFull, SendManyFailed
-from qmq.sync.delayed import DelayedReceipt
-from qmq.sync.loop import Client, blocking, is_on_loop, run, shared_loop, start
+from qmq.sync.loop import Client, blocking, is_on_loop, iterate, run, shared_loop, start
+
+
+class DelayedReceipt:
+    """`qmq.DelayedReceipt` without `await`."""
+
+    message_id: str
+    subject: str
+    broker_group: str
+    attempts: int
+    due_ms: int
+    due_at: datetime
+
+    def __init__(self, inner: delayed.DelayedReceipt) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    cancel = blocking(delayed.DelayedReceipt.cancel)
+    reschedule = blocking(delayed.DelayedReceipt.reschedule)
+    deliver = blocking(delayed.DelayedReceipt.deliver)
+
+
+class DelayedMessages(Client[delayed.DelayedMessages]):
+    """`qmq.DelayedMessages` without `await`, with the same arguments."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(partial(delayed.DelayedMessages, url, **options))
+
+    close = blocking(delayed.DelayedMessages.close)
+    find = blocking(delayed.DelayedMessages.find)
+    calendar = blocking(delayed.DelayedMessages.calendar)
+    cancel = blocking(delayed.DelayedMessages.cancel)
+    reschedule = blocking(delayed.DelayedMessages.reschedule)
+    deliver = blocking(delayed.DelayedMessages.deliver)
+    cancel_matching = blocking(delayed.DelayedMessages.cancel_matching)
+
+    def list(self, subject: str, **options: Any) -> Iterator[DelayedMessage]:
+        """Yield a subject's delayed messages by due time; the options are those of `qmq.DelayedMessages.list`."""
+        return iterate(self._inner.list(subject, **options))
+
 
 HANDED_OVER_AT_ONCE = 500
 """Messages of `send_soon` that the event loop takes over before other tasks run."""
@@ -34,11 +75,7 @@ def _size_of(body: Body) -> int:
 
 
 class Room:
-    """Limits the messages that threads have handed over to the loop and that have no outcome yet.
-
-    Args:
-        limits: `queue_messages` and `queue_bytes` count.
-    """
+    """Limits the messages and bytes that threads have handed over to the loop and that have no outcome yet."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -47,11 +84,7 @@ class Room:
         self._bytes = 0
 
     def take(self, messages: int, size: int) -> None:
-        """Wait until there is room. What is alone always has room.
-
-        Raises:
-            QueueFull: there is none, and the caller is on the loop's thread, which must not wait.
-        """
+        """Wait until there is room. What is alone always has room. Raises QueueFull instead of waiting on the loop's thread."""
         limits = self._limits
         with self._changed:
             while self._messages and (
@@ -196,13 +229,9 @@ class Producer(Client[producer.Producer]):
     def send_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Receipt]:
         """Send many messages of one subject and return when all are on disk, as `qmq.Producer.send_many`.
 
-        Takes the bodies in the caller's thread, so `bodies` may be a generator that blocks, and passes them to the event loop
-        in chunks. Waits while `Limits.queue_messages` or `queue_bytes` messages have no outcome yet. If it is interrupted, or
-        `bodies` raises, the chunks that were already passed are still sent.
-
-        Args:
-            bodies: they must not be changed before this returns.
-            tags: of each message.
+        Takes the bodies, which must not be changed before it returns, in the caller's thread, so `bodies` may be a generator that
+        blocks. Waits while `Limits.queue_messages` or `queue_bytes` messages have no outcome yet. If it is interrupted, or `bodies`
+        raises, the chunks that were already passed to the event loop are still sent.
         """
         # Without bodies this checks the subject and whether the producer is open.
         outcomes: list[Receipt | QmqError] = [*run(self._inner.send_many(subject, (), tags=tags))]

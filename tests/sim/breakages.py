@@ -120,7 +120,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a commit is not synced",
-        "qmq.log.log:SegmentedLog.write",
+        "qmq.log.commit_writer:CommitWriter.write",
         "file.datasync()",
         "pass",
         "lost",
@@ -128,7 +128,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a failed sync is passed over",
-        "qmq.log.log:SegmentedLog.write",
+        "qmq.log.commit_writer:CommitWriter.write",
         "file.datasync()",
         "exec('try:\\n file.datasync()\\nexcept OSError: pass')",
         "lost",
@@ -145,7 +145,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refusal of a batch is not reported",
-        "broker_node.sends:SendHandler._refuse_runs",
+        "qmq.daemon.sends:SendHandler.handle",
         "encode_send_response(failures)",
         "encode_send_response([])",
         "lost",
@@ -153,9 +153,9 @@ BREAKAGES = (
     ),
     Breakage(
         "a message's checksum is not compared",
-        "broker_node.message_log:MessageLog.read_raws",
-        "crc32(raw)) != check:",
-        "crc32(raw)) == -1:",
+        "broker_node.message_log:MessageLog._read_whole",
+        "all(raws) and all(map(eq, map(crc32, heads, [crc32(raw) for raw in raws]), checks))",
+        "all(raws)",
         "content",
         replace(CALM, faults=("flipped_bit",), fault_seconds=0.05, batches=0.9, storm_seconds=25.0),
     ),
@@ -179,7 +179,7 @@ BREAKAGES = (
     ),
     Breakage(
         "an ack is answered and not stored",
-        "broker_node.delivery:Delivery._act_ack",
+        "broker_node.acks:Acks.act",
         "self._store.act(subject, group, action)",
         "consumer.log.ack(begin, end)",
         "duplicate",
@@ -212,8 +212,8 @@ BREAKAGES = (
     ),
     Breakage(
         "what a silent consumer holds is never retried",
-        "broker_node.delivery:Delivery.settle",
-        "return self._settlement(subject, group, consumer, everything)",
+        "broker_node.settlements:Settlements.settle",
+        "return self._begin(subject, group, consumer, everything)",
         "return None",
         "progress",
         replace(REAL, faults=("kill_client",), fault_seconds=0.5, batches=0.9),
@@ -221,14 +221,14 @@ BREAKAGES = (
     Breakage(
         "what a leaving consumer holds is dropped",
         "broker_node.settlement:Settlement.step",
-        "moved = move_to_retry(self._store, subject, group, runs, budget, cached_only=cached_only)",
+        "moved = move_to_retry(self._store, subject, group, runs, budget, self.plan)",
         "from broker_node.retry import Moved; moved = Moved(runs_done=len(runs))",
         "progress",
         replace(REAL, faults=("kill_client",), fault_seconds=0.5),
     ),
     Breakage(
         "a retried message loses its tags and body",
-        "qmq.client.retries:Retries.send_back",
+        "qmq.client.workers:Retries.send_back",
         "**old.properties,",
         "'retried': '1',",
         "content",
@@ -245,7 +245,7 @@ BREAKAGES = (
     ),
     Breakage(
         "messages are given up without a dead letter",
-        "qmq.client.retries:Retries.send_back",
+        "qmq.client.workers:Retries.send_back",
         "subject = target(self._subject, group)",
         "subject = retry_subject(self._subject, group)",
         "undelivered",

@@ -18,7 +18,6 @@ from random import Random
 
 import qmq.clock
 from broker_node.broker import Broker
-from broker_node.reader import read_and_repair
 from delay_node.delay_node import DelayNode
 from qmq.daemon.node import Node
 from qmq.errors import ProtocolError, QmqError
@@ -31,6 +30,7 @@ from tests.sim.history import Broken, History
 from tests.sim.loop import START_SECONDS, SimulatedClock, Stuck, running_loop
 from tests.sim.workload import Actor, Member, Operator, RawMember, Sender
 from tests.sim.world import World
+from tests.support.disk_work import read_and_repair
 from tests.support.memory_disk import Inode
 
 STORM_SECONDS = (10.0, 25.0)

@@ -277,8 +277,9 @@ def _wire_row(field: structures.Field) -> tuple[bool, str]:
     """A field's row, and whether it is an entry of the map."""
     kind = field.kind
     if isinstance(kind, kinds.MapKind):
-        text = kind.text(field.default) if field.has_default else ""
-        missing = f"`{text}`" if text else "empty" if field.has_default else ""
+        has_default = field.default is not kinds.UNSET
+        text = kind.text(field.default) if has_default else ""
+        missing = f"`{text}`" if text else "empty" if has_default else ""
         key = f"{field.key}KEY" if isinstance(kind, kinds.MapPrefix) else field.key
         note = f"{missing}, then left out" if kind.is_optional else missing
         return True, f"| `{key}` | {kind.label} | {note} |"

@@ -19,7 +19,8 @@ import pytest
 import qmq.daemon.daemon
 from broker_node.admin.group_pages import wait_until_durable
 from broker_node.broker import Broker
-from broker_node.message_log import ColdRead
+from broker_node.disk_work import DiskWork
+from broker_node.reader import ReadPlan, Wanted
 from broker_node.retry import BATCH_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
 from metaserver.server import Metaserver
@@ -276,7 +277,7 @@ async def _close_connection(process: Process, supervisor: BreakingSupervisor, _:
 
 async def _fail_a_request(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
-    patch.setattr(process.delivery, "ack", _raise)
+    patch.setattr(process.delivery.acks, "ack", _raise)
     async with connected(process) as client:
         assert (await client.raw(Command.ACK_REQUEST, AckRequest("s", "g", "c", 0, 0, False).encode())).code == (
             ResponseCode.BROKER_ERROR
@@ -295,6 +296,12 @@ async def _fail_an_answer(process: Process, _: BreakingSupervisor, __: pytest.Mo
 async def _seal(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     supervisor.break_job("idle_seal")
     await serves(process)
+
+
+async def _gather(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Node)
+    supervisor.break_job("gathered_commit")
+    process.committer.when_synced(process.log.appended_end, lambda: None, is_urgent=False)
 
 
 async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
@@ -370,7 +377,7 @@ async def _read_cold(process: Process, supervisor: BreakingSupervisor, patch: py
 
     def cold_once(request: PullRequest, peer: Connection, **options: bool) -> object:
         patch.setattr(process.delivery, "pull", pull)
-        raise ColdRead(0, 1, b"")
+        raise ReadPlan(process.store, process.store.subjects["orders"], Wanted(((0, 1),), 1))
 
     async with connected(process) as client:
         assert await client.send(message(3)) == {}
@@ -406,12 +413,12 @@ async def _settle_what_is_cold(process: Process, supervisor: BreakingSupervisor,
         await _hold(process, client, 3)
         subject = process.store.subjects["orders"]
         group = subject.groups["g"]
-        settlement = process.delivery.settle(subject, group, group.progress.consumers["c1"])
+        settlement = process.delivery.settlements.settle(subject, group, group.progress.consumers["c1"])
         assert settlement is not None
         supervisor.break_job("settlement_read")
-        process.handlers.settlements._warm(settlement, ColdRead(0, 1, b""))
+        process.handlers.settlements._read(settlement, ReadPlan(process.store, subject, Wanted(((0, 1),), 1)))
         await eventually_async(
-            lambda: process.delivery.settlements == {}, what="it ended, and a sweep may begin another"
+            lambda: process.delivery.settlements.running == {}, what="it ended, and a sweep may begin another"
         )
 
 
@@ -426,7 +433,7 @@ async def _delete_segments(process: Process, supervisor: BreakingSupervisor, pat
 async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
     supervisor.break_job("index_repair")
-    process._repair(ColdRead(0, 1, b""))  # type: ignore[arg-type]
+    process._repair(DiskWork())  # type: ignore[arg-type]
 
 
 async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -462,6 +469,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "request": ("broker", _fail_a_request),
     "answer": ("broker", _fail_an_answer),
     "idle_seal": ("broker", _seal),
+    "gathered_commit": ("broker", _gather),
     "heartbeat": ("broker", _fail_a_heartbeat),
     "policy_fetch": ("broker", _fetch_a_policy),
     "bulk_read": ("broker", _read_in_bulk),

@@ -10,7 +10,7 @@ from zlib import crc32
 import pytest
 
 from broker_node import consumer_connections
-from broker_node.admin import group_pages, search, trace
+from broker_node.admin import group_pages, pages, search, trace
 from broker_node.broker import Broker
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
 from broker_node.retry import Moved
@@ -145,12 +145,12 @@ async def test_search_repairs_a_damaged_index_entry(tmp_path: Path) -> None:
 async def test_only_so_many_searches_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with asked(tmp_path) as (_broker, client, admin):
         await client.send(message(0))
-        monkeypatch.setattr(search, "SCANS_MAX", 0)
+        monkeypatch.setattr(pages, "SCANS_MAX", 0)
         for asking in (admin.search("orders"), admin.trace("orders", 0)):
             with pytest.raises(NodeRefused) as caught:
                 await asking
             assert (caught.value.status, caught.value.code, caught.value.retriable) == (503, "scan.busy", True)
-        monkeypatch.setattr(search, "SCANS_MAX", 1)
+        monkeypatch.setattr(pages, "SCANS_MAX", 1)
         assert sequences(await admin.search("orders")) == [0]
         assert sequences(await admin.search("orders")) == [0], "the turn was given back"
 
@@ -617,8 +617,9 @@ async def test_a_group_with_members_lag_or_retries_is_kept_and_one_that_nobody_m
 
 @pytest.mark.parametrize("checkpoint", ["before", "after", "both"])
 async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
-    tmp_path: Path, checkpoint: str
+    tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
     folder = ""
     async with asked(tmp_path) as (broker, client, admin):
         await client.begin()

@@ -74,17 +74,19 @@ async def test_consumers_that_leave_a_full_broker_use_no_reserve_and_their_messa
             # The sweep must not use the reserve either.
             broker.consumer_leases.check()
         assert room - broker.log.room_bytes < 16 << 10, "the messages were copied into the reserve"
-        assert len(broker.delivery.deferred) == len(GROUPS)
-        assert {found.holder for found in broker.delivery.deferred.values()} == {Holder.LEFT}
+        assert len(broker.delivery.settlements.deferred) == len(GROUPS)
+        assert {found.holder for found in broker.delivery.settlements.deferred.values()} == {Holder.LEFT}
         # A consumer that comes back gets what it held, in full.
         begin, again = await client.pull(group="g0", limit=PREFETCHED)
         assert (begin, again) == (0, [f"m{n}" for n in range(PREFETCHED)])
-        assert ("orders", "g0", "c1") not in broker.delivery.deferred
+        assert ("orders", "g0", "c1") not in broker.delivery.settlements.deferred
         assert await client.ack(0, PREFETCHED - 1, group="g0") == ResponseCode.SUCCESS
         # Others of the group continue behind them.
         assert (await client.pull(group="g1", consumer="c2", limit=1))[1] == [f"m{PREFETCHED}"]
         disk.capacity_bytes = 128 << 20
-        await eventually_async(lambda: not broker.delivery.deferred and not broker.delivery.settlements, 20)
+        await eventually_async(
+            lambda: not broker.delivery.settlements.deferred and not broker.delivery.settlements.running, 20
+        )
         await eventually_async(
             lambda: all("c1" not in broker.store.subjects["orders"].groups[g].progress.consumers for g in GROUPS[1:]),
             20,
@@ -107,11 +109,13 @@ async def test_acks_that_jump_on_a_full_broker_count_and_what_they_jumped_over_i
         assert room - broker.log.room_bytes < 16 << 10
         log = broker.store.subjects["orders"].groups["g"].progress.consumers["c1"].log
         assert log.held(0, 100) == [(0, 50), (60, 70), (80, 100)]
-        assert broker.delivery.deferred["orders", "g", "c1"].ranges == ((0, 70),)
+        assert broker.delivery.settlements.deferred["orders", "g", "c1"].ranges == ((0, 70),)
         # A pull does not change that: the consumer does not ask for them again.
         await client.pull(limit=1, last=99)
         disk.capacity_bytes = 128 << 20
-        await eventually_async(lambda: not broker.delivery.deferred and not broker.delivery.settlements, 20)
+        await eventually_async(
+            lambda: not broker.delivery.settlements.deferred and not broker.delivery.settlements.running, 20
+        )
         expected = [f"m{n}" for n in (*range(50), *range(60, 70))]
         await eventually_async(lambda: broker.store.subjects["%RETRY%orders%g"].visible_end == len(expected), 20)
         assert await all_of(client, "%RETRY%orders%g", "g") == expected
@@ -133,10 +137,12 @@ async def test_a_settlement_that_meets_the_reserve_on_its_way_stops_there_and_ho
         assert len((await client.pull(limit=300))[1]) == 300
         assert await leave(client, "g") == ResponseCode.SUCCESS
         assert broker.log.room_bytes >= reserve - (16 << 10)
-        assert broker.delivery.settlements == {}
-        assert broker.delivery.deferred["orders", "g", "c1"].holder is Holder.LEFT
+        assert broker.delivery.settlements.running == {}
+        assert broker.delivery.settlements.deferred["orders", "g", "c1"].holder is Holder.LEFT
         disk.capacity_bytes = 128 << 20
-        await eventually_async(lambda: not broker.delivery.deferred and not broker.delivery.settlements, 20)
+        await eventually_async(
+            lambda: not broker.delivery.settlements.deferred and not broker.delivery.settlements.running, 20
+        )
         await eventually_async(lambda: broker.store.subjects["%RETRY%orders%g"].visible_end == 300, 20)
         assert await all_of(client, "%RETRY%orders%g", "g") == [f"m{n}" for n in range(300)]
 

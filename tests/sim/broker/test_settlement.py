@@ -76,7 +76,7 @@ async def test_a_consumer_with_many_messages_in_flight_leaves_in_slices(
         assert max(turns) <= BATCH_MESSAGES_MAX
         assert sum(turns) == MESSAGES
         assert broker.store.log.synced_end == broker.store.log.appended_end
-        assert broker.delivery.settlements == {}
+        assert broker.delivery.settlements.running == {}
         consumers = broker.store.subjects["orders"].groups["g"].progress.consumers
         assert "c1" not in consumers or consumers["c1"].log.in_flight == 0
         assert await all_of(client, RETRY) == ids(0, MESSAGES)
@@ -123,7 +123,7 @@ async def test_a_stop_ends_settlements_and_the_next_start_goes_on_with_the_rest(
             await hold(client, MESSAGES)
         subject = broker.store.subjects["orders"]
         group = subject.groups["g"]
-        settlement = broker.delivery.settle(subject, group, group.progress.consumers["c1"])
+        settlement = broker.delivery.settlements.settle(subject, group, group.progress.consumers["c1"])
         assert settlement is not None
         ended: list[object] = []
         settlement.then(ended.append)

@@ -11,7 +11,7 @@ from broker_node.progress import GroupProgress
 from broker_node.recovery import open_store
 from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import MessageStore, StoreLimits
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.recovery import Commit
 from qmq.protocol.names import retry_subject
@@ -40,10 +40,10 @@ class Leaving(Shared):
             process.line, process.parked = Line(), []
             process.last, process.unacked, process.held = -1, {}, {}
         try:
-            self.delivery.leave(subject, group, consumer)
+            self.delivery.settlements.leave(subject, group, consumer)
         except BeingSettled as wait:
             self.finish(wait.settlement)
-            self.delivery.leave(subject, group, consumer)
+            self.delivery.settlements.leave(subject, group, consumer)
 
     def finish(self, settlement: Settlement | None) -> None:
         """As on a node: the ack that waits for it comes in a later commit."""

@@ -90,10 +90,10 @@ class Shared(StoreDriver):
         process.held = {n: name for n, name in process.held.items() if n not in done}
         request = AckRequest(SUBJECT, GROUP, "c1", done[0], done[-1], False)
         try:
-            self.delivery.ack(request, process.line)
+            self.delivery.acks.ack(request, process.line)
         except BeingSettled as wait:
             self.finish(wait.settlement)
-            self.delivery.ack(request, process.line)
+            self.delivery.acks.ack(request, process.line)
         process.seen_at = self.clock.monotonic()
 
     def finish(self, settlement: Settlement | None) -> None:
@@ -101,7 +101,7 @@ class Shared(StoreDriver):
         if settlement is not None:
             while not settlement.step(Budget()):
                 self.commit()
-            self.delivery.settled(settlement)
+            self.delivery.settlements.ended(settlement)
 
     def cut(self, process: Process) -> None:
         """The connection breaks, seen by the broker or not; the process comes back by itself or is restarted."""
@@ -120,9 +120,9 @@ class Shared(StoreDriver):
         if subject is not None and group is not None and consumer is not None:
             now = self.clock.monotonic()
             if now - consumer.seen_at >= LEASE:
-                self.finish(self.delivery.settle(subject, group, consumer))
-            elif self.delivery.abandoned(group, consumer, now):
-                self.finish(self.delivery.settle_abandoned(subject, group, consumer))
+                self.finish(self.delivery.settlements.settle(subject, group, consumer))
+            elif self.delivery.settlements.abandoned(group, consumer, now):
+                self.finish(self.delivery.settlements.settle_abandoned(subject, group, consumer))
 
     def retried(self) -> set[str]:
         """Ids in the retry subject."""

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from delay_node import batches, bodies, dispatcher, due_lanes, handlers, open_hours, placement, queries, subjects
-from delay_node.bodies import Bodies
+from delay_node import batches, dispatcher, due_lanes, handlers, hour_reader, open_hours, placement, queries, subjects
 from delay_node.hour import Hour
-from delay_node.hour_reader import Opened
+from delay_node.hour_reader import Bodies, Opened
 from delay_node.open_hours import OpenHours
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
@@ -362,6 +361,32 @@ async def test_far_hours_that_were_looked_into_are_let_go_again(
         assert system.delay.store.pending == 66
 
 
+async def test_small_far_hours_that_were_looked_into_are_let_go_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_hours, "OPEN_FAR_HOURS_MAX", 3)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        await client.send(*[delayed(i, begin + i * HOUR) for i in range(10)])
+        for i in range(10):
+            await client.change(Operation.CANCEL, DelayedTarget(f"m{i}", due_ms=begin + i * HOUR))
+        in_memory = [number for number, hour in system.delay.store.hours.items() if hour.states is not None]
+        assert in_memory == [begin // HOUR + i for i in (7, 8, 9)], "the ones that were used last"
+
+
+async def test_the_calendar_keeps_a_limited_number_of_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "CALENDAR_CACHE_ENTRIES", 4)
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        begin = (now_ms() + 2 * DAY) // HOUR * HOUR
+        for subject in ("orders", "other"):
+            await client.send(*[delayed(i, begin + i * HOUR, subject=subject) for i in range(5)])
+        for subject in ("orders", "other", "orders"):
+            counts = await client.calendar(subject, begin, begin + DAY)
+            assert counts == {begin + i * HOUR: 1 for i in range(5)}
+        kept = system.delay.queries._calendar
+        assert list(kept) == [begin // HOUR + i for i in (3, 4)], "two hours with two subjects each, used last"
+
+
 async def test_hours_that_do_not_fit_into_memory_together_are_opened_one_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -496,7 +521,7 @@ async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_orde
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size, most = 30_000, 100_000
-    for module in (bodies, dispatcher, queries):
+    for module in (hour_reader, dispatcher, queries):
         monkeypatch.setattr(module, "READ_BYTES_MAX", most)
     monkeypatch.setattr(dispatcher, "READY_BYTES_MAX", 2 * most)
     monkeypatch.setattr(queries, "FOUND_BYTES_MAX", most)

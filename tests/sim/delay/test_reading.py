@@ -8,17 +8,17 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from delay_node import bodies
+from delay_node import hour_reader
 from delay_node.schedule_log import INDEX
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from qmq.bulk_read import NodeReader, find_nodes, metaserver_address
 from qmq.errors import ReadRefused
 from qmq.protocol import bulk_read
 from qmq.protocol.bulk_read import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
 from qmq.protocol.messages import decode_raw
 from qmq_testing.repository import MemoryRepository
+from spark_analytics.source.node_reader import NodeReader, find_nodes, metaserver_address
 from tests.support.in_process import (
     SmallSystem,
     blocking,
@@ -156,7 +156,7 @@ async def test_a_damaged_body_that_a_query_reads_is_counted_once(tmp_path: Path)
 async def test_so_many_damaged_messages_are_remembered_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "DAMAGED_MAX", 2)
+    monkeypatch.setattr(hour_reader, "DAMAGED_MAX", 2)
     hour = now_ms() // HOUR_MS + 5
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         await client.send(*(delayed(n, hour * HOUR_MS + n, padding="x" * 100) for n in range(6)))

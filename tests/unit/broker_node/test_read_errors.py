@@ -6,10 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from broker_node import unreadable
-from broker_node.consume_log import ENTRY_BYTES, Entry
-from broker_node.message_log import ColdRead
-from broker_node.reader import read_messages
-from broker_node.recovery import CHECKPOINT_NAME
+from broker_node.checkpoint import CHECKPOINT_NAME
+from broker_node.consume_log import Entry
+from broker_node.reader import ReadPlan, Wanted
 from broker_node.unreadable import RETRY_SECONDS, UnreadablePlaces
 from qmq.clock import ManualClock
 from qmq.errors import ReadFailed
@@ -17,6 +16,7 @@ from qmq.log.record import MAGIC_BYTES
 from qmq.log.recovery import SECTOR_BYTES
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
+from tests.support.disk_work import complete, read_and_repair
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
@@ -76,16 +76,16 @@ def test_repeated_reads_ask_the_disk_for_an_unreadable_place_once_in_a_while_and
     subject, places = store.subjects["orders"], store.message_log.unreadable
     driver.disk.fail_read = error_at("/log/", bad.log_offset, bad.log_offset + 1)
     for _ in range(20):
-        raws = read_messages(store, subject, 0, 10, cached_only=True)
+        raws = read_and_repair(store, subject, 0, 10)
         assert [raw is None for raw in raws] == [n == BAD for n in range(10)]
     assert (places.read_errors, begins) == (1, [])
     driver.clock.advance(RETRY_SECONDS)
-    assert read_messages(store, subject, BAD, BAD + 1, cached_only=True) == [None]
+    assert read_and_repair(store, subject, BAD, BAD + 1) == [None]
     assert places.read_errors == 2
     driver.disk.fail_read = None
-    assert read_messages(store, subject, BAD, BAD + 1, cached_only=True) == [None]
+    assert read_and_repair(store, subject, BAD, BAD + 1) == [None]
     driver.clock.advance(RETRY_SECONDS)
-    assert None not in read_messages(store, subject, 0, 10, cached_only=True)
+    assert None not in read_and_repair(store, subject, 0, 10)
     assert len(places) == 0
     assert begins == []
 
@@ -94,10 +94,7 @@ def test_a_cold_read_that_fails_withholds_its_messages_before_the_pull_is_tried_
     driver = filled()
     bad, log = entry(driver, BAD), driver.store.message_log
     driver.disk.fail_read = error_at("/log/", bad.log_offset, bad.log_offset + 1)
-    first, last = entry(driver, 0), entry(driver, 9)
-    index_bytes = driver.store.subjects["orders"].consume_log.index.read(0, 10)
-    assert len(index_bytes) == 10 * ENTRY_BYTES
-    ColdRead(first.log_offset, last.log_offset + last.size - first.log_offset, index_bytes).read(log)
+    complete(ReadPlan(driver.store, driver.store.subjects["orders"], Wanted(((0, 10),), 10)))
     assert list(log.unreadable) == [(bad.log_offset, bad.size)]
     reads = driver.disk.reads
     assert len(pulled(driver)) == 9
@@ -191,7 +188,7 @@ def test_a_read_error_below_the_checkpoint_does_not_stop_the_start() -> None:
     store, _, _ = driver._open(disk)
     assert not store.log.damaged
     subject = store.subjects["orders"]
-    raws = read_messages(store, subject, 0, subject.visible_end, cached_only=False)
+    raws = read_and_repair(store, subject, 0, subject.visible_end)
     assert None in raws
     assert len(raws) - raws.count(None) > 0
     tail = store.log.tails[0]

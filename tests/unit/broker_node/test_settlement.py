@@ -7,15 +7,15 @@ import pytest
 
 from broker_node import settlement as settlement_module
 from broker_node.actions import Pull, SequenceRun, StartReason
-from broker_node.message_log import ColdRead
+from broker_node.disk_work import DiskWork
 from broker_node.progress import Consumer
-from broker_node.reader import read_messages
 from broker_node.retry import Budget, move_orphans
 from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import LimitReached, MessageStore, StoreLimits
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.names import retry_subject
+from tests.support.disk_work import complete, read_and_repair
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver
 
@@ -47,7 +47,7 @@ def consumer_of(store: MessageStore) -> Consumer:
 
 def settlement(driver: StoreDriver) -> Settlement:
     subject = driver.store.subjects["orders"]
-    found = driver.delivery.settle(subject, subject.groups[GROUP], consumer_of(driver.store))
+    found = driver.delivery.settlements.settle(subject, subject.groups[GROUP], consumer_of(driver.store))
     assert found is not None
     return found
 
@@ -57,7 +57,7 @@ def retried(store: MessageStore) -> list[str]:
     subject = store.subjects.get(RETRY)
     if subject is None:
         return []
-    raws = read_messages(store, subject, subject.begin, subject.visible_end, cached_only=False)
+    raws = read_and_repair(store, subject, subject.begin, subject.visible_end)
     return [decode_raw(raw)[0].message_id for raw in raws if raw is not None]
 
 
@@ -65,7 +65,7 @@ def in_flight(store: MessageStore) -> list[str]:
     """The ids that the consumer holds."""
     subject, found = store.subjects["orders"], []
     for run in consumer_of(store).log.runs():
-        raws = read_messages(store, subject, run.begin, run.begin + run.count, cached_only=False)
+        raws = read_and_repair(store, subject, run.begin, run.begin + run.count)
         found += [decode_raw(raw)[0].message_id for raw in raws if raw is not None]
     return found
 
@@ -102,7 +102,7 @@ def test_many_small_runs_are_settled_and_what_retention_took_costs_no_budget() -
     group = subject.groups[GROUP]
     runs = tuple(SequenceRun(begin, 1) for begin in range(1, 40, 2))
     store.act(subject, group, Pull("orders", GROUP, "d", 0, False, 0, 40, 40, runs))
-    job = driver.delivery.settle(subject, group, group.progress.consumers["d"])
+    job = driver.delivery.settlements.settle(subject, group, group.progress.consumers["d"])
     assert job is not None
     subject.consume_log.index.hide_before(20)
     assert not job.step(Budget(messages=4))
@@ -120,16 +120,14 @@ def test_a_cold_slice_changes_nothing_and_goes_on_when_it_is_in_memory() -> None
     job, store = settlement(driver), driver.store
     driver.disk.chill(f"{ROOT}/log/")
     before = store.log.appended_end
-    with pytest.raises(ColdRead) as raised:
+    with pytest.raises(DiskWork) as raised:
         job.step(Budget())
     assert (store.log.appended_end, consumer_of(store).log.acked) == (before, 0)
-    raised.value.read(store.message_log)
-    while True:
-        with contextlib.suppress(ColdRead):
-            if job.step(Budget()):
-                break
-            continue
-        pytest.fail("what was read into memory is still cold")
+    complete(raised.value)
+    # Not even a file system that never says what is in memory makes it read again.
+    driver.disk.chill(f"{ROOT}/log/")
+    job.plan = raised.value
+    assert job.step(Budget())
     driver.commit()
     assert retried(store) == [f"m{n}" for n in range(60)]
 
@@ -169,25 +167,25 @@ def test_pulls_and_acks_of_a_consumer_wait_for_its_settlement_and_others_do_not(
     driver = holding(30)
     delivery = driver.delivery
     with pytest.raises(BeingSettled) as jumped:
-        delivery.ack(AckRequest("orders", GROUP, "c", 20, 24, False))
+        delivery.acks.ack(AckRequest("orders", GROUP, "c", 20, 24, False))
     job = jumped.value.settlement
     assert list(job.ranges) == [(0, 20)]
     for wait in (
-        lambda: delivery.ack(AckRequest("orders", GROUP, "c", 25, 29, False)),
+        lambda: delivery.acks.ack(AckRequest("orders", GROUP, "c", 25, 29, False)),
         lambda: delivery.pull(PullRequest("orders", GROUP, "c", 10, -1, -1, 0, False)),
-        lambda: delivery.leave(job.subject, job.group, job.consumer),
+        lambda: delivery.settlements.leave(job.subject, job.group, job.consumer),
     ):
         with pytest.raises(BeingSettled) as waiting:
             wait()
         assert waiting.value.settlement is job
-    assert delivery.settle(job.subject, job.group, job.consumer) is None
+    assert delivery.settlements.settle(job.subject, job.group, job.consumer) is None
     delivery.pull(PullRequest("orders", GROUP, "other", 10, -1, -1, 0, False))
-    delivery.ack(AckRequest("orders", GROUP, "c", -1, -1, False))
+    delivery.acks.ack(AckRequest("orders", GROUP, "c", -1, -1, False))
     while not job.step(Budget(messages=6)):
         pass
-    delivery.settled(job)
-    delivery.ack(AckRequest("orders", GROUP, "c", 20, 24, False))
-    delivery.ack(AckRequest("orders", GROUP, "c", 25, 29, False))
+    delivery.settlements.ended(job)
+    delivery.acks.ack(AckRequest("orders", GROUP, "c", 20, 24, False))
+    delivery.acks.ack(AckRequest("orders", GROUP, "c", 25, 29, False))
     driver.commit()
     assert (delivery.counters.acked, delivery.counters.settled) == (10, 20)
     assert retried(driver.store) == [f"m{n}" for n in range(20)]
@@ -219,7 +217,7 @@ def test_a_settlement_without_room_for_its_retry_subject_is_refused_before_it_be
     driver.store.limits = StoreLimits(subjects_max=0)
     with pytest.raises(LimitReached, match="subjects_max"):
         settlement(driver)
-    assert driver.delivery.settlements == {}
+    assert driver.delivery.settlements.running == {}
     assert consumer_of(driver.store).log.in_flight == 5
 
 
@@ -238,7 +236,7 @@ def test_a_consumer_with_as_many_messages_in_flight_as_it_may_have_gets_no_new_o
     assert pulled(5) == (0, True)
     # What it holds it gets again.
     assert pulled(-1) == (4, False)
-    driver.delivery.ack(AckRequest("orders", GROUP, "c", 0, 2, False))
+    driver.delivery.acks.ack(AckRequest("orders", GROUP, "c", 0, 2, False))
     assert pulled(5) == (3, False)
     other = driver.delivery.pull(PullRequest("orders", GROUP, "other", 4, -1, -1, 0, False))
     assert len(other.raws) == 4
@@ -253,7 +251,7 @@ def test_orphans_are_moved_in_slices_and_a_checkpoint_keeps_the_rest() -> None:
     # As if the commit with the pull of 0 to 19 were damaged.
     driver.store.act(subject, group, Pull("orders", GROUP, "c", 0, False, 0, 20, 20, ()))
     assert group.progress.orphans == [SequenceRun(0, 20)]
-    assert move_orphans(driver.store, subject, group, Budget(messages=8), cached_only=True) == 8
+    assert move_orphans(driver.store, subject, group, Budget(messages=8)) == 8
     subject.changed()
     driver.commit()
     driver.checkpoint()
@@ -262,7 +260,7 @@ def test_orphans_are_moved_in_slices_and_a_checkpoint_keeps_the_rest() -> None:
     group = subject.groups[GROUP]
     assert group.progress.orphans == [SequenceRun(8, 12)]
     while group.progress.orphans:
-        move_orphans(store, subject, group, Budget(messages=8), cached_only=True)
+        move_orphans(store, subject, group, Budget(messages=8))
     driver.store = store
     driver.commit()
     assert retried(store) == [f"m{n}" for n in range(20)]

@@ -12,8 +12,6 @@ from broker_node.consume_log import ENTRY_BYTES
 from broker_node.filters import tag_match
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
-from broker_node.message_log import ColdRead
-from broker_node.reader import read_and_repair, read_messages
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import StorePaths
 from broker_node.subject import Subject
@@ -21,12 +19,15 @@ from broker_node.subject_retention import SubjectRetention
 from qmq.clock import ManualClock
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
-from qmq.log.index import DenseIndex, HandleCache
+from qmq.log.handles import HandleCache
+from qmq.log.index import DenseIndex
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
 from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
+from tests.support.disk_work import complete, read_and_repair, read_once, repeat
+from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
@@ -137,7 +138,7 @@ def test_pages_beside_an_unreadable_one_are_not_written() -> None:
     subject = subject_of(driver)
     subject.consume_log.index.read(0, COUNT)
     damaged = DamagedEntries(driver.store, subject, [PAGE_ENTRIES])
-    damaged.complete(driver.store.message_log)
+    complete(damaged)
     assert content[5] == right[5] ^ 1
     assert content[PAGE_BYTES:] == right[PAGE_BYTES:]
 
@@ -171,7 +172,7 @@ def test_a_page_that_can_not_be_written_is_withheld_and_tried_again_later(
     assert len(begins) == 1
     errors = driver.disk.read_errors
     for _ in range(20):
-        raws = read_messages(store, subject, 0, COUNT, cached_only=True)
+        raws = read_and_repair(store, subject, 0, COUNT)
         assert [raw is None for raw in raws] == [n // PAGE_ENTRIES == 1 for n in range(COUNT)]
     assert (len(begins), driver.disk.read_errors) == (1, errors)
     assert len(store.handles.unreadable) == 1
@@ -257,13 +258,13 @@ def test_entries_that_are_flushed_into_the_page_during_its_repair_stay(is_passin
     index = subject_of(driver).consume_log.index
     index.read(0, COUNT)
     repair = DamagedEntries(driver.store, subject_of(driver), [COUNT - 1])
-    repair.read(driver.store.message_log)
+    repair.read()
     if is_passing:
         driver.disk.unreadable_pages.clear()
         content[:] = before
     driver.send("orders", 10)
     driver.commit()
-    index.flush()
+    flush(index)
     flushed = bytes(content[COUNT * ENTRY_BYTES :])
     assert len(flushed) == 10 * ENTRY_BYTES
     repair.finish()
@@ -278,7 +279,7 @@ def test_a_repair_that_ends_after_retention_took_the_page_changes_nothing() -> N
     index = subject_of(driver).consume_log.index
     index.read(0, COUNT)
     repair = DamagedEntries(driver.store, subject_of(driver), list(range(5)))
-    repair.read(driver.store.message_log)
+    repair.read()
     index.start_at(1000)
     assert repair.finish() is None
     assert not driver.store.withheld
@@ -291,7 +292,7 @@ def test_messages_that_retention_deletes_during_a_repair_are_not_lost_to_damage(
     (entry,) = subject.consume_log.entries(5, 6)
     driver.disk.names[f"{ROOT}/log/{0:020d}"].content[entry.log_offset + entry.size // 2] ^= 1
     repair = DamagedEntries(store, subject, [5])
-    repair.read(store.message_log)
+    repair.read()
     store.log.hide_before(store.log.segments()[0].end)
     assert repair.finish() is None
     assert subject.begin > 5
@@ -330,12 +331,7 @@ def test_a_filtered_pull_repairs_the_index_before_it_passes_over_messages() -> N
     driver.checkpoint()
     break_page(driver, 1)
     match = tag_match([TagFilter(1, ("a",))])
-    while True:
-        try:
-            raws = read_messages(driver.store, subject, 0, COUNT, cached_only=False, match=match)
-            break
-        except DamagedEntries as damaged:
-            damaged.complete(driver.store.message_log)
+    raws = repeat(lambda plan: read_once(driver.store, subject, 0, COUNT, match=match, plan=plan))
     assert [n for n, raw in enumerate(raws) if raw is not None] == list(range(1, COUNT, 2))
 
 
@@ -363,7 +359,7 @@ def test_times_and_offsets_are_found_although_a_page_is_unreadable() -> None:
 def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repaired() -> None:
     driver = filled()
     subject = subject_of(driver)
-    repairs: list[ColdRead] = []
+    repairs: list[DamagedEntries] = []
     retention = SubjectRetention(driver.store, 1000.0, repairs.append, RetentionClock(driver.clock, 1000 * 3_600_000))
     retention.apply(NodePolicy(version=1, subjects={"orders": SubjectPolicy(retention_hours=1.0)}))
     driver.clock.advance(2 * 3600)
@@ -371,14 +367,14 @@ def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repai
     driver.disk.fail = fail_at("write", PATHS.consume)
     retention.tick(0)
     assert (len(repairs), subject.begin) == (1, 0)
-    repairs.pop().complete(driver.store.message_log)
+    complete(repairs.pop())
     for _ in range(3):
         retention.tick(0)
     assert (repairs, subject.begin) == ([], 0)
     driver.disk.fail = None
     driver.clock.advance(RETRY_SECONDS)
     retention.tick(0)
-    repairs.pop().complete(driver.store.message_log)
+    complete(repairs.pop())
     retention.tick(0)
     assert subject.begin == COUNT
 
@@ -405,8 +401,9 @@ def test_no_unreadable_page_of_a_derived_file_stops_a_start_or_a_checkpoint() ->
     driver.send("orders", 10)
     driver.pull("orders", "c1", 8)
     driver.commit()
-    for index in driver.store.dirty_indexes:
-        index.flush()
+    for subject in driver.store.subjects.values():
+        for index in subject.indexes:
+            flush(index)
     before = driver.disk.after_kill()
     broken = derived_pages(before)
     assert len(broken) >= 5
@@ -480,14 +477,12 @@ def test_a_history_s_times_are_found_behind_an_unreadable_page() -> None:
 def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = StoreDriver(MemoryDisk(), 1)
     group = driver.store.start_group(driver.store.subject("orders"), GROUP, "", 0, False, 0)  # type: ignore[arg-type]
-    group.history = DenseIndex(
-        driver.disk, "history", progress_log.PROGRESS_ENTRY_BYTES, handles=driver.store.handles, segment_entries=10
-    )
+    group.history = DenseIndex(driver.store.handles, "history", progress_log.PROGRESS_ENTRY_BYTES, segment_entries=10)
     for _ in range(25):
         driver.send("orders", 1)
         driver.commit()
         driver.pull("orders", "c1", 1)
-    group.history.flush()
+    flush(group.history)
     assert len(group.history.firsts) > 1
     retention = HistoryRetention(driver.store, 1.0, RetentionClock(driver.clock, 3_600_000))
     first = f"history/{0:020d}"
@@ -504,11 +499,11 @@ def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(mon
 
 def test_a_page_is_counted_from_the_begin_of_its_file() -> None:
     disk = MemoryDisk()
-    index = DenseIndex(disk, "index", 32, handles=HandleCache(disk), segment_entries=300)
+    index = DenseIndex(HandleCache(disk), "index", 32, segment_entries=300)
     index.start_at(77)
     assert index.page_of(80) == range(77, 205)
     index.append(bytes(32 * 1000))
-    index.flush()
+    flush(index)
     assert index.page_of(77) == range(77, 205)
     assert index.page_of(204) == range(77, 205)
     assert index.page_of(340) == range(333, 377), "the last page of a file"
@@ -518,25 +513,25 @@ def test_a_page_is_counted_from_the_begin_of_its_file() -> None:
 
 def test_a_flush_behind_an_unreadable_page_writes_it_whole_and_nothing_else() -> None:
     disk = MemoryDisk()
-    index = DenseIndex(disk, "index", 32, handles=HandleCache(disk))
+    index = DenseIndex(HandleCache(disk), "index", 32)
     index.append(b"a" * 32 * 200)
-    index.flush()
+    flush(index)
     (path,) = disk.names
     disk.break_pages(path, PAGE_BYTES, PAGE_BYTES + 1)
     index.append(b"b" * 32 * 300)
-    index.flush()
+    flush(index)
     content = bytes(disk.names[path].content)
     assert content == b"a" * PAGE_BYTES + bytes(32 * 72) + b"b" * 32 * 300
-    assert index.unsynced_files() == [path]
+    assert index._handles.unsynced == {path}
 
 
 def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> None:
     disk = SystemDisk()
     handles = HandleCache(disk)
-    index = DenseIndex(disk, str(tmp_path / "index"), 32, handles=handles)
+    index = DenseIndex(handles, str(tmp_path / "index"), 32)
     index.append(b"a" * 32 * 200)
-    index.flush()
-    (path,) = index.unsynced_files()
+    flush(index)
+    (path,) = handles.unsynced
     handles.unreadable.add(path, range(1, 2), OSError(errno.EIO, "Input/output error"), is_checked=True)
     page = index.rewrite_page(dict.fromkeys(range(128, 200), b"b" * 32))
     assert page is not None
@@ -549,16 +544,16 @@ def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> No
 
 def test_a_failed_write_is_not_taken_for_an_unreadable_page() -> None:
     disk = MemoryDisk()
-    index = DenseIndex(disk, "index", 32, handles=HandleCache(disk))
+    index = DenseIndex(HandleCache(disk), "index", 32)
     index.append(b"a" * 32 * 200)
-    index.flush()
+    flush(index)
     (path,) = disk.names
     index.append(b"b" * 32)
     disk.fail = fail_at("write", "index")
     with pytest.raises(OSError, match="Input/output error"):
-        index.flush()
+        flush(index)
     disk.fail = None
-    index.flush()
+    flush(index)
     assert bytes(disk.names[path].content) == b"a" * 32 * 200 + b"b" * 32
 
 

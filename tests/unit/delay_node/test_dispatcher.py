@@ -282,3 +282,55 @@ async def test_lanes_that_wait_for_brokers_are_resumed_a_part_at_a_time(monkeypa
         passes += 1
     assert passes == 8
     assert lanes.problems(20) == []
+
+
+async def test_problems_look_at_a_limited_number_of_parked_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_lanes, "PROBLEM_LANES_MAX", 3)
+    destinations_ = Destinations(PlainBrokers(PlainStore([(0, 0)])), Backoff())  # type: ignore[arg-type]
+    lanes = DueLanes(Subjects([f"s{n}" for n in range(5)]), destinations_, Random(1))
+    for subject in range(5):
+        lanes.add(lanes.lane(subject), Entry(subject, NOW_MS, subject, b"x"), is_late=False)
+        lanes.park(lanes.lane(subject), 1.0, "no broker group")
+    assert [problem["subject"] for problem in lanes.problems(20)] == ["s0", "s1", "s2"]
+
+
+async def test_overdue_messages_of_many_subjects_are_read_for_a_part_of_their_lanes_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REFILLED_LANES_MAX", 2)
+    store = PlainStore([(OVERDUE_MS, subject) for subject in range(7)])
+    refilled: list[int] = []
+    read_late = Dispatcher._read_late
+
+    async def watched(self: Dispatcher, chosen: list[tuple[Lane, list[tuple[int, int]]]]) -> list[Lane]:
+        refilled.append(len(chosen))
+        return await read_late(self, chosen)
+
+    monkeypatch.setattr(Dispatcher, "_read_late", watched)
+    await deliver_all(store, PlainBrokers(store), after_outage=True)
+    assert (sum(refilled), max(refilled)) == (7, 2)
+
+
+@pytest.mark.parametrize(("messages", "most"), [(1, 1), (1_000, 4)])
+async def test_other_work_has_its_turn_while_frames_are_formed(
+    messages: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SLICE_MESSAGES", messages)
+    store = PlainStore([(NOW_MS - 10, 0)] * 2_000)
+    brokers = PlainBrokers(store, groups=4)
+    rounds, begun = 0, []
+
+    async def other_work() -> None:
+        nonlocal rounds
+        while True:
+            await asyncio.sleep(0)
+            rounds += 1
+
+    start = module.BatchSender.start
+    monkeypatch.setattr(module.BatchSender, "start", lambda *args: begun.append(rounds) or start(*args))
+    other = asyncio.create_task(other_work())
+    await deliver_all(store, brokers)
+    other.cancel()
+    assert len(begun) >= 4
+    assert max(map(begun.count, begun)) <= most
+    assert most == 1 or max(map(begun.count, begun)) > 1

@@ -99,13 +99,7 @@ class _Connection:
         return self._opaque
 
     def receive(self, opaque: int, seconds: float) -> Frame:
-        """The answer with this number; others belong to abandoned requests.
-
-        Raises:
-            CallTimeout: it is not there in time.
-            ConnectionLost: the connection ended first.
-            ProtocolError: what came is not QMQ's protocol.
-        """
+        """The answer with this number; others belong to abandoned requests. Raises CallTimeout, ConnectionLost, ProtocolError."""
         deadline = SYSTEM_CLOCK.monotonic() + seconds
         for _ in range(STRAY_ANSWERS_MAX):
             while not self._ready:
@@ -139,12 +133,9 @@ class NodeReader:
     """Reads one node. Not for several threads at a time; connects with the first request.
 
     Args:
-        address: the node's `host:port`.
-        token: its `read_token`.
-        answer_seconds: how long one answer may take.
-        bytes_max: most bytes of entries and messages of one answer.
-        attempts_max: attempts of one request before its last error is raised.
-        wait: lets time pass between attempts.
+        address, token: the node's `host:port` and its `read_token`.
+        answer_seconds, bytes_max: limits of one answer: seconds, and bytes of entries and messages.
+        attempts_max, wait: attempts of one request before its last error is raised, and what lets time pass between them.
     """
 
     def __init__(
@@ -226,12 +217,10 @@ class NodeReader:
                 return
 
     def index(self, subject: str, begin: int, end: int) -> Iterator[EntriesPage]:
-        """Index entries of consume sequences [begin, end), 32 bytes each.
+        """Index entries of consume sequences [begin, end), 32 bytes each. Raises: as `range_pages`.
 
-        Pages follow each other without holes but for what retention took: a page's `first` is then above the end of the page
-        before (of `begin`, for the first), and the last page may be empty. What is not stored yet is left out at the end.
-
-        Raises: as `range_pages`.
+        Pages follow each other without holes but for what retention took: a page's `first` is then above the end of the page before
+        (of `begin`, for the first), and the last page may be empty. What is not stored yet is left out at the end.
         """
         request = ReadRequest(subject, begin, end, token=self._token, bytes_max=self._bytes_max)
         return self._pages(Command.READ_INDEX, request, IndexPage)
@@ -313,8 +302,7 @@ class NodeReader:
     def _answer(self, command: Command, body: bytes, ahead: tuple[_Connection, int] | None) -> Frame:
         """The answer to a request, which was sent `ahead`, or is sent now.
 
-        A request that was sent ahead counts only while its answer can still arrive: the connection may be another one, and an
-        answer that arrived during another request is dropped.
+        One sent ahead counts only while its answer can still arrive: on this connection, and not during another request.
         """
         failures = busy = 0
         while True:
@@ -355,12 +343,7 @@ class NodeReader:
 
 
 def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
-    """The metaserver's `host:port` from its address page; `meta` is `host:port` or a URL as everywhere.
-
-    Raises:
-        SettingError: `meta` is none of these.
-        ConnectionLost: the page can't be read, or does not say `host:port`.
-    """
+    """The metaserver's `host:port` from its address page. Raises SettingError for an invalid `meta`, or ConnectionLost."""
     url = meta_url(meta)
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=timeout_s)

@@ -10,11 +10,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def tied_to_parent(number: int = signal.SIGTERM, *, also: Callable[[], None] = lambda: None) -> Callable[[], None]:
-    """A `preexec_fn` for a child that gets a signal when this process ends, however it ends.
-
-    Args:
-        also: called in the child as well, before it runs its program.
-    """
+    """A `preexec_fn` for a child that gets a signal when this process ends, however it ends. `also`: called in the child, too."""
     parent = os.getpid()
     prctl = ctypes.CDLL(None).prctl
 

@@ -1,12 +1,10 @@
 """Plans rebalances and the steps of moves. Pure: routes, groups and loads in; routes out.
 
 Rules: a subject is served by at least `minimum` groups that accept messages, if that many are online; new groups take a share,
-until
-no group has more than its share of the subjects plus a tolerance; a draining group keeps none.
+until no group has more than its share of the subjects plus a tolerance; a draining group keeps none.
 
 A subject moves in steps (`Phase`): consumers connect to the new group before producers do, the old one drains only when the new
-one
-is writable, and it leaves when it is empty. Moving subjects are not planned again.
+one is writable, and it leaves when it is empty. Moving subjects are not planned again.
 """
 
 from collections.abc import Collection, Mapping
