@@ -7,8 +7,9 @@ action.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
 from broker_node import consume_log, progress_log
@@ -58,13 +59,26 @@ _SIZE_AT = 8
 _SIZE_BYTES = 4
 
 
+class _Group(NamedTuple):
+    """The first fields of a `GroupRange`."""
+
+    name: str
+    broadcast: bool
+    next_sequence: int
+    begin: int
+    end: int
+
+
 @dataclass(slots=True)
 class _Found:
     """A subject with some of its groups, as read on the event loop, and views of their entries."""
 
-    subject: SubjectRange
+    name: str
+    begin: int
+    end: int
+    origin: int
     entries: IndexView
-    groups: list[tuple[GroupRange, IndexView]]
+    groups: list[tuple[_Group, tuple[tuple[int, str], ...], IndexView]]
 
 
 class BulkReads:
@@ -135,9 +149,8 @@ class BulkReads:
                 continue
             store.adjust_begin(subject)
             index = subject.consume_log.index
-            bounds = (index.begin, index.end)
             view = index.view(index.begin, index.end if is_timed else index.begin)
-            item = _Found(SubjectRange(subject.name, *bounds, *bounds, (), subject.origin), view, [])
+            item = _Found(subject.name, index.begin, index.end, subject.origin, view, [])
             found.append(item)
             size += _SUBJECT_BYTES + len(subject.name)
             for name in sorted(name for name in subject.groups if name > group_after):
@@ -148,11 +161,10 @@ class BulkReads:
                 newest = max(newest, progress.applied_at)
                 consumers = tuple((consumer_key(c), c) for c in {**group.departed, **progress.consumers})
                 size += _GROUP_BYTES + len(name) + sum(10 + len(c) for _, c in consumers)
-                bounds = (history.begin, history.end)
-                row = GroupRange(name, progress.broadcast, progress.next_sequence, *bounds, *bounds, consumers)
+                row = _Group(name, progress.broadcast, progress.next_sequence, history.begin, history.end)
                 # Without times only the oldest entry is read.
                 view = history.view(history.begin, history.end if is_timed else history.begin + 1)
-                item.groups.append((row, view))
+                item.groups.append((row, consumers, view))
             group_after = ""
         return found, "" if is_last else names[-1], newest
 
@@ -246,20 +258,19 @@ class BulkReads:
 def _cut(found: list[_Found], from_ms: int, to_ms: int) -> tuple[SubjectRange, ...]:
     """Returns the ranges of subjects, narrowed to the requested times; from any thread. Raises LogError."""
 
-    def within(row: SubjectRange | GroupRange, view: IndexView, find: Callable[[IndexView, int], int]) -> range:
+    def within(row: _Group | _Found, view: IndexView, find: Callable[[IndexView, int], int]) -> tuple[int, int]:
         begin = row.begin if from_ms == UNBOUNDED_MS else find(view, from_ms)
-        return range(begin, max(begin, row.end if to_ms == UNBOUNDED_MS else find(view, to_ms)))
+        return begin, max(begin, row.end if to_ms == UNBOUNDED_MS else find(view, to_ms))
 
     subjects = []
     for item in found:
         groups = []
-        for row, view in item.groups:
+        for row, consumers, view in item.groups:
             cut = within(row, view, progress_log.find_time)
             at_ms = progress_log.time_of(view, row.begin) if row.end > row.begin else None
-            began_at_ms = -1 if at_ms is None else at_ms
-            groups.append(replace(row, range_begin=cut.start, range_end=cut.stop, began_at_ms=began_at_ms))
-        cut = within(item.subject, item.entries, consume_log.find_time)
-        subjects.append(replace(item.subject, range_begin=cut.start, range_end=cut.stop, groups=tuple(groups)))
+            groups.append(GroupRange(*row, *cut, consumers, -1 if at_ms is None else at_ms))
+        cut = within(item, item.entries, consume_log.find_time)
+        subjects.append(SubjectRange(item.name, item.begin, item.end, *cut, tuple(groups), item.origin))
     return tuple(subjects)
 
 

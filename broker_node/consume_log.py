@@ -6,7 +6,8 @@ own CRC, so one comparison before a message is handed out proves entry and messa
 Derived from the message log, never the truth: an entry that fails its check is made again from the log.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -40,11 +41,6 @@ class Entry(NamedTuple):
     @property
     def is_withheld(self) -> bool:
         return self.size == 0
-
-
-def entry_check(entry: Entry, message_crc: int) -> int:
-    """What an entry's check must be for a message with this CRC."""
-    return crc32(_HEAD.pack(entry.log_offset, entry.size, entry.stored_at_ms, entry.tag_bits), message_crc)
 
 
 def encode_run(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
@@ -103,15 +99,7 @@ class ConsumeLog:
 
     def find_offset(self, log_offset: int) -> int:
         """The first sequence whose message lies at or above a log offset; `end` when there is none."""
-        low, high = self.begin, self.end
-        while low < high:
-            middle = (low + high) // 2
-            probe = _known(self.index, middle)
-            if probe is not None and probe.log_offset < log_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return _first(self.index, log_offset, lambda entry: entry.log_offset)
 
 
 def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:
@@ -131,12 +119,14 @@ def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
 
 def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
     """As `ConsumeLog.find_time`; of a view from any thread."""
-    low, high = index.begin, index.end
-    while low < high:
-        middle = (low + high) // 2
-        found = stored_at_ms(index, middle)
-        if found is not None and found < at_ms:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return _first(index, at_ms, lambda entry: entry.stored_at_ms)
+
+
+def _first(index: DenseIndex | IndexView, value: int, of: Callable[[Entry], int]) -> int:
+    """The first sequence whose entry, or the next known one, has at least this value; `end` when there is none."""
+
+    def found(sequence: int) -> int:
+        entry = _known(index, sequence)
+        return value if entry is None else of(entry)
+
+    return index.begin + bisect_left(range(index.begin, index.end), value, key=found)

@@ -19,6 +19,8 @@ its position was none (-1); what follows is another group of its name.
 Layout 0 was written by versions before: there a pull is one entry whatever its runs, and an ACK may be a SETTLE.
 """
 
+from bisect import bisect_left
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
 from zlib import crc32
@@ -40,6 +42,7 @@ WHOLE_LOOK_MAX = 256
 assert PROGRESS_ENTRY_BYTES == 48, "Spark and the inspector rely on the entry's size"
 
 
+@lru_cache(10_000)
 def consumer_key(consumer_id: str) -> int:
     """A consumer id as the 64-bit number that progress entries carry."""
     return int.from_bytes(blake2b(consumer_id.encode(), digest_size=8).digest(), "big")
@@ -74,15 +77,12 @@ def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
 
     Times may step back with the wall clock; then this finds one place where they cross the time asked for.
     """
-    low, high = index.begin, index.end
-    while low < high:
-        middle = (low + high) // 2
-        found = time_from(index, middle)
-        if found is not None and found < at_ms:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+
+    def found(number: int) -> int:
+        moment = time_from(index, number)
+        return at_ms if moment is None else moment
+
+    return index.begin + bisect_left(range(index.begin, index.end), at_ms, key=found)
 
 
 def encode_progress(action: Action, progress: GroupProgress) -> bytes:

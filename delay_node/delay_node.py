@@ -21,7 +21,7 @@ from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
@@ -102,9 +102,8 @@ class DelayNode(Node):
             BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
         )
-        writer = DelayCheckpoints(self.store)
         self.checkpoints = Checkpointing(
-            writer,
+            DelayCheckpoints(self.store),
             self.store.log,
             self.committer,
             self.clock,
@@ -112,7 +111,6 @@ class DelayNode(Node):
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             self._loaded_offset,
-            writer.prepare,
         )
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF

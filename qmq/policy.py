@@ -99,18 +99,15 @@ def _content(subjects: Mapping[str, SubjectPolicy], paused: Iterable[Pause], rea
 
 
 def _rules(policy: SubjectPolicy) -> dict[str, Any]:
-    rules: dict[str, Any] = {"closed": True} if policy.closed else {}
-    for name, value in (
-        ("messages_per_second", policy.messages_per_second),
-        ("bytes_per_second", policy.bytes_per_second),
+    rules = {
+        "closed": policy.closed or None,
+        "messages_per_second": policy.messages_per_second,
+        "bytes_per_second": policy.bytes_per_second,
         # 24 and 24.0 are one content, so they have to be one digest.
-        ("retention_hours", None if policy.retention_hours is None else float(policy.retention_hours)),
-    ):
-        if value is not None:
-            rules[name] = value
-    if policy.allowed_groups is not None:
-        rules["allowed_groups"] = sorted(set(policy.allowed_groups))
-    return rules
+        "retention_hours": None if policy.retention_hours is None else float(policy.retention_hours),
+        "allowed_groups": None if policy.allowed_groups is None else sorted(set(policy.allowed_groups)),
+    }
+    return {name: rule for name, rule in rules.items() if rule is not None}
 
 
 def _parts(content: dict[str, Any]) -> Iterator[str]:

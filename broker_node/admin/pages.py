@@ -1,7 +1,7 @@
 """A broker's pages of its admin HTTP server: /stats, messages, search, traces, groups and subjects (docs/reference/admin.md)."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -142,7 +142,7 @@ class BrokerPages:
                     store, subject, Criteria(message_id=message_id), sequence, subject.visible_end,
                     limit=FOUND_MESSAGES_MAX, scan_limit=ID_SCAN_MESSAGES_MAX, bytes_max=ID_SCAN_BYTES_MAX,
                 )  # fmt: skip
-            return await _page(subject, done)
+            return await _messages_page(subject, done, subject.begin, subject.visible_end)
         async with self._browses:
             with reported():
                 if "from_time" in request.query:
@@ -151,7 +151,7 @@ class BrokerPages:
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
                 )
-        return await _page(subject, done)
+        return await _messages_page(subject, done, subject.begin, subject.visible_end)
 
     async def _search(self, request: web.Request) -> bytes:
         store, subject = self._view.store, self._subject(request)
@@ -174,17 +174,8 @@ class BrokerPages:
             if "to_time" in query:
                 end = min(end, await find_time(subject, params.moment_ms("to_time")))
             done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
-        return await _encoded_messages(
-            done,
-            {
-                "subject": subject.name,
-                "begin_sequence": done.begin,
-                "end_sequence": done.end,
-                "scanned": done.reached - done.begin,
-                "unreadable": done.unreadable,
-                "next_sequence": done.next_sequence,
-            },
-        )
+        scanned = {"scanned": done.reached - done.begin, "unreadable": done.unreadable}
+        return await _messages_page(subject, done, done.begin, done.end, scanned)
 
     async def _trace(self, request: web.Request) -> dict[str, Any]:
         subject, sequence = self._subject(request), int(request.match_info["sequence"])
@@ -216,16 +207,10 @@ class BrokerPages:
             self._scans -= 1
 
 
-async def _page(subject: Subject, done: Scan) -> bytes:
-    """A page of messages."""
-    head = {
-        "subject": subject.name,
-        "begin_sequence": subject.begin,
-        "end_sequence": subject.visible_end,
-        "next_sequence": done.next_sequence,
-    }
-    return await _encoded_messages(done, head)
-
-
-async def _encoded_messages(done: Scan, head: dict[str, Any]) -> bytes:
+async def _messages_page(
+    subject: Subject, done: Scan, begin: int, end: int, more: Mapping[str, int] | None = None
+) -> bytes:
+    """Returns the messages of a scan, in the sequences [begin, end)."""
+    sequences = {"begin_sequence": begin, "end_sequence": end, "next_sequence": done.next_sequence}
+    head = {"subject": subject.name, **sequences, **(more or {})}
     return await asyncio.to_thread(lambda: encoded_page("messages", [encoded(one) for one in done.messages], head))

@@ -113,11 +113,7 @@ def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
 
 
 async def find_time(subject: Subject, stored_at_ms: int) -> int:
-    """Returns the first sequence stored at or after a wall time, as `ConsumeLog.find_time`, reading in a thread.
-
-    Raises:
-        LogError: the index can't be read.
-    """
+    """Returns the first sequence stored at or after a wall time, reading in a thread. Raises LogError."""
     index = subject.consume_log.index
     while True:
         view = index.view(index.begin, index.end)
@@ -140,11 +136,7 @@ async def scan(
     scan_limit: int,
     bytes_max: int | None = None,
 ) -> Scan:
-    """Scans messages from `begin` on, up to `end`, to `limit` matches, `scan_limit` messages or the limits above.
-
-    Raises:
-        LogError: the index can't be read.
-    """
+    """Scans messages of [begin, end) up to `limit` matches, `scan_limit` messages or the limits above. Raises LogError."""
     store.adjust_begin(subject)
     begin = max(begin, subject.begin)
     end = max(begin, min(end, subject.visible_end))
@@ -195,12 +187,9 @@ def _entry_at(index_bytes: bytes, place: int) -> bytes:
 
 
 def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limit: int, room: int | None) -> _Slice:
-    """Scans the messages of a view, from sequence `first` on; stops early at a limit. For any thread.
+    """Scans the messages of a view, from sequence `first` on; stops early at a limit. For any thread. Raises LogError.
 
     `room` is the space left in the answer in bytes; None while it is empty: then one message is included whatever its size.
-
-    Raises:
-        LogError: a file of the index can't be opened, or is gone.
     """
     part = _Slice(view.read(first, view.end))
     entries = list(map(Entry._make, ENTRY.iter_unpack(part.index_bytes)))

@@ -6,7 +6,8 @@ covers every stored message, up to HISTORY_ENTRIES_MAX entries. An unknown state
 """
 
 import asyncio
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -86,75 +87,72 @@ class _HistoryEntry(NamedTuple):
 _NEXT_SEQUENCE = _HistoryEntry._fields.index("next_sequence")
 
 
-@dataclass(slots=True)
-class HistoryScan:
-    """Finds the action that moved a group's position past a sequence, from the newest entry to the oldest. Pure."""
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The result of a search in a history. `found` None: the entry is unknown, for the reason `why`."""
 
-    sequence: int
-    consumer: int | None = None
-    """With `pull_sequence`: find the pull of this consumer instead."""
-    pull_sequence: int | None = None
+    why: str = ""
     found: _HistoryEntry | None = None
     previous_position: int | None = None
-    """The position before that action; None when the history starts with it."""
-    later: list[_HistoryEntry] = field(default_factory=list)
+    """The position before that entry; None when the history starts with it."""
+    later: Sequence[_HistoryEntry] = ()
     """Later acks, settlements and departures, newest first."""
-    is_damaged: bool = False
-
-    @property
-    def is_over(self) -> bool:
-        return self.found is not None or self.is_damaged
-
-    def look(self, data: bytes, has_earlier: bool) -> None:
-        """Scans entries in the order of the history; with `has_earlier` the first only shows the position before the second."""
-        rows = list(PROGRESS_ENTRY.iter_unpack(data))
-        for i in range(len(rows) - 1, 0 if has_earlier else -1, -1):
-            if not is_whole(data, i * PROGRESS_ENTRY_BYTES) or (
-                i and not is_whole(data, (i - 1) * PROGRESS_ENTRY_BYTES)
-            ):
-                self.is_damaged = True
-                return
-            entry = _HistoryEntry._make((*rows[i], data[i * PROGRESS_ENTRY_BYTES + LAYOUT_AT]))
-            previous_position = rows[i - 1][_NEXT_SEQUENCE] if i else None
-            if self._is_match(entry, previous_position):
-                self.found, self.previous_position = entry, previous_position
-                return
-            if entry.kind in (RecordKind.ACK, RecordKind.SETTLE, RecordKind.OFFLINE):
-                self.later.append(entry)
-
-    def _is_match(self, entry: _HistoryEntry, previous_position: int | None) -> bool:
-        if self.consumer is not None and self.pull_sequence is not None:
-            is_pull = entry.kind == RecordKind.PULL and entry.key == self.consumer
-            return is_pull and entry.begin <= self.pull_sequence < entry.end
-        return entry.next_sequence > self.sequence and (previous_position is None or previous_position <= self.sequence)
 
 
-async def _scan_history(group: Group, scan: HistoryScan) -> str:
-    """Scans a group's history backward from its end; returns "" when the action was found, else the reason."""
+async def _search(group: Group, is_match: Callable[[_HistoryEntry, int | None], bool]) -> _Search:
+    """Searches a group's history from the newest entry to the oldest; `is_match` also gets the position before an entry."""
     history = group.history
     oldest = max(history.begin, history.end - HISTORY_ENTRIES_MAX)
     view = history.view(oldest - 1, history.end)
+
+    def search() -> _Search:
+        later: list[_HistoryEntry] = []
+        for entry, previous_position in _backward(view, oldest):
+            if entry is None:
+                return _Search("an entry in the history of the consumer group is corrupted")
+            if is_match(entry, previous_position):
+                return _Search("", entry, previous_position, later)
+            if entry.kind in (RecordKind.ACK, RecordKind.SETTLE, RecordKind.OFFLINE):
+                later.append(entry)
+        if oldest > view.begin:
+            return _Search(f"more than {HISTORY_ENTRIES_MAX} actions of the consumer group ago")
+        return _Search("the history of the consumer group does not go back that far")
+
     try:
-        await asyncio.to_thread(_scan_view, view, oldest, scan)
+        return await asyncio.to_thread(search)
     except LogError:
-        return "the history of the consumer group was deleted during the search"
-    if scan.is_damaged:
-        return "an entry in the history of the consumer group is corrupted"
-    if scan.found is not None:
-        return ""
-    if oldest > view.begin:
-        return f"more than {HISTORY_ENTRIES_MAX} actions of the consumer group ago"
-    return "the history of the consumer group does not go back that far"
+        return _Search("the history of the consumer group was deleted during the search")
 
 
-def _scan_view(view: IndexView, oldest: int, scan: HistoryScan) -> None:
-    """Scans entries of a history backward down to `oldest`. For any thread; raises LogError."""
+def _backward(view: IndexView, oldest: int) -> Iterator[tuple[_HistoryEntry | None, int | None]]:
+    """Yields entries from the newest down to `oldest`, each with the position before it; None for a corrupted one.
+
+    For any thread; raises LogError.
+    """
     at = view.end
-    while at > oldest and not scan.is_over:
+    while at > oldest:
         begin = max(oldest, at - HISTORY_SLICE)
         has_earlier = begin > view.begin
-        scan.look(view.read(begin - has_earlier, at), has_earlier)
+        data = view.read(begin - has_earlier, at)
+        rows = list(PROGRESS_ENTRY.iter_unpack(data))
+        for i in range(len(rows) - 1, has_earlier - 1, -1):
+            place = i * PROGRESS_ENTRY_BYTES
+            is_intact = is_whole(data, place) and (not i or is_whole(data, place - PROGRESS_ENTRY_BYTES))
+            entry = _HistoryEntry._make((*rows[i], data[place + LAYOUT_AT]))
+            yield entry if is_intact else None, rows[i - 1][_NEXT_SEQUENCE] if i else None
         at = begin
+
+
+async def _in_flight(group: Group, consumer_id: str, pull_sequence: int) -> DeliveryState:
+    key = consumer_key(consumer_id)
+
+    def is_pull(entry: _HistoryEntry, _: int | None) -> bool:
+        return entry.kind == RecordKind.PULL and entry.key == key and entry.begin <= pull_sequence < entry.end
+
+    search = await _search(group, is_pull)
+    why = f"time of the pull unknown: {search.why}" if search.why else ""
+    at_ms = search.found.at_ms if search.found is not None else None
+    return DeliveryState(State.IN_FLIGHT, why, consumer_id, key, pull_sequence, at_ms)
 
 
 async def delivery_state(store: MessageStore, subject: Subject, group: Group, sequence: int) -> DeliveryState:
@@ -163,25 +161,19 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
     for consumer in progress.consumers.values():
         for run in consumer.log.runs():
             if run.begin <= sequence < run.begin + run.count:
-                pull_sequence = run.pull_begin + sequence - run.begin
-                key = consumer_key(consumer.consumer_id)
-                held = DeliveryState(State.IN_FLIGHT, "", consumer.consumer_id, key, pull_sequence)
-                history = HistoryScan(sequence, key, pull_sequence)
-                why = await _scan_history(group, history)
-                held.pulled_at_ms = history.found.at_ms if history.found is not None else None
-                held.why = f"time of the pull unknown: {why}" if why else ""
-                return held
+                return await _in_flight(group, consumer.consumer_id, run.pull_begin + sequence - run.begin)
     if progress.next_sequence <= sequence:
         return DeliveryState(State.WAITING if sequence >= subject.begin else State.EXPIRED)
     names = {consumer_key(name): name for name in progress.consumers}
     is_stored = sequence >= subject.begin
-    history = HistoryScan(sequence)
-    why = await _scan_history(group, history)
-    if why or history.found is None:
-        return DeliveryState(None, why)
-    found = history.found
+    search = await _search(
+        group, lambda entry, before: entry.next_sequence > sequence and (before is None or before <= sequence)
+    )
+    found = search.found
+    if found is None:
+        return DeliveryState(None, search.why)
     if found.kind == RecordKind.START:
-        if history.previous_position is None and (store.log.damaged or not is_stored):
+        if search.previous_position is None and (store.log.damaged or not is_stored):
             return DeliveryState(
                 None, "the history of the consumer group starts after this message; earlier history is lost"
             )
@@ -194,13 +186,13 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
         )
     pull_sequence = found.end - (found.next_sequence - sequence)
     is_skipped = pull_sequence < found.begin
-    if found.kind != RecordKind.PULL or (is_skipped and history.previous_position is None):
+    if found.kind != RecordKind.PULL or (is_skipped and search.previous_position is None):
         return DeliveryState(None, "the history of the consumer group starts with the action that passed this message")
     if is_skipped:
         return DeliveryState(State.SKIPPED, "excluded by the consumer's filter, unreadable, or deleted by retention")
     result = DeliveryState(None, "", names.get(found.key), found.key, pull_sequence, found.at_ms)
     result.why = "pulled, but neither acknowledged nor held by a known consumer"
-    for entry in (entry for entry in reversed(history.later) if entry.key == found.key):
+    for entry in (entry for entry in reversed(search.later) if entry.key == found.key):
         if entry.kind == RecordKind.OFFLINE:
             result.why = "the consumer left without acknowledging it"
         elif not entry.begin <= pull_sequence < entry.end:
@@ -219,11 +211,7 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
 async def trace(
     store: MessageStore, subject: Subject, sequence: int, *, only_group: str | None, after: str
 ) -> dict[str, Any]:
-    """Returns the message and its state in each group, at most TRACE_GROUPS_MAX; the caller checks the sequence.
-
-    Raises:
-        LogError: an index can't be read.
-    """
+    """Returns the message and its state in at most TRACE_GROUPS_MAX groups; the caller checks the sequence. Raises LogError."""
     store.adjust_begin(subject)
     message = await _message(store, subject, sequence)
     names = sorted(name for name in subject.groups if name > after) if only_group is None else [only_group]

@@ -116,19 +116,8 @@ def lag(arguments: argparse.Namespace) -> int:
 
 
 def _add(groups: dict[str, dict[str, Any]], broker_group: str, group: dict[str, Any]) -> None:
-    total = groups.setdefault(
-        group["group"],
-        {
-            "group": group["group"],
-            "backlog": 0,
-            "in_flight": 0,
-            "lag": 0,
-            "retrying": 0,
-            "time_lag_seconds": 0.0,
-            "consumers": 0,
-            "broker_groups": {},
-        },
-    )
+    none = {**dict.fromkeys(("backlog", "in_flight", "lag", "retrying", "consumers"), 0), "time_lag_seconds": 0.0}
+    total = groups.setdefault(group["group"], {"group": group["group"], **none, "broker_groups": {}})
     for key in ("backlog", "in_flight", "lag"):
         total[key] += group[key]
     seconds = group["time_lag_seconds"]
