@@ -43,11 +43,6 @@ class Entry(NamedTuple):
         return self.size == 0
 
 
-def entry_check(entry: Entry, message_crc: int) -> int:
-    """What an entry's check must be for a message with this CRC."""
-    return crc32(_HEAD.pack(entry.log_offset, entry.size, entry.stored_at_ms, entry.tag_bits), message_crc)
-
-
 def encode_run(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
     """Entries of a run whose entries begin at log offset `entries_offset`."""
     head, pack_check = _HEAD.pack, _CHECK.pack

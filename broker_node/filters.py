@@ -21,10 +21,6 @@ class TagMatch:
     all_of: bool
     bits: int
 
-    def may_match(self, tag_bits: int) -> bool:
-        """False when the digest proves that the message does not match."""
-        return tag_bits & self.bits == self.bits if self.all_of else bool(tag_bits & self.bits)
-
     def matches(self, raw: RawBytes) -> bool:
         """Whether a raw message's own tags match."""
         tags = raw_tags(raw)

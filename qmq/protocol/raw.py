@@ -80,11 +80,6 @@ class RawView:
         )
 
     @property
-    def size(self) -> int:
-        """Bytes of the message."""
-        return self.end - self.begin
-
-    @property
     def flag(self) -> int:
         """The sum of FLAG_ constants, -128 to 127."""
         flag = self.data[self.begin]
@@ -101,11 +96,6 @@ class RawView:
         """The due time of a delayed message, else the moment of writing; in milliseconds since the epoch."""
         found: int = _read_time(self.data, self.begin + TIME_AT)[0]
         return found
-
-    @property
-    def due_ms(self) -> int | None:
-        """The due time in milliseconds since the epoch; None when the flag does not have FLAG_DELAY."""
-        return self.time_ms if self.data[self.begin] & FLAG_DELAY else None
 
     @property
     def subject(self) -> str:
@@ -133,7 +123,7 @@ class RawView:
     def property_text(self, key: bytes) -> str | None:
         """The value of one property, by its key in UTF-8; None when the message does not have it. Raises ProtocolError."""
         data, found = self.data, None
-        for key_begin, key_end, value_begin, value_end in property_places(data, self.properties_begin, self.end):
+        for key_begin, key_end, value_begin, value_end in self.property_places():
             if data[key_begin:key_end] == key:
                 found = data[value_begin:value_end]
         return None if found is None else str(found, "utf-8", "replace")
@@ -144,11 +134,10 @@ class RawView:
             self.subject, self.message_id, self.properties, self.tags, self.flag, self.created_at_ms, self.time_ms
         )
 
-    def shape(self, *, with_properties: bool) -> tuple[str, tuple[int, ...]]:
-        """A struct format without byte order that reads the flag and all lengths, and what it reads from this message.
+    def shape(self) -> tuple[str, tuple[int, ...]]:
+        """A struct format without byte order that reads the flag, all lengths and the size of the properties, and what it reads.
 
-        A message of which the struct reads the same has the same layout. Without properties, the format ends with their size, which
-        is left out of the values. Raises ProtocolError with properties that do not end where their length says.
+        The size is left out of the values: a message of which the struct reads the same values has the same layout.
         """
         data = self.data
         subject_bytes = self._subject_end - self.begin - SUBJECT_AT - 2
@@ -159,13 +148,7 @@ class RawView:
             sizes = [len(tag) for tag in tags_at(data, self._id_end)]
             formats += ["B", *(f"H{size}x" for size in sizes)]
             values += [len(sizes), *sizes]
-        formats.append("i")
-        if with_properties:
-            values.append(self.end - self.properties_begin)
-            for key_begin, key_end, value_begin, value_end in self.property_places():
-                formats.append(f"H{key_end - key_begin}xH{value_end - value_begin}x")
-                values += (key_end - key_begin, value_end - value_begin)
-        return "".join(formats), tuple(values)
+        return "".join(formats) + "i", tuple(values)
 
 
 PropertyPlace = tuple[int, int, int, int]
@@ -237,7 +220,7 @@ def split_raws(
         ends.append(at)
         if shapes < SHAPES_MAX:
             shapes += 1
-            form, new_values = view.shape(with_properties=False)
+            form, new_values = view.shape()
             # Compiling costs more than reading a few messages: only a shape that repeats is compiled.
             if new_values == last_values and len(new_values) <= SHAPE_FIELDS_MAX:
                 layout, values = Struct(f">{form}"), new_values

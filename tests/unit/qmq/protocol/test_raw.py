@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
-from qmq.protocol.messages import FLAG_DELAY, Message, decode_raw, decode_raws, encode_entry, encode_raw
+from qmq.protocol.messages import Message, decode_raw, decode_raws, encode_entry, encode_raw
 from qmq.protocol.primitives import I8, I64, U16, Reader
 from qmq.protocol.raw import FLAG_TAGS, SHAPE_FIELDS_MAX, SHAPES_MAX, PropertyFinder, RawView, split_raws
 
@@ -88,13 +88,12 @@ def test_a_view_reads_what_was_written(message: Message) -> None:
         view = RawView(data)
         assert view.message() == plain(raw)[0]
         assert (view.subject, view.message_id, view.tags) == (message.subject, message.message_id, message.tags)
-        assert (view.begin, view.end, view.size) == (0, len(raw), len(raw))
-        assert view.due_ms == (message.time_ms if message.flag & FLAG_DELAY else None)
+        assert (view.begin, view.end) == (0, len(raw))
         for key, value in message.properties.items():
             assert view.property_text(key.encode()) == value
         assert view.property_text(b"not there") is None
-        layout, values = view.shape(with_properties=True)
-        assert struct.Struct(f">{layout}").unpack_from(raw) == values
+        layout, values = view.shape()
+        assert struct.Struct(f">{layout}").unpack_from(raw) == (*values, view.end - view.properties_begin)
 
 
 @given(st.lists(st.one_of(messages, alike, alike, alike), max_size=40), st.integers(0, 9), st.binary(max_size=5))
@@ -226,9 +225,9 @@ def test_shapes_are_learned_up_to_limits(monkeypatch: pytest.MonkeyPatch) -> Non
     looked: list[int] = []
     shape = RawView.shape
 
-    def counted(view: RawView, *, with_properties: bool) -> tuple[str, tuple[int, ...]]:
+    def counted(view: RawView) -> tuple[str, tuple[int, ...]]:
         looked.append(view.begin)
-        return shape(view, with_properties=with_properties)
+        return shape(view)
 
     monkeypatch.setattr(RawView, "shape", counted)
     split_raws(b"".join(encode_raw(Message("orders", f"m{number}")) for number in range(10, 90)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker_node import consume_log
 from broker_node.actions import RecordKind
-from broker_node.consume_log import ENTRY, encode_withheld, entry_check
+from broker_node.consume_log import ENTRY, ENTRY_HEAD_BYTES, encode_withheld
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, consumer_key
 from delay_node.records import HOUR_MS, State
 from delay_node.schedule_log import INDEX as NODE_SCHEDULE
@@ -46,7 +46,7 @@ def index_entries(*sizes: int, first_offset: int = 1000) -> bytes:
     for number, size in enumerate(sizes):
         if size:
             entry = consume_log.Entry(at, size, NOW_MS + number, (1 << 63) | number, 0)
-            parts.append(ENTRY.pack(*entry[:4], entry_check(entry, 7)))
+            parts.append(ENTRY.pack(*entry[:4], crc32(ENTRY.pack(*entry[:4], 0)[:ENTRY_HEAD_BYTES], 7)))
         else:
             parts.append(encode_withheld(1))
         at += size
