@@ -41,8 +41,7 @@ class BrokerCheckpoints:
     def draft(self) -> BrokerDraft:
         """The state at the end of the last commit; to be saved once everything appended so far is synced.
 
-        Raises:
-            OSError: an index could not be written; nothing is lost, try again later.
+        Raises OSError when an index could not be written; nothing is lost, try again later.
         """
         store = self._store
         flushed = [store.flush_index(index) for index in store.dirty_indexes]

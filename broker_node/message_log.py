@@ -160,9 +160,7 @@ class MessageLog:
     def _read_span(self, offset: int, size: int, cached_only: bool) -> bytes | None:
         """Bytes of the log; None for a place that is no longer kept, or never was.
 
-        Raises:
-            NotCached: with `cached_only`, when they are not in memory.
-            ReadFailed: the disk returned an error.
+        Raises NotCached with `cached_only` when they are not in memory, or ReadFailed when the disk returned an error.
         """
         if size <= 0:
             return None

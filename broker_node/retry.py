@@ -47,11 +47,7 @@ class Moved:
 
 
 def retry_target(store: MessageStore, subject: Subject, group: Group) -> Subject:
-    """The subject that a group's unfinished messages go to, made when new.
-
-    Raises:
-        LimitReached: one more subject does not fit.
-    """
+    """The subject for a group's unfinished messages, made when new. Raises LimitReached when one more subject does not fit."""
     if split_subject(subject.name).kind == "dead":
         # No consumer pulls the retry subject of a dead-letter subject: its messages return to the subject itself.
         return subject

@@ -81,11 +81,7 @@ class Settlement:
         return self.subject.name, self.group.progress.group, self.consumer.consumer_id
 
     def then(self, callback: Callable[[QmqError | None], None]) -> None:
-        """Call back when the settlement has ended, with the error if there was one.
-
-        Raises:
-            LimitReached: WAITING_MAX requests wait already.
-        """
+        """Call back when the settlement has ended, with its error if there was one. Raises LimitReached beyond WAITING_MAX."""
         if len(self._waiting) >= WAITING_MAX:
             raise LimitReached(f"{WAITING_MAX} requests wait until {self.consumer.consumer_id} is settled, the limit")
         self._waiting.append(callback)

@@ -41,9 +41,7 @@ class Settlements:
     def skip(self, subject: Subject, group: Group, consumer: Consumer, ranges: list[tuple[int, int]]) -> None:
         """Settle what an ack jumped over, or defer it while there is no space.
 
-        Raises:
-            BeingSettled: take the ack again when that has ended.
-            LimitReached: the retry subject does not fit.
+        Raises BeingSettled (repeat the ack when that has ended), or LimitReached when the retry subject does not fit.
         """
         if self.defers:
             self._defer((subject.name, group.progress.group, consumer.consumer_id), ranges, Holder.LIVE)
@@ -79,10 +77,7 @@ class Settlements:
 
     def settle_abandoned(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
         """Begin to settle the oldest messages of a live consumer that a dead session holds, see `abandoned`; None: under way, or no
-        space.
-
-        Raises:
-            LimitReached: the retry subject does not fit.
+        space. Raises LimitReached when the retry subject does not fit.
         """
         first = consumer.log.first()
         if first is None or (subject.name, group.progress.group, consumer.consumer_id) in self.running or self.defers:

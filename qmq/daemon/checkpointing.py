@@ -50,8 +50,7 @@ class CheckpointWriter(Protocol[D]):
     def draft(self) -> D:
         """The state at the end of the last commit.
 
-        Raises:
-            OSError: a file it counts on could not be written; nothing is lost, try again later.
+        Raises OSError when a file it counts on could not be written; nothing is lost, try again later.
         """
         ...
 

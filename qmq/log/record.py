@@ -78,8 +78,7 @@ def encode_crc(crc: int) -> bytes:
 def decode_header(data: bytes | memoryview, offset: int, segment_base: int) -> CommitHeader | None:
     """The header at log offset `offset` of a segment, when the bytes can be one; its CRC is not checked here.
 
-    Raises:
-        LogError: a commit of another format version stands there.
+    Raises LogError for a commit of another format version.
     """
     if len(data) < HEADER_BYTES:
         return None
@@ -116,8 +115,7 @@ def is_whole(header: CommitHeader, data: bytes | memoryview) -> bool:
 def iter_records(body: memoryview, body_offset: int) -> Iterator[tuple[int, int, memoryview]]:
     """The records of a commit's body: (log offset of the payload, kind, payload).
 
-    Raises:
-        LogError: the envelopes do not fill the body; with a good CRC that means that a writer was wrong.
+    Raises LogError when the envelopes do not fill the body; with a good CRC that is an error of the writer.
     """
     at, end = 0, len(body)
     while at < end:

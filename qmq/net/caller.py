@@ -57,11 +57,7 @@ class Caller(asyncio.BufferedProtocol):
         return self._transport is not None and not self.is_closed
 
     async def connect(self) -> None:
-        """Open the connection.
-
-        Raises:
-            ConnectionLost: nobody listens there, or not in time.
-        """
+        """Open the connection. Raises ConnectionLost when no server accepts it in time."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_seconds):
@@ -74,8 +70,7 @@ class Caller(asyncio.BufferedProtocol):
     def call_soon(self, code: int, *body: bytes, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
         """Send a request, its body in any number of parts; the future gets the answer, or ConnectionLost.
 
-        Raises:
-            ConnectionLost: the connection is closed, or too many requests wait on it.
+        Raises ConnectionLost when the connection is closed, or too many requests are pending on it.
         """
         if self._transport is None or self.is_closed:
             raise ConnectionLost(f"the connection to {self.address} is closed")

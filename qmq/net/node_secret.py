@@ -56,8 +56,7 @@ class NodeSecret:
     def load(cls, token: str, path: str) -> "NodeSecret | None":
         """The secret of a setting's text, else of a file; None when neither is set.
 
-        Raises:
-            SettingError: the file can't be read or other users may read or change it; or as `parse`.
+        Raises SettingError as `parse`, or for a file that can't be read or that other users may read or change.
         """
         if token:
             return cls.parse(token, VARIABLE)
