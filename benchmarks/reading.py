@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from benchmarks.load import bench
-from qmq.bulk_read import NodeReader, find_nodes
 from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES, PROGRESS_ENTRY_BYTES
+from spark_analytics.source.node_reader import NodeReader, find_nodes
 from tests.support.system import System
 
 MIB = 1 << 20

@@ -13,9 +13,9 @@ from pathlib import Path
 from pyspark.sql import functions as f
 
 from benchmarks.load import bench
-from qmq.bulk_read import NodeReader
 from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES
 from spark_analytics.session import spark_session
+from spark_analytics.source.node_reader import NodeReader
 from tests.support.system import System
 
 SUBJECTS = 4

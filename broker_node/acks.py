@@ -4,6 +4,7 @@ Messages that another live session of the same consumer holds (`broker_node/sess
 """
 
 from enum import Enum
+from functools import lru_cache
 from itertools import groupby
 
 from broker_node.actions import Ack
@@ -16,6 +17,8 @@ from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.protocol.commands import AckRequest
 from qmq.protocol.names import retry_subject
+
+_retry_subject = lru_cache(10_000)(retry_subject)
 
 
 class _Verdict(Enum):
@@ -123,7 +126,7 @@ class Acks:
     def _touch(self, request: AckRequest, peer: Peer | None, now: float) -> Session | None:
         """Note a consumer's ack as a sign of life, for the real and the retry subject alike; its session on this subject."""
         own: Session | None = None
-        for name in (request.subject, retry_subject(request.subject, request.group)):
+        for name in (request.subject, _retry_subject(request.subject, request.group)):
             subject = self._store.subjects.get(name)
             group = subject.groups.get(request.group) if subject is not None else None
             consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None

@@ -18,6 +18,7 @@ is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 
@@ -76,7 +77,10 @@ class MessagesHead:
     origin: int
 
 
-@dataclass(frozen=True, slots=True)
+# Actions are not frozen: to make a frozen value costs as much as to encode it.
+
+
+@dataclass(slots=True)
 class Action:
     """What every action names."""
 
@@ -87,7 +91,7 @@ class Action:
     broadcast: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pull(Action):
     """The assignment of consume sequences to pull sequences from `pull_begin` on.
 
@@ -104,7 +108,7 @@ class Pull(Action):
         return sum(run.count for run in self.runs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ack(Action):
     """Pull sequences [begin, end) are done: the consumer said so."""
 
@@ -112,7 +116,7 @@ class Ack(Action):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Settle(Ack):
     """Pull sequences [begin, end) are done with: the broker moved their messages to the retry subject.
 
@@ -120,12 +124,12 @@ class Settle(Ack):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Offline(Action):
     """The consumer is gone and owes nothing: its state is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Start(Action):
     """The group's next consume sequence is set."""
 
@@ -133,12 +137,12 @@ class Start(Action):
     reason: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Forget(Action):
     """The group is removed with its position, consumers and history; a later pull begins it anew."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DropSubject(Action):
     """The subject is removed: no group, and no stored message below `end`, where its sequences ended.
 
@@ -164,6 +168,11 @@ def _str(text: str) -> bytes:
     return _U16.pack(len(data)) + data
 
 
+@lru_cache(10_000)
+def _names(subject: str, group: str, consumer_id: str) -> bytes:
+    return _str(subject) + _str(group) + _str(consumer_id)
+
+
 def encode_messages_head(subject: str, first_sequence: int, stored_at_ms: int, count: int, origin: int) -> bytes:
     """The bytes before the entries of a message record; the arguments are the fields of `MessagesHead`."""
     return _str(subject) + _MESSAGES.pack(first_sequence, stored_at_ms, count, origin)
@@ -181,12 +190,8 @@ def decode_messages_head(payload: memoryview) -> tuple[MessagesHead, int]:
 
 def encode_action(action: Action) -> tuple[RecordKind, bytes]:
     """An action's kind and payload."""
-    head = (
-        _str(action.subject)
-        + _str(action.group)
-        + _str(action.consumer_id)
-        + _HEAD_TAIL.pack(action.at_ms, action.broadcast)
-    )
+    names = _names(action.subject, action.group, action.consumer_id)
+    head = names + _HEAD_TAIL.pack(action.at_ms, action.broadcast)
     match action:
         case Pull():
             runs = b"".join(_RUN.pack(run.begin, run.count) for run in action.runs)

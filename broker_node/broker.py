@@ -8,7 +8,7 @@ from broker_node.admin.metrics import BrokerMetrics
 from broker_node.admin.pages import BrokerPages
 from broker_node.admin.view import NodeView
 from broker_node.bulk_read import BulkReads
-from broker_node.checkpointing import BrokerCheckpoints
+from broker_node.checkpoint import BrokerCheckpoints
 from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
 from broker_node.disk_work import DiskWork
@@ -32,7 +32,7 @@ from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.errors import LogError, NoSpace
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
 from qmq.protocol.codes import Role

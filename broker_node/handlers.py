@@ -19,7 +19,7 @@ from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
-from qmq.protocol.commands import AckRequest, ConsumeManageRequest
+from qmq.protocol.commands import ConsumeManageRequest
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import check_group, check_subject, split_subject
@@ -106,7 +106,7 @@ class Handlers(RequestHandlers):
         self.pulls.stop()
 
     def _ack(self, connection: Connection, frame: Frame) -> None:
-        request = AckRequest.decode(frame.body, frame.version)
+        request = self.pulls.known.ack(frame)
         if not (request.subject and request.group and request.consumer_id):
             raise ProtocolError("an ack without subject, group or consumer id")
         offset = self._delivery.acks.ack(request, connection)

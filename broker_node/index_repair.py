@@ -15,7 +15,9 @@ from broker_node.message_log import MessageLog
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.errors import LogError, ProtocolError
-from qmq.log.index import HandleCache, IndexView, RewrittenPage
+from qmq.log.handles import HandleCache
+from qmq.log.index import IndexView
+from qmq.log.index_files import RewrittenPage
 from qmq.log.record import iter_records
 from qmq.log.recovery import Commit, Damage
 from qmq.protocol.scan import walk_stored
@@ -146,7 +148,6 @@ class DamagedEntries(DiskWork):
         store.found_damage(self._damage)
         if not pages:
             return None
-        store.dirty_indexes[index] = None
         return RewrittenPages(store.handles, pages)
 
 

@@ -81,10 +81,12 @@ class MessageLog:
         places = list(_PLACE.iter_unpack(index_bytes))
         if not places:
             return []
-        totals = list(accumulate([size for _, size in places]))
-        if totals[-1] > bytes_max:
+        total = sum([size for _, size in places])
+        if total > bytes_max:
+            totals = list(accumulate([size for _, size in places]))
             del places[max(1, bisect_right(totals, bytes_max)) :]
-        raws = self._read_whole(index_bytes, places, totals[len(places) - 1], cached_only)
+            total = totals[len(places) - 1]
+        raws = self._read_whole(index_bytes, places, total, cached_only)
         return self._read_apart(index_bytes, places, cached_only) if raws is None else raws
 
     def _read_whole(

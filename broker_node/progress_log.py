@@ -20,6 +20,7 @@ Layout 0 was written by versions before: there a pull is one entry whatever its 
 """
 
 from bisect import bisect_left
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
 from zlib import crc32
@@ -41,6 +42,7 @@ WHOLE_LOOK_MAX = 256
 assert PROGRESS_ENTRY_BYTES == 48, "Spark and the inspector rely on the entry's size"
 
 
+@lru_cache(10_000)
 def consumer_key(consumer_id: str) -> int:
     """A consumer id as the 64-bit number that progress entries carry."""
     return int.from_bytes(blake2b(consumer_id.encode(), digest_size=8).digest(), "big")

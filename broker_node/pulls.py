@@ -6,6 +6,7 @@ from collections.abc import Callable
 from broker_node.consumer_connections import ConsumerConnections
 from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
 from broker_node.disk_work import DiskWork
+from broker_node.known_requests import KnownRequests
 from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.pull_gate import PullGate
 from broker_node.rejections import BrokerRejections, HandlerCounters
@@ -18,7 +19,7 @@ from qmq.policy import NodePolicy
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, PullRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.names import check_consumer_id, check_group, check_subject, retry_subject
+from qmq.protocol.names import retry_subject
 from qmq.supervisor import Supervisor
 
 HOLD_SECONDS_MAX = 30.0
@@ -58,16 +59,18 @@ class PullHandler:
         self._pull_gate = PullGate()
         self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
         self.consumer_connections = ConsumerConnections()
+        self.known = KnownRequests()
         self._cold: dict[asyncio.Future[None], None] = {}
         self._is_stopping = False
 
     def handle(self, connection: Connection, frame: Frame) -> None:
-        """Answer a pull, now or when there is something for it. Raises ProtocolError if it can't be decoded."""
-        request = PullRequest.decode(frame.body, frame.version)
+        """Answer a pull, now or when there is something for it.
+
+        Raises:
+            ProtocolError: it can't be decoded.
+        """
+        request = self.known.pull(frame)
         self._counters.pulls += 1
-        check_subject(request.subject)
-        check_group(request.group)
-        check_consumer_id(request.consumer_id)
         self.consumer_connections.note(request.consumer_id, connection)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
             what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"

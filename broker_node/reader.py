@@ -36,7 +36,7 @@ _STORED_AT_BYTE = 14
 all that a reader in bulk pays for the search for empty ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wanted:
     """Messages for one request: of ranges [begin, end) of sequences, in order, until there are enough.
 
@@ -161,17 +161,18 @@ def _read(
                 numbers = candidates = _candidates(entries, match)
                 places = b"".join([_entry(entries, i) for i in candidates[:missing]])
                 raws = log.read_raws(places, cached_only=cached_only, bytes_max=room)
-            room -= sum(map(len, filter(None, raws)))
             if not all(raws):
                 failed = [i for i, raw in zip(numbers, raws, strict=False) if raw is None]
                 found.failed += [(at + i, _entry(entries, i)) for i in failed]
+            read = raws
             if match is not None:
                 raws = _matching(raws, candidates, len(entries) // ENTRY_BYTES, match)
                 missing -= len(raws) - raws.count(None)
-            found.raws += raws
             at += len(raws)
-            if found.due_at_ms is not None:
+            found.raws += raws
+            if missing <= 0 or found.due_at_ms is not None:
                 return found
+            room -= sum(map(len, filter(None, read)))
     return found
 
 

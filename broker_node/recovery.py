@@ -5,38 +5,30 @@ another day), all derived files are set aside and made again from the whole log;
 takes longer. What the log itself lost to damage shows as withheld sequences, never as a shorter log.
 """
 
-import json
 import logging
 from dataclasses import dataclass
-from typing import Any
 
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
+from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_ends, restore_state, write_large_indexes
 from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore, StoreLimits, StorePaths
-from broker_node.subject import Group, Subject, restore_groups
+from broker_node.subject import Group, Subject
 from qmq.clock import Clock
-from qmq.errors import LogError
-from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
+from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.log.disk import Disk
-from qmq.log.index import DenseIndex, HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position
-from qmq.log.recovery import Commit, Damage
+from qmq.log.recovery import Commit
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
 
-CHECKPOINT_NAME = "broker"
-CHECKPOINT_FORMAT = 1
+UNWRITTEN_BYTES_MAX = 256 << 20
+"""Log replayed before its index entries are written to files, so that memory does not follow the length of the log."""
 MESSAGE_BYTES_MIN = 24
 """Fewer bytes than any message takes in the log."""
-
-
-class DerivedStateWrong(LogError):
-    """A derived file does not hold what the checkpoint says: rebuild."""
-
-    code = "log.derived_wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +62,7 @@ class Replay:
         """Bytes of damaged commits so far."""
         self._unread: set[str] = set()
         """Subjects that this replay made and met no message of."""
+        self._unwritten_bytes = 0
         self.commits = 0
         self.messages = 0
 
@@ -83,6 +76,10 @@ class Replay:
             self._hidden_bytes += gap if gap > HEADER_BYTES else commit.offset
         self._end = commit.end
         visit_records(commit.body, commit.body_offset, self._messages, self._action)
+        self._unwritten_bytes += commit.end - commit.offset
+        if self._unwritten_bytes >= UNWRITTEN_BYTES_MAX:
+            self._unwritten_bytes = 0
+            write_large_indexes(self._store)
 
     def _messages(self, offset: int, head: MessagesHead, entries_offset: int, run: Run) -> None:
         subject = self._subject(head.subject)
@@ -168,7 +165,6 @@ class Replay:
             self._store.counters.withheld_messages += missing
             subject.withhold([(subject.visible_end, sequence)])
             index.append(encode_withheld(missing))
-            self._store.dirty_indexes[index] = None
         subject.changed()
         subject.next_sequence = subject.visible_end
         return subject
@@ -263,105 +259,6 @@ def clear_derived(disk: Disk, paths: StorePaths) -> None:
             for lower in disk.list_dir(f"{folder}/{upper}"):
                 for name in disk.list_dir(f"{folder}/{upper}/{lower}"):
                     disk.remove(f"{folder}/{upper}/{lower}/{name}")
-
-
-# --- checkpoint state -----------------------------------------------------------------------------------------------
-
-
-def encode_state(store: MessageStore) -> bytes:
-    """The store's derived state as lines of JSON: a head, then a line a subject.
-
-    Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
-    """
-    subjects, log = list(store.subjects.values()), store.log
-    head = json.dumps(
-        {
-            "format": CHECKPOINT_FORMAT,
-            "subjects": len(subjects),
-            "sequence_floor": store.sequence_floor,
-            "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
-            "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
-            "segment_newest_ms": list(store.segment_newest_ms.items()),
-        }
-    ).encode()
-    return b"\n".join([head, *(subject.checkpoint_line() for subject in subjects)])
-
-
-def restore_state(store: MessageStore, state: bytes) -> None:
-    """Fill an empty store from a checkpoint.
-
-    Raises:
-        DerivedStateWrong: the state can't be read, or an index lacks entries that it counts on.
-    """
-    lines = state.split(b"\n")
-    try:
-        head = json.loads(lines[0])
-        if head["format"] != CHECKPOINT_FORMAT or head["subjects"] != len(lines) - 1:
-            raise DerivedStateWrong(f"checkpoint of format {head['format']} with {len(lines) - 1} subjects")
-        store.known_damage = [Damage(as_number(begin), as_number(end), str(why)) for begin, end, why in head["damaged"]]
-        # Versions that removed no subjects wrote none.
-        store.sequence_floor = as_number(head.get("sequence_floor", 0))
-        store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
-        store.known_tails = {
-            as_number(base): Position(as_number(offset), as_number(crc)) for base, offset, crc in head["segment_tails"]
-        }
-        for line in lines[1:]:
-            _restore_subject(store, json.loads(line))
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
-
-
-def restore_ends(store: MessageStore, state: bytes) -> None:
-    """Keep the sequences of subjects of which the log has no message any more, after derived files were made again.
-
-    A checkpoint that can't be read adds nothing.
-    """
-    lines = state.split(b"\n")
-    try:
-        store.sequence_floor = max(store.sequence_floor, as_number(json.loads(lines[0]).get("sequence_floor", 0)))
-        for line in map(json.loads, lines[1:]):
-            name, end = as_text(line["subject"]), as_number(line["end"])
-            subject = store.subjects.get(name)
-            if subject is None:
-                store.sequence_floor = max(store.sequence_floor, end)
-            elif subject.begin == subject.visible_end < end:
-                subject.consume_log.index.start_at(end)
-                subject.next_sequence = end
-                subject.changed()
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        logger.error("the checkpoint's sequences can't be read: %s", error)
-
-
-def _restore_subject(store: MessageStore, state: dict[str, Any]) -> None:
-    name, begin, end = as_text(state["subject"]), as_number(state["begin"]), as_number(state["end"])
-    if begin > end:
-        raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
-    index = store.open_index(name)
-    _fit(index, begin, end, f"consume log of {name}")
-    subject = store.add_subject(name, index, as_number(state.get("origin", 0)))
-    subject.withheld = [(as_number(low), as_number(high)) for low, high in state.get("withheld", [])]
-
-    def open_history(subject_name: str, group: str, history_end: int) -> DenseIndex:
-        history = store.open_history(subject_name, group)
-        _fit(history, history.begin, history_end, f"progress log of {group} on {subject_name}")
-        return history
-
-    restore_groups(subject, state["groups"], open_history, store.clock.monotonic())
-
-
-def _fit(index: DenseIndex, begin: int, end: int, what: str) -> None:
-    """Cut an index to what the checkpoint counted; entries written after it are replayed."""
-    if begin == end:
-        # It counts on no entry. There may be files of entries that are gone, or of a subject of that name that was removed.
-        index.start_at(begin)
-        return
-    if index.begin > begin or index.end < end:
-        raise DerivedStateWrong(
-            f"the {what} holds [{index.begin}, {index.end}), the checkpoint counts on [{begin}, {end})"
-        )
-    index.truncate(end)
-    if begin > index.begin:
-        index.drop_before(begin)
 
 
 def groups_with_orphans(store: MessageStore) -> list[tuple[Subject, Group]]:

@@ -22,7 +22,8 @@ from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.log.disk import Disk
-from qmq.log.index import DenseIndex, HandleCache
+from qmq.log.handles import HandleCache
+from qmq.log.index import DenseIndex
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
@@ -31,9 +32,6 @@ from qmq.protocol.names import check_new_group, check_new_subject, split_subject
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
-
-TAIL_FLUSH_BYTES = 256 * 1024
-"""An index's entries in memory are written to its file when they reach this; checkpoints write the rest."""
 
 RUN_BYTES_MAX = 8 << 20
 """Messages of one send that become one record of the log, unless a single one is larger."""
@@ -92,14 +90,6 @@ class StorePaths:
     def checkpoint(self) -> str:
         return f"{self.root}/checkpoint"
 
-    def above(self, index_file: str) -> list[str]:
-        """Folders above the one an index file lies in, up to the root: what they name has to last for the file to last."""
-        found, folder = [], index_file.rpartition("/")[0]
-        while folder != self.root:
-            folder = folder.rpartition("/")[0]
-            found.append(folder)
-        return found
-
 
 @dataclass(slots=True)
 class StoreCounters:
@@ -124,7 +114,6 @@ class MessageStore:
     message_log: MessageLog = field(init=False)
     subjects: dict[str, Subject] = field(default_factory=dict)
     counters: StoreCounters = field(default_factory=StoreCounters)
-    dirty_indexes: dict[DenseIndex, None] = field(default_factory=dict)
     withheld: set[tuple[str, int]] = field(default_factory=set)
     """(subject, sequence) of messages that failed their checks since start; no more are looked for from WITHHELD_MAX on."""
     known_damage: list[Damage] = field(default_factory=list)
@@ -144,9 +133,7 @@ class MessageStore:
     maybe_empty: dict[str, None] = field(default_factory=dict)
     """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
     removed: dict[str, DenseIndex] = field(default_factory=dict)
-    """Consume logs of subjects removed since the last checkpoint, by name: it counts on their files."""
-    deletable: dict[str, DenseIndex] = field(default_factory=dict)
-    """Consume logs of removed subjects, by name, whose files can be deleted."""
+    """Consume logs of removed subjects, by name, until a checkpoint without them is saved and their files are deleted."""
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
     has_new_damage: bool = False
@@ -195,15 +182,9 @@ class MessageStore:
         """The subject, made when new; for what is in the log already, so no limit applies."""
         subject = self.subjects.get(name)
         if subject is None:
-            floor = self.sequence_floor
-            if self.has_old_files(name):
-                # They are deleted when no checkpoint counts on them any more. All of them begin below the floor.
-                index = self.open_index(name, floor)
-            else:
-                index = self.open_index(name)
-                # A process that died may have left entries of a subject that no checkpoint knows: they are replayed.
-                index.start_at(floor)
-            subject = self.add_subject(name, index, floor)
+            # Files of an earlier subject of the name begin below the floor. A process that died may have left others, of a
+            # subject that no checkpoint knows: their entries are replayed.
+            subject = self.add_subject(name, self.open_index(name, self.sequence_floor), self.sequence_floor)
             subject.changed()
         return subject
 
@@ -217,14 +198,14 @@ class MessageStore:
     def open_index(self, subject: str, begin: int | None = None) -> DenseIndex:
         """The file part of a subject's consume log; `begin` as `DenseIndex` takes it."""
         folder = self._folder(self.paths.consume, subject)
-        return DenseIndex(self.disk, folder, ENTRY_BYTES, handles=self.handles, begin=begin)
+        return DenseIndex(self.handles, folder, ENTRY_BYTES, begin=begin)
 
     def drop_subject(self, subject: Subject) -> int:
         """Remove an empty subject, durably with the next commit; returns the record's log offset.
 
         Raises ValueError unless it is empty and no files of an earlier subject of its name exist.
         """
-        if not subject.is_empty or self.has_old_files(subject.name):
+        if not subject.is_empty or subject.name in self.removed:
             raise ValueError(f"subject {subject.name} can't be removed: it is not empty, or was removed a moment ago")
         end, at_ms = subject.next_sequence, self.clock.wall_ms()
         action = DropSubject(subject.name, "", "", at_ms, False, end, max(self.sequence_floor, end))
@@ -257,7 +238,6 @@ class MessageStore:
         self.counters.removed_subjects += 1
         self.maybe_empty.pop(name, None)
         index.hide_before(index.end)
-        self.dirty_indexes.pop(index, None)
         if name in self.removed:
             # Only in recovery: the name was removed twice since the checkpoint, which counts on the first one's files only.
             index.start_at(index.end)
@@ -265,10 +245,10 @@ class MessageStore:
             # A checkpoint that counts on its files may be the newest now.
             self.removed[name] = index
 
-    def open_history(self, subject: str, group: str) -> DenseIndex:
-        """The file part of a group's progress log."""
+    def open_history(self, subject: str, group: str, begin: int | None = None) -> DenseIndex:
+        """The file part of a group's progress log; `begin` as `DenseIndex` takes it."""
         folder = self._folder(self.paths.progress, f"{subject}\n{group}")
-        return DenseIndex(self.disk, folder, PROGRESS_ENTRY_BYTES, handles=self.handles)
+        return DenseIndex(self.handles, folder, PROGRESS_ENTRY_BYTES, begin=begin)
 
     @staticmethod
     def _folder(parent: str, name: str) -> str:
@@ -282,9 +262,9 @@ class MessageStore:
         # A group forgotten lately goes on with its old history: the last checkpoint counts on those files.
         history = self.forgotten.pop((subject.name, name), None)
         if history is None:
-            history = self.open_history(subject.name, name)
-            history.start_at(0)
+            history = self.open_history(subject.name, name, 0)
         group = subject.groups[name] = Group(progress, history)
+        subject.changed()
         return group
 
     def start_group(
@@ -353,9 +333,6 @@ class MessageStore:
             group.history.append(encode_progress(action, group.progress))
             if isinstance(action, Offline):
                 group.left(action.consumer_id)
-            self.dirty_indexes[group.history] = None
-            if group.history.tail_bytes >= TAIL_FLUSH_BYTES:
-                self.flush_index(group.history)
             subject.changed()
 
     def forget_group(self, subject: Subject, group: Group) -> int:
@@ -377,27 +354,11 @@ class MessageStore:
     def _remove_group(self, subject: Subject, group: Group) -> None:
         progress = group.progress
         del subject.groups[progress.group]
-        self.dirty_indexes.pop(group.history, None)
         # Its files stay until a checkpoint without the group is saved: one that counts on them may be the newest now.
         self.forgotten[subject.name, progress.group] = group.history
         if not subject.groups:
             self.maybe_empty[subject.name] = None
         subject.changed()
-
-    def remove_history(self, key: tuple[str, str], history: DenseIndex) -> None:
-        """Delete the files of a forgotten group's history, unless a new group has the name."""
-        if self.forgotten.get(key) is history:
-            del self.forgotten[key]
-            history.start_at(0)
-
-    def has_old_files(self, name: str) -> bool:
-        """Whether there are files of an earlier subject of this name."""
-        return name in self.removed or name in self.deletable
-
-    def files_deletable(self, name: str, index: DenseIndex) -> None:
-        """A checkpoint that does not count on the files of a removed subject is saved."""
-        if self.removed.get(name) is index:
-            self.deletable[name] = self.removed.pop(name)
 
     @property
     def unsynced_offset(self) -> int:
@@ -422,25 +383,12 @@ class MessageStore:
         subject.sent_total += count
         subject.bytes_total += size
         counters.message_bytes += size
-        self.dirty_indexes[index] = None
         subject.changed()
-        if index.tail_bytes >= TAIL_FLUSH_BYTES:
-            self.flush_index(index)
 
     def note_age(self, segment_base: int, at_ms: int) -> None:
         """Record that a segment holds a record of this wall time, message or action."""
         if at_ms > self.segment_newest_ms.get(segment_base, -1):
             self.segment_newest_ms[segment_base] = at_ms
-
-    def flush_index(self, index: DenseIndex) -> bool:
-        """Write an index's buffered entries; a full disk is counted and tried again later, nothing is lost by it."""
-        try:
-            index.flush()
-        except OSError as error:
-            self.counters.flush_errors += 1
-            logger.warning("an index could not be written, its entries stay in memory: %s", error)
-            return False
-        return True
 
     def withhold(self, subject: str, sequences: Sequence[int]) -> None:
         """Messages fail their checks and can't be repaired: count and log them once, never serve them."""

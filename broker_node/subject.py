@@ -114,6 +114,11 @@ class Subject:
         return self.consume_log.end
 
     @property
+    def indexes(self) -> list[DenseIndex]:
+        """Its consume log and its groups' histories, in the order of its checkpoint line."""
+        return [self.consume_log.index, *(group.history for group in self.groups.values())]
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no group and no message, stored or on its way to the disk."""
         return not self.groups and self.begin == self.next_sequence

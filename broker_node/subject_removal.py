@@ -2,7 +2,7 @@
 
 A subject is empty when it has no group and no message. That can change when the log's begin moves, when its last group is
 removed, or when its own retention takes its last message: only then subjects are checked. Entries of the index that are not in
-memory are read in a thread, and files of removed subjects are deleted there.
+memory are read in a thread.
 """
 
 import asyncio
@@ -13,12 +13,10 @@ from broker_node.consume_log import ENTRY
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.errors import LogError
-from qmq.log.index import DenseIndex, IndexView
+from qmq.log.index import IndexView
 
 BATCH_SUBJECTS_MAX = 500
 """Subjects checked, and at most as many removed, in one turn of the event loop."""
-BATCH_FILES_MAX = 500
-"""Removed subjects whose files are deleted in one job of the thread."""
 
 
 class SubjectRemoval:
@@ -36,10 +34,8 @@ class SubjectRemoval:
         Nothing is removed from a damaged log: what seems to be missing may be hidden.
 
         Raises:
-            OSError: a file of a removed subject could not be deleted; it is tried again by the next call.
             LogError: an index could not be read; its subject stays, the others were checked.
         """
-        await self._delete_files()
         store = self._store
         if store.log.damaged:
             return
@@ -71,7 +67,7 @@ class SubjectRemoval:
             subject = store.subjects.get(name)
             if subject is None or subject.groups or subject.next_sequence != subject.visible_end:
                 continue
-            if store.has_old_files(name):
+            if name in store.removed:
                 # Files of an earlier subject of this name are not deleted yet: this one is checked again.
                 store.maybe_empty[name] = None
             else:
@@ -87,18 +83,6 @@ class SubjectRemoval:
             if subject.is_empty and self._store.subjects.get(subject.name) is subject:
                 self._store.drop_subject(subject)
 
-    async def _delete_files(self) -> None:
-        deletable = self._store.deletable
-        batch = list(islice(deletable.items(), BATCH_FILES_MAX))
-        if not batch:
-            return
-        deleted: list[str] = []
-        try:
-            await asyncio.get_running_loop().run_in_executor(None, _delete, batch, deleted)
-        finally:
-            for name in deleted:
-                del deletable[name]
-
 
 def _last_offsets(views: list[IndexView]) -> tuple[list[int | None], str]:
     """For each view of a last entry its log offset, None when it is not known; and the first problem. From any thread."""
@@ -113,10 +97,3 @@ def _last_offsets(views: list[IndexView]) -> tuple[list[int | None], str]:
             problem = problem or str(error)
         offsets.append(offset)
     return offsets, problem
-
-
-def _delete(indexes: list[tuple[str, DenseIndex]], deleted: list[str]) -> None:
-    """Delete the files of indexes that are not used any more, and note which; from any thread."""
-    for name, index in indexes:
-        index.start_at(index.end)
-        deleted.append(name)

@@ -1,6 +1,5 @@
 """Checkpoints of a delay store: a line of JSON, then a fixed row for each hour."""
 
-import asyncio
 import json
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
 from qmq.log.disk import Disk
-from qmq.log.index import sync_files
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
 
@@ -50,8 +48,8 @@ class StateEncoder:
         """Forget an hour that was removed."""
         self._rows.pop(hour, None)
 
-    def encode(self) -> bytes:
-        """Return the state; finished hours are left out."""
+    def encode(self) -> list[bytes]:
+        """Return the state, in parts; finished hours are left out."""
         store, log, rows = self._store, self._store.log, self._rows
         for hour in store.hours.dirty:
             rows[hour.number] = self._row(hour)
@@ -67,7 +65,7 @@ class StateEncoder:
             "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
             "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
         }
-        return b"".join([json.dumps(head)[:-1].encode(), b', "subjects": [', self._names, b"]}\n", *counted])
+        return [json.dumps(head)[:-1].encode(), b', "subjects": [', bytes(self._names), b"]}\n", b"".join(counted)]
 
 
 def restore_state(store: DelayStore, checkpoint: Checkpoint) -> None:
@@ -126,23 +124,21 @@ class DelayCheckpoints:
         """Whether files of finished hours have to be removed."""
         return bool(self._hours.finished or self._removed)
 
-    def draft(self) -> DelayDraft:
-        """Return the state at the end of the last commit."""
+    def draft(self) -> Generator[None, None, DelayDraft]:
+        """Take the state at the end of the last commit, then set aside what is in memory of the hours, in slices.
+
+        What an hour got after the state was taken may be written with it: a start counts only what the checkpoint counts.
+        """
         hours, log = self._hours, self._store.log
         finished = [hours[number] for number in hours.finished if number in hours]
         # After a step back of the clock an hour may be in use again.
         self._removed = [hour for hour in self._removed if hour.number not in hours]
-        return DelayDraft(
+        draft = DelayDraft(
             self._encoder.encode(), log.position, log.known_synced_to, log.appended_end,
             list(hours.dirty), finished, list(self._removed),
         )  # fmt: skip
-
-    def set_aside(self, draft: DelayDraft) -> Generator[None, None, None]:
-        """Set aside what is in memory of the draft's hours, to be written; on the event loop, yielding after each SLICE_HOURS.
-
-        What an hour got after the draft may be written with it: a start counts only what the checkpoint counts.
-        """
         self._taken_bytes = 0
+        yield
         for number, hour in enumerate(draft.hours):
             for file in hour.files:
                 if size := file.memory_bytes:
@@ -150,20 +146,17 @@ class DelayCheckpoints:
                     file.take()
             if number % SLICE_HOURS == SLICE_HOURS - 1:
                 yield
-
-    async def prepare(self, draft: DelayDraft) -> None:
-        """As `set_aside`; other work of the event loop has its turn after each slice."""
-        for _ in self.set_aside(draft):
-            await asyncio.sleep(0)
+        return draft
 
     def save(self, draft: DelayDraft) -> None:
         """Make a draft durable; from any one thread. Raises OSError."""
-        disk = self._store.disk
-        written = [file.write(disk) for hour in draft.hours for file in hour.files]
-        sync_files(disk, [path for path in written if path is not None])
+        for hour in draft.hours:
+            for file in hour.files:
+                file.write()
+        self._hours.handles.sync(self._store.root)
         self._files.save(draft.state, draft.position, draft.synced_to)
         for hour in draft.removed:
-            remove_files(disk, hour)
+            remove_files(self._store.disk, hour)
 
     def saved(self, draft: DelayDraft) -> None:
         """Free what was written, and forget finished hours; on the event loop."""

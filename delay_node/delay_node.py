@@ -21,7 +21,7 @@ from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.segment_removal import SegmentRemoval
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
@@ -102,9 +102,8 @@ class DelayNode(Node):
             BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
             self.supervisor,
         )
-        writer = DelayCheckpoints(self.store)
         self.checkpoints = Checkpointing(
-            writer,
+            DelayCheckpoints(self.store),
             self.store.log,
             self.committer,
             self.clock,
@@ -112,7 +111,6 @@ class DelayNode(Node):
             options.checkpoint_bytes,
             options.checkpoint_seconds,
             self._loaded_offset,
-            writer.prepare,
         )
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
@@ -174,13 +172,10 @@ class DelayNode(Node):
         every = self.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
         every(JOB_SECONDS, "clock_file", self._keep_step)
-        every(JOB_SECONDS, "lateness", self._advance_lateness)
+        every(JOB_SECONDS, "lateness", lambda: self.metrics.last_minute.tick(self.clock.monotonic()))
         every(JOB_SECONDS, "hour_closing", self._close_hours)
         every(JOB_SECONDS, "retention", self._drop_segments)
         every(JOB_SECONDS, "rates", self._sample_rates)
-
-    def _advance_lateness(self) -> None:
-        self.metrics.last_minute.tick(self.clock.monotonic())
 
     def _drop_segments(self) -> None:
         self._segment_removal.drop_before(self.checkpoints.floor)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.append_file import AppendFile
+from qmq.log.append_file import AppendFile
 
 DISPATCH = np.dtype(
     [("number", "<u4"), ("what", "u1"), ("zero", "u1", (3,)), ("at", "<i8"), ("to_hour", "<u4"), ("check", "<u4")]

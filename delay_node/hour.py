@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.append_file import AppendFile
 from delay_node.dispatch_log import DISPATCH_BYTES, DispatchLog
 from delay_node.records import HOUR_MS
 from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, hour_name
+from qmq.log.append_file import AppendFile
 from qmq.log.disk import Disk
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 
 
 @dataclass(slots=True)

@@ -25,16 +25,6 @@ SLICE_BYTES = 8 << 20
 """Bytes of an hour's files that one slice of a job reads; then the next job has its turn."""
 
 
-def run_to_end(steps: Generator[None, None, T]) -> T:
-    """Run all slices of a job at once and return its result; for code without an event loop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def _advance(steps: Generator[None, None, T]) -> tuple[bool, T | None]:
     """Run one slice: whether it was the last, and then the result."""
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from delay_node.checkpoint import CHECKPOINT_NAME, restore_state
 from delay_node.dispatch_log import DISPATCH_BYTES
 from delay_node.hour import Hour
-from delay_node.hour_reader import UNBOUNDED, read_states, run_to_end, slices
+from delay_node.hour_reader import UNBOUNDED, read_states, slices
 from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_record
 from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore
@@ -21,13 +21,14 @@ from delay_node.subjects import Subjects
 from qmq.errors import LogError
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.disk import Disk
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position, iter_records
 from qmq.log.recovery import Commit
 from qmq.log.segment import Segments
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
+from qmq.slices import run_to_end
 
 logger = logging.getLogger("qmq.delay.recovery")
 

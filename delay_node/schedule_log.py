@@ -20,9 +20,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.append_file import AppendFile
 from delay_node.records import HOUR_MS, ref_of
 from qmq.errors import LogError
+from qmq.log.append_file import AppendFile
 from qmq.protocol.raw import SUBJECT_AT, TIME_AT, RawView
 from qmq.protocol.scan import CRC_BYTES
 

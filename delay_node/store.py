@@ -38,7 +38,7 @@ from delay_node.wheel import Wheel
 from qmq.daemon.counters import counted
 from qmq.errors import LogError
 from qmq.log.disk import Disk
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage

@@ -242,18 +242,17 @@ class ClientHandlers(RequestHandlers):
     def reloaded(self, reloaded: Reloaded) -> None:
         """Push what operators, or other metaservers, changed."""
         self.routes_changed(sorted(reloaded.subjects))
-        for name in sorted(reloaded.broker_groups):
-            logger.info("broker group %s is %s now", name, self._directory.groups[name].state)
-            self._group_changed(name)
+        self._groups_changed(sorted(reloaded.broker_groups), "now")
 
     def peers_observed(self, observed: Observed) -> None:
         """Push the states that other metaservers stored, and store again what they contradict."""
         for row in observed.contradicted:
             self._write_behind.group(row, "its master sends heartbeats")
-        for name in observed.broker_groups:
-            logger.info(
-                "broker group %s is %s, reported by another metaserver", name, self._directory.groups[name].state
-            )
+        self._groups_changed(observed.broker_groups, "as another metaserver reports")
+
+    def _groups_changed(self, names: Iterable[str], why: str) -> None:
+        for name in names:
+            logger.info("broker group %s is %s %s", name, self._directory.groups[name].state, why)
             self._group_changed(name)
 
     def route_stored(self, route: Route) -> None:

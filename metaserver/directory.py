@@ -12,14 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.domain import (
-    BrokerGroup,
-    Leases,
-    Metadata,
-    Node,
-    StoredLease,
-    SubjectRule,
-)
+from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease, SubjectRule
 from metaserver.live_groups import (
     EXPIRY_SECONDS,
     HEARTBEAT_SECONDS,
@@ -138,9 +131,8 @@ class Directory(RouteTable):
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
-        operator_state = (
-            live.row.operator_state if live is not None else self._first_operator_state(request.broker_group)
-        )
+        first_state = self._first_operator_state(request.broker_group)
+        operator_state = live.row.operator_state if live is not None else first_state
         if operator_state is OperatorState.UNAPPROVED:
             reported = GroupState.OFFLINE
         elif request.log_end < highest and not is_goodbye:
@@ -180,9 +172,8 @@ class Directory(RouteTable):
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
             live.reason = reason = f"broker group {row.name} is pending approval"
-            answer = self._refused(
-                request, live, UNAPPROVED_CODE, f"{reason}: approve it in the console or with the API"
-            )
+            how = f"{reason}: approve it in the console or with the API"
+            answer = self._refused(request, live, UNAPPROVED_CODE, how)
         else:
             answer = self._answer(True, reason, row.epoch, reported, row.name)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)

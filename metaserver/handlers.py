@@ -94,13 +94,14 @@ class MetaHandlers(ClientHandlers):
         if previous is connection:
             return
         self._node_connections[node_id] = connection
-        connection.on_close(lambda: self._connection_closed(node_id, connection))
+
+        def closed() -> None:
+            if self._node_connections.get(node_id) is connection:
+                del self._node_connections[node_id]
+
+        connection.on_close(closed)
         if previous is not None:
             previous.abort()
-
-    def _connection_closed(self, node_id: str, connection: Connection) -> None:
-        if self._node_connections.get(node_id) is connection:
-            del self._node_connections[node_id]
 
     def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
         """Raises ProtocolError for a new broker group or node whose name or address holds a hidden character."""

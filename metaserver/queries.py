@@ -33,8 +33,8 @@ def metadata() -> domain.Metadata:
     """Everything a metaserver starts from."""
     return domain.Metadata(
         tuple(_broker_group(row) for row in BrokerGroup.objects.all()),
-        tuple(_node(row) for row in Node.objects.select_related("broker_group")),
-        tuple(snapshot(row, row.subject.name) for row in SubjectRoute.objects.select_related("subject").iterator()),
+        tuple(_node(row) for row in nodes()),
+        tuple(route_snapshots()),
         _rules(Subject.objects.all()),
         _paused(ConsumerGroup.objects.all()),
     )
@@ -65,22 +65,17 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
     subjects = frozenset(subject for subject, _ in changed if subject)
     names = frozenset(name for _, name in changed if name)
     groups = [_broker_group(row) for row in BrokerGroup.objects.filter(name__in=names)] if names else []
-    nodes = Node.objects.select_related("broker_group").filter(broker_group__name__in=names) if names else ()
-    routes: list[domain.Route] = []
+    of_groups = [_node(row) for row in nodes().filter(broker_group__name__in=names)] if names else []
     rules: dict[str, domain.SubjectRule] = {}
     existing: set[str] = set()
     paused: frozenset[tuple[str, str, str]] = frozenset()
     ordered = sorted(subjects)
     for i in range(0, len(ordered), NAMES_PER_QUERY):
         some = ordered[i : i + NAMES_PER_QUERY]
-        routes += [
-            snapshot(row, row.subject.name)
-            for row in SubjectRoute.objects.select_related("subject").filter(subject__name__in=some)
-        ]
         rules |= _rules(Subject.objects.filter(name__in=some))
         existing.update(Subject.objects.filter(name__in=some).values_list("name", flat=True))
         paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
-    stored = domain.Metadata(tuple(groups), tuple(_node(row) for row in nodes), tuple(routes), rules, paused)
+    stored = domain.Metadata(tuple(groups), tuple(of_groups), tuple(route_snapshots(subjects=subjects)), rules, paused)
     return domain.MetadataChanges(subjects, subjects - existing, names, stored)
 
 
@@ -119,9 +114,7 @@ def _node(row: Node) -> domain.Node:
 
 def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:
     """Each broker group with its master and when the master's last heartbeat was stored; groups without one are left out."""
-    rows = Node.objects.select_related("broker_group").filter(
-        broker_group__master=F("node_id"), leased_at__isnull=False
-    )
+    rows = nodes().filter(broker_group__master=F("node_id"), leased_at__isnull=False)
     return [(_broker_group(row.broker_group), _node(row), row.leased_at) for row in rows if row.leased_at is not None]
 
 
@@ -275,9 +268,7 @@ def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datet
 
 def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None = None) -> list[domain.Route]:
     """Routes as plain values; `subjects`: of these only."""
-    rows = SubjectRoute.objects.select_related("subject")
-    if moving_only:
-        rows = rows.filter(has_phases=True)
+    rows = routes().filter(has_phases=True) if moving_only else routes()
     if subjects is None:
         return [snapshot(row, row.subject.name) for row in rows.iterator()]
     names = sorted(subjects)

@@ -94,16 +94,6 @@ class Registrations:
     def __len__(self) -> int:
         return self._total
 
-    @property
-    def connections(self) -> int:
-        """Connections with a registration."""
-        return len(self._clients)
-
-    @property
-    def subjects(self) -> int:
-        """Subjects with a registration."""
-        return len(self._by_subject)
-
     def of_subject(self, subject: str) -> Iterable[Registration]:
         """The producers and consumers of a real subject."""
         return self._by_subject.get(subject, ())

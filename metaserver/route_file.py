@@ -267,14 +267,12 @@ def decode(content: dict[str, Any]) -> Metadata:
         )
         for route in content["routes"]
     )
-    rules = {subject: _rule(rule) for subject, rule in content.get("rules", {}).items()}
+    rules = {}
+    for subject, values in content.get("rules", {}).items():
+        allowed = values.get("allowed_groups")
+        rules[subject] = SubjectRule(**values | {"allowed_groups": None if allowed is None else tuple(allowed)})
     paused = frozenset((subject, group, consumer) for subject, group, consumer in content.get("paused", ()))
     return Metadata(groups, nodes, routes, rules, paused)
-
-
-def _rule(values: dict[str, Any]) -> SubjectRule:
-    allowed = values.get("allowed_groups")
-    return SubjectRule(**{**values, "allowed_groups": None if allowed is None else tuple(allowed)})
 
 
 def _values(item: Any) -> dict[str, Any]:

@@ -63,6 +63,7 @@ class Repository(Protocol):
 
 
 T = TypeVar("T")
+V = TypeVar("V")
 logger = logging.getLogger("qmq.meta.write_behind")
 
 WORK_MAX = 200_000
@@ -232,28 +233,33 @@ class WriteBehind:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _write_all(self) -> bool:
+        repository = self._repository
         try:
             while self._groups or self._nodes or self._routes:
                 # Groups first, each time: a route or node that was queued meanwhile may refer to a group queued with it.
                 if self._groups:
-                    await self._write_a_group()
+                    await self._write_next(self._groups, lambda item: repository.save_group(*item), "broker group")
                 elif self._nodes:
-                    await self._write_a_node()
+                    await self._write_next(self._nodes, repository.save_node, "node")
                 else:
-                    await self._write_a_route()
+                    route = next(iter(self._routes.values()))
+                    stored = await self._write_next(self._routes, repository.save_route, "the route of")
+                    if stored is not None and stored != route:
+                        # Another metaserver stored its route first, which wins.
+                        self._on_route(stored)
             while self._clients:
                 batch = list(itertools.islice(self._clients, CLIENTS_PER_WRITE))
                 try:
-                    await self._in_thread(lambda b=batch: self._repository.save_clients(b))  # type: ignore[misc]
+                    await self._in_thread(lambda b=batch: repository.save_clients(b))  # type: ignore[misc]
                 except Unstorable:
                     # Caused by one of them: write each by itself.
                     for client in batch:
-                        await self._store(lambda c=client: self._repository.save_clients([c]), f"client {client}")  # type: ignore[misc]
+                        await self._store(lambda c=client: repository.save_clients([c]), f"client {client}")  # type: ignore[misc]
                 for client in batch:
                     self._clients.pop(client, None)
             if self._heartbeat is not None:
                 heartbeat, self._heartbeat = self._heartbeat, None
-                await self._in_thread(lambda b=heartbeat: self._repository.heartbeat(*b))  # type: ignore[misc]
+                await self._in_thread(lambda b=heartbeat: repository.heartbeat(*b))  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - as in `load`
             self._failed(error)
             return False
@@ -262,26 +268,13 @@ class WriteBehind:
             self.problem = ""
         return True
 
-    async def _write_a_group(self) -> None:
-        name, (group, reason) = next(iter(self._groups.items()))
-        await self._store(lambda: self._repository.save_group(group, reason), f"broker group {name}")
-        if self._groups.get(name) == (group, reason):
-            del self._groups[name]
-
-    async def _write_a_node(self) -> None:
-        name, node = next(iter(self._nodes.items()))
-        await self._store(lambda: self._repository.save_node(node), f"node {name}")
-        if self._nodes.get(name) == node:
-            del self._nodes[name]
-
-    async def _write_a_route(self) -> None:
-        name, route = next(iter(self._routes.items()))
-        stored = await self._store(lambda: self._repository.save_route(route), f"the route of {name!r}")
-        if self._routes.get(name) == route:
-            del self._routes[name]
-        if stored is not None and stored != route:
-            # Another metaserver stored its route first, which wins.
-            self._on_route(stored)
+    async def _write_next(self, queue: OrderedDict[str, V], save: Callable[[V], T], what: str) -> T | None:
+        """Write the oldest change of a queue, and remove it unless a newer one replaced it meanwhile."""
+        name, change = next(iter(queue.items()))
+        stored = await self._store(lambda: save(change), f"{what} {name}")
+        if queue.get(name) == change:
+            del queue[name]
+        return stored
 
     async def _store(self, call: Callable[[], T], what: str) -> T | None:
         """Write one change. One that can never be stored is dropped, logged and counted, so that it does not block others: None."""

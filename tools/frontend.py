@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from qmq import child_processes
+from console import child_processes
 from tools.node import Node, NodeMissing, find_node
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -20,9 +20,9 @@ from api.serializers.bodies import Reason
 from console import overview
 from console.accounts.roles import Right
 from console.cluster.stats import node_stats
+from console.route_cache import ROUTES
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.route_cache import ROUTES
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import Change, NotFound
 

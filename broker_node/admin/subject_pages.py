@@ -36,8 +36,8 @@ class SubjectPages:
         reason = self._why_kept(subject, others)
         if reason:
             raise BadRequest(409, "subject.not_empty", f"{subject.name} {reason}")
-        if any(store.has_old_files(one.name) for one in (subject, *others)):
-            text = f"files of an earlier subject {subject.name} are not deleted yet; try again in a minute"
+        if any(one.name in store.removed for one in (subject, *others)):
+            text = f"files of an earlier subject {subject.name} are not deleted yet; try again in two minutes"
             raise BadRequest(503, "subject.busy", text)
         offset = -1
         groups = len(subject.groups)

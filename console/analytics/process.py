@@ -15,8 +15,8 @@ from typing import IO
 
 from django.conf import settings
 
-from qmq import child_processes
-from qmq.child_processes import tied_to_parent
+from console import child_processes
+from console.child_processes import tied_to_parent
 
 MODULE = "spark_analytics.jobs"
 EXIT_UNAVAILABLE = 3

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis.exceptions import RedisError
 
+from console.child_processes import tied_to_parent
 from console.launcher.programs import Program
 from console.live.bus import connect
-from qmq.child_processes import tied_to_parent
 from qmq.errors import ConnectionLost
 from qmq.net.discovery import http_get
 

@@ -16,11 +16,11 @@ from django.utils import timezone
 
 from console.cluster.places import NodePlace
 from console.live.state import RECENT_MAX, Entry
+from console.route_cache import RouteCache
 from console.tasks import loops
 from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
 from console.times import rfc3339
 from metaserver import queries
-from metaserver.route_cache import RouteCache
 from qmq.clock import Clock
 from qmq.protocol.codes import Role
 

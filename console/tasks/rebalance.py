@@ -19,12 +19,12 @@ from console.cluster import limits
 from console.cluster.admin import node_admin
 from console.job_results import Part, Result, counting, result
 from console.models import ControlLoop
+from console.rebalance import advance, plan
+from console.route_cache import ROUTES
 from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.domain import Route
-from metaserver.rebalance import advance, plan
-from metaserver.route_cache import ROUTES
 from metaserver.services import routes
 from metaserver.services.changes import NotFound, Stale
 from qmq.errors import QmqError

@@ -4,7 +4,8 @@ What a document names is set as it says; what it leaves out stays as it is, and 
 the document's own subjects. Nothing is ever deleted by a document. Applying it twice changes nothing the second time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,19 +149,13 @@ def _drift(items: list[dict[str, Any]]) -> list[str]:
     return sorted(f"{subject}/{group}" for subject, group in rows if group not in named[subject])
 
 
-class _at:
+@contextmanager
+def _at(where: str) -> Iterator[None]:
     """Says where in the document a refusal arose."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ChangeRefused):
-            text = f"{self._where}: {error}"
-            raise type(error)(text, code=error.code, fields={self._where: str(error)}) from error
+    try:
+        yield
+    except ChangeRefused as error:
+        raise type(error)(f"{where}: {error}", code=error.code, fields={where: str(error)}) from error
 
 
 def _checked(document: Any) -> dict[str, list[dict[str, Any]]]:

@@ -21,6 +21,11 @@ def shown(value: object) -> str:
     return repr(value[:SHOWN_CHARS_MAX]) if isinstance(value, str) else str(value)[:SHOWN_CHARS_MAX]
 
 
+def joined(problems: Mapping[str, str]) -> str:
+    """The problems by name as one text, without those of ""."""
+    return "; ".join(f"{name}: {text}" for name, text in problems.items() if text)
+
+
 def legal(check: Callable[[str], None]) -> Callable[[str], str]:
     """A `Text.check` out of a check of the wire format, which raises IllegalName."""
 
@@ -237,8 +242,7 @@ class TextsByName(Field):
 
     @staticmethod
     def _of_each(problem: Callable[[str], str], value: Mapping[str, str]) -> str:
-        problems = {str(name)[:SHOWN_CHARS_MAX]: problem(text) for name, text in value.items()}
-        return "; ".join(f"{name}: {text}" for name, text in problems.items() if text)
+        return joined({str(name)[:SHOWN_CHARS_MAX]: problem(text) for name, text in value.items()})
 
     def value_schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": self.item.value_schema()}
@@ -261,8 +265,7 @@ class Values(Field):
         return self._of_each("problem", value)
 
     def _of_each(self, kind: str, value: Mapping[str, Any]) -> str:
-        problems = {name: getattr(self.fields[name], kind)(item) for name, item in value.items()}
-        return "; ".join(f"{name}: {text}" for name, text in problems.items() if text)
+        return joined({name: getattr(self.fields[name], kind)(item) for name, item in value.items()})
 
     def value_schema(self) -> dict[str, Any]:
         return {"type": "object", "properties": {name: rule.value_schema() for name, rule in self.fields.items()}}

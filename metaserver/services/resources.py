@@ -25,7 +25,7 @@ from metaserver.services.changes import (
     only_one,
     text_problem,
 )
-from metaserver.services.fields import SHOWN_CHARS_MAX, Field, Text
+from metaserver.services.fields import SHOWN_CHARS_MAX, Field, Text, joined
 from metaserver.versioned import Versioned
 from qmq.errors import IllegalName
 
@@ -88,9 +88,8 @@ class Resource(Generic[M]):
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Raises ChangeRefused when a field has a problem; those of "" have none."""
-        found = {key: text for key, text in wrong.items() if text}
-        if found:
-            text = "; ".join(f"{key}: {why}" for key, why in found.items())
+        if text := joined(wrong):
+            found = {key: why for key, why in wrong.items() if why}
             raise ChangeRefused(text, code=f"{self.kind}.invalid", fields=found)
 
     def check_name(self, name: str, rule: Text, field_name: str = "name") -> None:
@@ -143,13 +142,14 @@ class Resource(Generic[M]):
         """
         with changing(dry_run=request.get("dry_run", False)):
             row = locked()
-            check_version(f"{self.noun} {self._short(row)}", row.version, request.get("expected_version"))
+            check_version(
+                f"{self.noun} {self.about(row).removeprefix(f'{self.noun} ')}",
+                row.version,
+                request.get("expected_version"),
+            )
             edit = Edit(self, row, self.described(row), _metadata=self.metadata(row))
             yield edit
             edit.end(action, request)
-
-    def _short(self, row: M) -> str:
-        return self.about(row).removeprefix(f"{self.noun} ")
 
 
 @dataclass(slots=True)

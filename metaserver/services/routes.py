@@ -60,7 +60,7 @@ def move(
     """Let these broker groups serve a subject, and no others once the others are empty.
 
     New ones join first: they are read, and written when every consumer group is ready there. Then the others drain. The control
-    loop does each step (`metaserver.rebalance.advance`).
+    loop does each step (`console.rebalance.advance`).
 
     Raises:
         NotFound: the subject has no route yet.

@@ -81,10 +81,7 @@ class App:
 
         Args:
             wrap: returns what runs instead of a handler; the registered functions stay as they are.
-            concurrency: handlers of each consumer that run at the same time.
-
-        Raises:
-            LocalProtocolError: the concurrency is not in 1 to CONCURRENCY_MAX.
+            concurrency: handlers of each consumer that run at the same time, 1 to CONCURRENCY_MAX.
         """
         if concurrency is not None:
             _check_concurrency(concurrency)
@@ -98,22 +95,13 @@ class App:
         ]
 
     def stop(self, timeout: float | None = None) -> None:
-        """Make `run` return: running handlers finish, and their acknowledgements are sent.
-
-        Args:
-            timeout: of `Consumer.close`: seconds after which `run` returns at the latest. Handlers that still run after half of it
-                are cancelled.
-        """
+        """Make `run` return: running handlers finish, and their acknowledgements are sent. `timeout`: as for `Consumer.close`."""
         self._close_timeout = timeout
         if self._stop is not None:
             self._stop.set()
 
     async def run(self) -> None:
-        """Consume with all registered handlers.
-
-        Raises:
-            ExceptionGroup: containing ClientFailed, if a background task of a consumer failed. All consumers are closed.
-        """
+        """Consume with all registered handlers. Raises ExceptionGroup of ClientFailed; all consumers are closed."""
         self._stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             for declared in self._declared:

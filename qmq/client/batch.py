@@ -70,13 +70,9 @@ class Batch(Deliveries[Delivery]):
             at += length
 
     async def retry(self, deliveries: Iterable[Delivery] | None = None, *, cause: str = "") -> None:
-        """Retry deliveries of this batch; those that are settled are skipped, the others stay open.
+        """Retry deliveries of this batch, by default all that are not settled; returns once the next attempt of each is stored.
 
-        Returns once the next attempt of each is stored.
-
-        Args:
-            deliveries: which to retry; None: all that are not settled.
-            cause: as for `Delivery.retry`.
+        Deliveries that are settled are skipped, the others stay open. `cause`: as for `Delivery.retry`.
 
         Raises:
             SendFailed: the next attempt of at least one is not stored; these stay unsettled.

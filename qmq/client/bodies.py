@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 from qmq.client import conversion, zstd
 from qmq.client.models import is_dataclass_instance, to_json
 from qmq.client.scalars import Mismatch
-from qmq.client.zstd import require_zstd
 from qmq.errors import BodyUndecodable, LocalProtocolError
 from qmq.protocol.messages import (
     HIDDEN_KEYS,
@@ -33,17 +32,6 @@ from qmq.protocol.messages import (
 )
 from qmq.protocol.names import VALUE_BYTES_MAX
 from qmq.protocol.primitives import utf8
-
-__all__ = [
-    "Body",
-    "Json",
-    "body_bytes",
-    "body_text",
-    "decode_body",
-    "encode_body",
-    "require_zstd",
-    "visible_properties",
-]
 
 T = TypeVar("T")
 
@@ -104,8 +92,7 @@ def encode_body(body: Body, *, compress_above: int | None = None) -> dict[str, s
         compress_above: compress a body of more bytes than this, if it becomes smaller; None: never. Mappings are not compressed.
 
     Raises:
-        LocalProtocolError: the body has a type or a value that can't be sent, or a property's name is reserved; or it has to be
-            compressed and is larger than a message may be (`zstd.CONTENT_BYTES_MAX`).
+        LocalProtocolError: a type, value or reserved name that can't be sent, or a body above `zstd.CONTENT_BYTES_MAX`.
     """
     kind = type(body)
     if kind is str:
@@ -145,17 +132,12 @@ def _encode_mapping(body: Mapping[str, str | int | float | bool]) -> dict[str, s
 
 
 def _encode_text(text: str, content_type: str | None, compress_above: int | None) -> dict[str, str]:
-    properties: dict[str, str] = {}
     if compress_above is not None and len(text) * 4 > compress_above:
         data = utf8(text, "the body")
-        packed = _packed(data, compress_above, len(data))
-        if packed is not None:
-            return _with_data(
-                {KEY_CONTENT_TYPE: content_type or TYPE_TEXT, KEY_CONTENT_ENCODING: ENCODING_ZSTD}, packed
-            )
-    if content_type is not None:
-        properties[KEY_CONTENT_TYPE] = content_type
-    return _with_data(properties, text)
+        if (packed := _packed(data, compress_above, len(data))) is not None:
+            head = {KEY_CONTENT_TYPE: content_type or TYPE_TEXT, KEY_CONTENT_ENCODING: ENCODING_ZSTD}
+            return _with_data(head, packed)
+    return _with_data({} if content_type is None else {KEY_CONTENT_TYPE: content_type}, text)
 
 
 def _encode_bytes(data: bytes, compress_above: int | None) -> dict[str, str]:
@@ -221,14 +203,11 @@ def visible_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def body_text(properties: Mapping[str, str]) -> str | None:
-    """Return the text of `data`, decompressed; None if there is none or if it contains bytes.
-
-    Raises:
-        BodyUndecodable: it has an unknown encoding or is damaged, larger than a message may be, or needs a missing library.
-    """
+    """Return the text of `data`, decompressed; None if there is none or if it contains bytes. Raises BodyUndecodable."""
     if KEY_CONTENT_ENCODING not in properties:
         return get_large_string(properties, KEY_DATA)
-    if not _is_text(properties.get(KEY_CONTENT_TYPE, "")):
+    kind = _kind_of(properties)
+    if kind and not kind.startswith("text/") and not _is_json(kind):
         return None
     data = body_bytes(properties)
     if data is None:
@@ -242,11 +221,7 @@ def body_text(properties: Mapping[str, str]) -> str | None:
 
 
 def body_bytes(properties: Mapping[str, str]) -> bytes | None:
-    """Return the body as bytes, decoded and decompressed; a text in UTF-8. None if there is no property `data`.
-
-    Raises:
-        BodyUndecodable: as for `body_text`.
-    """
+    """Return the body as bytes, decompressed; a text in UTF-8. None without property `data`. Raises BodyUndecodable."""
     text = get_large_string(properties, KEY_DATA)
     if text is None:
         return None
@@ -278,14 +253,13 @@ def _unpacked(data: bytes) -> bytes:
         raise BodyUndecodable(f"the body is compressed; {error}", code="body.codec_missing") from error
 
 
-def _is_text(content_type: str) -> bool:
-    kind = content_type.partition(";")[0].strip().lower()
-    return not kind or kind.startswith("text/") or _is_json(kind)
-
-
-def _is_json(content_type: str) -> bool:
-    kind = content_type.partition(";")[0].strip().lower()
+def _is_json(kind: str) -> bool:
     return kind == TYPE_JSON or kind.endswith("+json")
+
+
+def _kind_of(properties: Mapping[str, str]) -> str:
+    """The content type without parameters; "" if there is none."""
+    return properties.get(KEY_CONTENT_TYPE, "").partition(";")[0].strip().lower()
 
 
 def decode_body(properties: Mapping[str, str], type_: type[T]) -> T:
@@ -312,7 +286,7 @@ def decode_body(properties: Mapping[str, str], type_: type[T]) -> T:
         if data is None:
             raise _undecodable(type_, _no_data(properties))
         return cast(T, data)
-    is_json = _is_json(properties.get(KEY_CONTENT_TYPE, ""))
+    is_json = _is_json(_kind_of(properties))
     try:
         if not is_json and _is_by_name(properties, type_):
             return cast(T, conversion.from_properties(visible_properties(properties), type_))

@@ -199,14 +199,7 @@ class Consumer(Client):
         return unsettled
 
     async def wait_connected(self, timeout: float) -> None:
-        """Wait until a broker that serves the subject accepts a connection.
-
-        Args:
-            timeout: seconds.
-
-        Raises:
-            RouteUnknown: none did in time; the message says why.
-        """
+        """Wait until a broker that serves the subject accepts a connection, at most `timeout` seconds. Raises RouteUnknown."""
         await reach(
             self._session, self._pool, self.subject, ClientType.CONSUMER, self.group, READABLE,
             seconds=timeout, backoff=self._backoff,

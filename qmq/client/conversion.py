@@ -261,16 +261,12 @@ def _list(convert_item: Convert, make: Callable[[list[Any]], Any]) -> Convert:
         if not isinstance(value, list):
             raise expected("a list", value)
         items = _convert_all(value, [convert_item] * len(value))
-        return items if make is list else _made(make, items)
+        try:
+            return items if make is list else make(items)
+        except TypeError as error:
+            raise Mismatch(f"the items of a set must be hashable: {error}") from error
 
     return convert
-
-
-def _made(make: Callable[[list[Any]], Any], items: list[Any]) -> Any:
-    try:
-        return make(items)
-    except TypeError as error:
-        raise Mismatch(f"the items of a set must be hashable: {error}") from error
 
 
 def _tuple(arguments: tuple[Any, ...]) -> Convert:

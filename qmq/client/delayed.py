@@ -95,11 +95,7 @@ class BulkCancel(Partial):
 
 
 class DelayedMessages:
-    """Finds and changes delayed messages. Use it as `async with`.
-
-    Args:
-        url: address of the metaserver, `host:port` or the URL of its address page.
-    """
+    """Finds and changes delayed messages of the system with the metaserver at `url`. Use it as `async with`."""
 
     def __init__(
         self,
@@ -210,8 +206,7 @@ class DelayedMessages:
     ) -> DelayedChange:
         """Cancel a message. If the outcome is `done` or `unchanged`, it is never delivered.
 
-        Raises:
-            QmqError: a delay group can't be reached, so the outcome is unknown; nothing was changed there.
+        Raises QmqError if a delay group can't be reached: the outcome is unknown, and nothing was changed there.
         """
         return await self._change(Operation.CANCEL, -1, _target(message_id, subject, due), delay_group)
 

@@ -51,11 +51,9 @@ class Owner(Protocol):
 
 
 class Pulled(Span):
-    """The messages of one answer. A raw message is released when it is settled.
+    """The messages of one answer. A raw message is released when it is settled, and `on_settled` is called then.
 
-    Args:
-        is_plain: no message has a body with a content type or encoding.
-        on_settled: called after messages were settled.
+    `is_plain`: no message has a body with a content type or encoding.
     """
 
     __slots__ = (
@@ -191,11 +189,7 @@ class Delivery:
 
     @property
     def body(self) -> str | None:
-        """The body as text, decompressed; None if the message has none, or if it is bytes.
-
-        Raises:
-            BodyUndecodable: it is damaged, or needs a library that is not installed.
-        """
+        """The body as text, decompressed; None if the message has none, or if it is bytes. Raises BodyUndecodable."""
         pulled = self._pulled
         if pulled.is_plain:
             raw = self._raw
@@ -206,18 +200,13 @@ class Delivery:
 
     @property
     def content(self) -> bytes | None:
-        """The body as bytes, decoded and decompressed; a text in UTF-8. None if the message has no body.
-
-        Raises:
-            BodyUndecodable: as for `body`.
-        """
+        """The body as bytes, decompressed; a text in UTF-8. None if the message has no body. Raises BodyUndecodable."""
         return body_bytes(self._properties())
 
     def decode(self, type_: type[T]) -> T:
         """Return the body as an instance of a type: `str`, `bytes`, `dict`, a dataclass, a model; see `qmq.client.bodies`.
 
-        Raises:
-            BodyUndecodable: the body does not fit the type; the message names the field.
+        Raises BodyUndecodable, which names the field that does not fit.
         """
         return decode_body(self._properties(), type_)
 

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Mapping, Sequence
 from struct import Struct
 from zlib import crc32
 
-from qmq.client.bodies import KEY_DATA, Body, encode_body, require_zstd
+from qmq.client.bodies import KEY_DATA, Body, encode_body
 from qmq.client.message import EXPIRE_AFTER_MS, MakeId
 from qmq.client.middleware import MiddlewareChain, OutgoingMessage
 from qmq.client.outgoing import Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
+from qmq.client.zstd import require_zstd
 from qmq.clock import Clock
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.messages import (

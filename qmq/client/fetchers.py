@@ -13,7 +13,6 @@ from qmq.errors import ProtocolError
 from qmq.net.routing import READABLE, usable
 from qmq.net.session import MetaSession
 from qmq.protocol.codes import ClientType
-from qmq.protocol.commands import BrokerGroupRoute
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
 from qmq.protocol.raw import decode_properties
 
@@ -81,7 +80,9 @@ class Fetchers:
                     key = (source.subject, route.name)
                     fetcher = self._fetchers.get(key)
                     if fetcher is None:
-                        fetcher = self._fetchers[key] = self._make_fetcher(source, route)
+                        failed = partial(self._session.refresh, source.subject, ClientType.CONSUMER)
+                        link = Link(source, route, self._context, failed)
+                        fetcher = self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
                         fetcher.start()
                     elif fetcher.link.route.master != route.master:
                         fetcher.moved(route)
@@ -90,10 +91,6 @@ class Fetchers:
                     await self._changed.wait()
             except TimeoutError:
                 pass
-
-    def _make_fetcher(self, source: Source, route: BrokerGroupRoute) -> Fetcher:
-        failed = partial(self._session.refresh, source.subject, ClientType.CONSUMER)
-        return Fetcher(Link(source, route, self._context, failed), self._may_pull, self._deliver)
 
     async def _may_pull(self, source: str, messages: int) -> int:
         while True:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+_STATES = {int(state): state.name.lower() for state in BrokerGroupState}
+
+
 class Client:
     """Base of Producer and Consumer: `async with` starts and closes it."""
 
@@ -69,7 +72,7 @@ async def reach(
                 known = await session.wait_routes(subject, client_type, group)
                 routes = usable(known, states)
                 if not routes:
-                    listed = ", ".join(f"{route.name} ({_state_name(route.state)})" for route in known)
+                    listed = ", ".join(f"{route.name} ({_STATES.get(route.state, route.state)})" for route in known)
                     problem = f"none of the subject's broker groups is available: {listed}. Check their state with `qmq status`"
                 for route in routes:
                     try:
@@ -89,10 +92,3 @@ async def reach(
         raise RouteUnknown(
             f"no {what} could be reached for subject {subject} through {session.meta_url} in {seconds:g} s: {problem}"
         ) from error
-
-
-def _state_name(state: int) -> str:
-    try:
-        return BrokerGroupState(state).name.lower()
-    except ValueError:
-        return f"state {state}"

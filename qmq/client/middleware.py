@@ -56,8 +56,7 @@ class Middleware:
     def after_process(self, delivery: "Delivery", error: BaseException | None) -> None:
         """Called once for each `before_process`, in the same context, before the delivery is acknowledged or retried automatically.
 
-        Args:
-            error: what the handler or the block raised, including CancelledError; None: it succeeded.
+        `error` is what the handler or the block raised, including CancelledError; None: it succeeded.
         """
 
     def before_ack(self, delivery: "Delivery") -> None:
@@ -67,18 +66,10 @@ class Middleware:
         """Called when an acknowledgement is queued. Not called if that failed."""
 
     def before_retry(self, delivery: "Delivery", cause: str) -> None:
-        """Called before the next attempt is sent.
-
-        Args:
-            cause: the label of the failure; "" if there is none.
-        """
+        """Called before the next attempt is sent. `cause` is the label of the failure; "" if there is none."""
 
     def after_retry(self, delivery: "Delivery", cause: str, is_dead_letter: bool) -> None:
-        """Called when the next attempt is stored. Not called if that failed.
-
-        Args:
-            is_dead_letter: the attempts are exhausted and the message was stored as a dead letter.
-        """
+        """Called when the next attempt, or after the last one the dead letter, is stored. Not called if that failed."""
 
 
 HOOKS = tuple(name for name in vars(Middleware) if not name.startswith("_"))

@@ -49,11 +49,7 @@ class OwnCommands:
     ) -> Frame | None:
         """Send an own command and return its answer; None: the node does not know it, or was not sent it for a reason above.
 
-        Args:
-            timeout_s: seconds for the answer, counted from the sending.
-            is_optional: the client can do without the command.
-
-        Raises CallTimeout and ConnectionLost as `Caller.call`.
+        `is_optional`: the client can do without the command. Raises CallTimeout and ConnectionLost as `Caller.call`.
         """
         node = self._node(caller.address)
         async with node.first_answer:

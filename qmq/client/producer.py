@@ -102,14 +102,9 @@ class Producer(Client):
             self._sender.start(self.supervisor)
 
     async def wait_connected(self, subject: str, timeout: float, *, delayed: bool = False) -> None:
-        """Wait until a node that accepts the subject's messages accepts a connection.
+        """Wait until a node that accepts the subject's messages accepts a connection, at most `timeout` seconds.
 
-        Args:
-            timeout: seconds.
-            delayed: whether the messages have a delay or due time and go to a delay node.
-
-        Raises:
-            RouteUnknown: none did in time; the message says why.
+        `delayed`: the messages have a delay or due time and go to a delay node. Raises RouteUnknown, which says why.
         """
         client_type = ClientType.DELAY_PRODUCER if delayed else ClientType.PRODUCER
         await reach(

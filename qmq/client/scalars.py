@@ -1,11 +1,11 @@
 """Texts and values of JSON as single Python values: numbers, times, bytes; and the error of values that do not fit."""
 
-import binascii
 import types
 from base64 import b64decode
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -82,15 +82,14 @@ def _from(parse: Convert, what: str, *kinds: type) -> Convert:
     return convert
 
 
-def _parse_bool(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
+_BOOLS = {"true": True, "false": False}
 
 
 def _bool_of_text(text: Any) -> bool:
-    try:
-        return _parse_bool(text)
-    except KeyError:
-        raise expected("true or false", text) from None
+    found = _BOOLS.get(text.lower())
+    if found is None:
+        raise expected("true or false", text)
+    return found
 
 
 def datetime_of(value: str | int) -> datetime:
@@ -107,13 +106,6 @@ def is_whole(text: str) -> bool:
     return text.removeprefix("-").isdecimal()
 
 
-def _base64(text: str) -> bytes:
-    try:
-        return b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
-
-
 def _both(convert: Convert) -> tuple[Convert, Convert]:
     return convert, convert
 
@@ -125,7 +117,7 @@ SCALARS: dict[type, tuple[Convert, Convert]] = {
     int: (_exactly(int, "a whole number"), _from(int, "a whole number", str)),
     float: (_float, _from(float, "a number", str)),
     types.NoneType: _both(_exactly(types.NoneType, "null")),
-    bytes: _both(_from(_base64, "base64", str)),
+    bytes: _both(_from(partial(b64decode, validate=True), "base64", str)),  # binascii.Error is a ValueError
     Decimal: (
         _from(lambda value: Decimal(str(value)), "a decimal number", str, int, float),
         _from(Decimal, "a decimal number", str),

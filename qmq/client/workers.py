@@ -28,11 +28,9 @@ logger = logging.getLogger("qmq.client")
 
 
 class Retries:
-    """Stores the next attempts, or dead letters, of one consumer's messages, by `send`.
+    """Stores the next attempts, or dead letters, of one consumer's messages, by `send`; unless it receives `at_most_once`.
 
-    Args:
-        attempts_max: of messages that set no limit of their own.
-        at_most_once: messages are not retried.
+    `attempts_max` is that of messages that set no limit of their own.
     """
 
     def __init__(

@@ -1,13 +1,13 @@
 """Checkpoints: what bounds a restart's replay.
 
-State is taken on the event loop at the end of a commit, when everything synced has been applied; the files are synced and
-written in a thread. A checkpoint may hold actions that are not synced yet, so it is written only after they are: what it
-says is then never ahead of the log.
+State is taken on the event loop, from the end of a commit on, when everything synced has been applied, and in slices: the node
+serves in between. The files are written and synced in a thread. A checkpoint may hold actions that are not synced yet, so it is
+saved only after they are: what it says is then never ahead of the log.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from qmq.daemon.committer import Committer
 from qmq.errors import LogError
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
+from qmq.slices import run_in_slices
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.checkpoint")
@@ -30,7 +31,8 @@ RETRY_SECONDS = 5.0
 class CheckpointDraft:
     """State that holds everything of the log below `position`; to be saved once all below `appended_end` is synced."""
 
-    state: bytes
+    state: list[bytes]
+    """In parts."""
     position: Position
     synced_to: int
     appended_end: int
@@ -47,11 +49,8 @@ class CheckpointWriter(Protocol[D]):
         """Whether something but writes needs the next checkpoint, such as files to be removed: it is due in time also then."""
         ...
 
-    def draft(self) -> D:
-        """The state at the end of the last commit.
-
-        Raises OSError when a file it counts on could not be written; nothing is lost, try again later.
-        """
+    def draft(self) -> Generator[None, None, D]:
+        """Take the state and set aside what has to be written, in slices. The log position is the one at the begin."""
         ...
 
     def save(self, draft: D) -> None:
@@ -69,7 +68,6 @@ class Checkpointing(Generic[D]):
     Args:
         log: the log whose replay they bound.
         loaded_offset: where the checkpoint that the store was opened from stands, 0 without one.
-        prepare: work between draft and save that the event loop does in slices.
     """
 
     def __init__(
@@ -82,10 +80,8 @@ class Checkpointing(Generic[D]):
         bytes_between: int,
         seconds: float,
         loaded_offset: int,
-        prepare: Callable[[D], Awaitable[None]] | None = None,
     ) -> None:
         self._writer = writer
-        self._prepare = prepare
         self._log = log
         self._committer = committer
         self._clock = clock
@@ -136,10 +132,8 @@ class Checkpointing(Generic[D]):
 
     async def _make(self) -> None:
         began = self._clock.monotonic()
-        draft = self._writer.draft()
+        draft = await run_in_slices(self._writer.draft())
         await self._committer.synced(draft.appended_end - 1)
-        if self._prepare is not None:
-            await self._prepare(draft)
         await asyncio.get_running_loop().run_in_executor(None, self._writer.save, draft)
         self._writer.saved(draft)
         self.last_position = draft.position
@@ -149,16 +143,18 @@ class Checkpointing(Generic[D]):
         self._last_at = self._clock.monotonic()
         logger.info(
             "checkpoint at log offset %d, %d bytes, %.3f s",
-            draft.position.offset, len(draft.state), self._last_at - began,
+            draft.position.offset, sum(map(len, draft.state)), self._last_at - began,
         )  # fmt: skip
 
     async def finish(self) -> None:
-        """At a graceful stop: wait for one under way, make a last one."""
+        """At a graceful stop: wait for one under way, make a last one, and another when it allows files to be deleted."""
         async with self._lock:
-            if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:
-                return
-            try:
-                await self._make()
-            except (OSError, LogError) as error:
-                self.failures += 1
-                logger.error("the last checkpoint could not be written, the next start replays more: %s", error)
+            for _ in range(2):
+                if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:
+                    return
+                try:
+                    await self._make()
+                except (OSError, LogError) as error:
+                    self.failures += 1
+                    logger.error("the last checkpoint could not be written, the next start replays more: %s", error)
+                    return

@@ -1,7 +1,8 @@
 """class LogSpace: whether there is space for sends beside what acks and pulls need."""
 
+from qmq.log.appender import commit_bytes_of
 from qmq.log.disk import Disk
-from qmq.log.log import SegmentedLog, commit_bytes_of
+from qmq.log.log import SegmentedLog
 
 
 class LogSpace:

@@ -4,6 +4,7 @@ A file: u32 magic · u16 version · u16 0 · i64 log offset · i64 chain · i64 
 it and of the state · state.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from zlib import crc32
@@ -63,15 +64,18 @@ class CheckpointStore:
     def _path(self, number: int) -> str:
         return f"{self._folder}/{self._name}.{number:012d}"
 
-    def save(self, state: bytes, log_position: Position, synced_to: int) -> None:
-        """Durable when it returns. Raises OSError; the older checkpoints are untouched then."""
+    def save(self, state: Sequence[bytes], log_position: Position, synced_to: int) -> None:
+        """Save a state, given in parts. Durable when it returns. Raises OSError; the older checkpoints are untouched then."""
         self._disk.make_dir(self._folder)
         numbers = self._numbers()
-        head = _HEAD.pack(_MAGIC, _VERSION, 0, log_position.offset, log_position.chain, synced_to, len(state))
+        head = _HEAD.pack(_MAGIC, _VERSION, 0, log_position.offset, log_position.chain, synced_to, sum(map(len, state)))
+        crc = crc32(head)
+        for part in state:
+            crc = crc32(part, crc)
         replace_file(
             self._disk,
             self._path(numbers[-1] + 1 if numbers else 1),
-            [head, _CRC.pack(crc32(state, crc32(head))), state],
+            [head, _CRC.pack(crc), *state],
             temporary=f"{self._folder}/{self._name}.tmp",
         )
         for number in numbers[: -(KEEP - 1)]:

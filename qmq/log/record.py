@@ -45,6 +45,7 @@ class CommitHeader:
     previous_crc: int
     synced_to: int
     crc: int
+    format: int = COMMIT_FORMAT
 
     @property
     def end(self) -> int:
@@ -76,24 +77,16 @@ def encode_crc(crc: int) -> bytes:
 
 
 def decode_header(data: bytes | memoryview, offset: int, segment_base: int) -> CommitHeader | None:
-    """The header at log offset `offset` of a segment, when the bytes can be one; its CRC is not checked here.
-
-    Raises LogError for a commit of another format version.
-    """
+    """The header at log offset `offset` of a segment, when the bytes can be one; `is_whole` checks its CRC and format."""
     if len(data) < HEADER_BYTES:
         return None
     magic, form, flags, base, epoch, at, body_bytes, count, previous, synced_to, reserved = _HEAD.unpack_from(data)
     if magic != COMMIT_MAGIC or base != segment_base or at != offset or flags or reserved:
         return None
-    if form != COMMIT_FORMAT:
-        raise LogError(
-            f"the commit at log offset {offset} has format {form}, this version reads {COMMIT_FORMAT}",
-            code="log.format_unknown",
-        )
     if body_bytes > COMMIT_BODY_BYTES_MAX:
         return None
     crc = _CRC.unpack_from(data, _HEAD.size)[0]
-    return CommitHeader(base, epoch, at, body_bytes, count, previous, synced_to, crc)
+    return CommitHeader(base, epoch, at, body_bytes, count, previous, synced_to, crc, form)
 
 
 def commit_crc(head: bytes | memoryview, *body: bytes | bytearray | memoryview) -> int:
@@ -105,17 +98,29 @@ def commit_crc(head: bytes | memoryview, *body: bytes | bytearray | memoryview) 
 
 
 def is_whole(header: CommitHeader, data: bytes | memoryview) -> bool:
-    """Whether the bytes of a commit (header and body) match its CRC."""
+    """Whether the bytes of a commit (header and body) match its CRC, which is the same in all formats.
+
+    Raises:
+        LogError: they do, and are of another format: a newer version wrote them. Otherwise the format is damaged like the rest.
+    """
     view = memoryview(data)
-    return len(view) == HEADER_BYTES + header.body_bytes and header.crc == commit_crc(
+    if len(view) != HEADER_BYTES + header.body_bytes or header.crc != commit_crc(
         view[: _HEAD.size], view[HEADER_BYTES:]
-    )
+    ):
+        return False
+    if header.format != COMMIT_FORMAT:
+        raise LogError(
+            f"the commit at log offset {header.offset} has format {header.format}, this version reads {COMMIT_FORMAT}",
+            code="log.format_unknown",
+        )
+    return True
 
 
 def iter_records(body: memoryview, body_offset: int) -> Iterator[tuple[int, int, memoryview]]:
     """The records of a commit's body: (log offset of the payload, kind, payload).
 
-    Raises LogError when the envelopes do not fill the body; with a good CRC that is an error of the writer.
+    Raises:
+        LogError: the envelopes do not fill the body; with a good CRC that means that a writer was wrong.
     """
     at, end = 0, len(body)
     while at < end:

@@ -1,7 +1,6 @@
 """Log records of messages with fields for structured logs, and the message of a handler in the handler's own records."""
 
 import logging
-from collections.abc import Mapping
 from typing import Any, cast
 
 from qmq.client.delivery import Delivery
@@ -37,76 +36,55 @@ class LoggingMiddleware(Middleware):
         message.state[self] = self._clock.monotonic()
 
     def after_send(self, message: OutgoingMessage, outcome: Receipt | SendFailed) -> None:
-        fields: dict[str, Any] = {"subject": message.subject, "message_id": message.message_id}
         begin = cast("float | None", message.state.get(self))
-        if begin is not None:
-            fields["seconds"] = self._clock.monotonic() - begin
+        fields: dict[str, Any] = {} if begin is None else {"seconds": self._clock.monotonic() - begin}
         if isinstance(outcome, SendFailed):
-            fields["code"] = outcome.code
-            self._log(logging.WARNING, "send_failed", fields, "message %s was not sent to %s: %s", outcome)
+            text = "message %s was not sent to %s: %s"
+            self._log(logging.WARNING, "send_failed", message, text, outcome, code=outcome.code, **fields)
             return
-        fields["broker_group"] = outcome.broker_group
-        self._log(self._level, "sent", fields, "message %s was sent to %s")
+        text = "message %s was sent to %s"
+        self._log(self._level, "sent", message, text, broker_group=outcome.broker_group, **fields)
 
     def after_receive(self, delivery: Delivery) -> None:
-        self._log_delivery(self._level, "received", delivery, "message %s of %s was received")
+        self._log(self._level, "received", delivery, "message %s of %s was received")
 
     def before_process(self, delivery: Delivery) -> None:
         _processing.begin(delivery, self._clock.monotonic())
 
     def after_process(self, delivery: Delivery, error: BaseException | None) -> None:
         begin = _processing.end(delivery)
-        fields = {} if begin is None else {"seconds": self._clock.monotonic() - begin}
+        fields: dict[str, Any] = {} if begin is None else {"seconds": self._clock.monotonic() - begin}
         if error is None:
-            self._log_delivery(self._level, "processed", delivery, "message %s of %s was processed", fields=fields)
+            self._log(self._level, "processed", delivery, "message %s of %s was processed", **fields)
             return
-        self._log_delivery(
-            logging.WARNING, "process_failed", delivery, "processing message %s of %s failed: %r", error,
-            fields=fields, error=error,
-        )  # fmt: skip
+        text = "processing message %s of %s failed: %r"
+        self._log(logging.WARNING, "process_failed", delivery, text, error, error=error, **fields)
 
     def after_ack(self, delivery: Delivery) -> None:
-        self._log_delivery(self._level, "acked", delivery, "message %s of %s was acknowledged")
+        self._log(self._level, "acked", delivery, "message %s of %s was acknowledged")
 
     def after_retry(self, delivery: Delivery, cause: str, is_dead_letter: bool) -> None:
+        level, event, what = logging.WARNING, "retried", "is retried"
         if is_dead_letter:
-            level, event, text = (
-                logging.ERROR,
-                "dead_letter",
-                "message %s of %s became a dead letter after attempt %d: %s",
-            )
-        else:
-            level, event, text = logging.WARNING, "retried", "message %s of %s is retried after attempt %d: %s"
-        cause_text = cause or "no cause given"
-        self._log_delivery(level, event, delivery, text, delivery.attempt, cause_text, fields={"cause": cause})
-
-    def _log_delivery(
-        self,
-        level: int,
-        event: str,
-        delivery: Delivery,
-        text: str,
-        *arguments: object,
-        fields: Mapping[str, Any] | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        if self._logger.isEnabledFor(level):
-            self._log(level, event, {**_fields_of(delivery), **(fields or {})}, text, *arguments, error=error)
+            level, event, what = logging.ERROR, "dead_letter", "became a dead letter"
+        text = f"message %s of %s {what} after attempt %d: %s"
+        self._log(level, event, delivery, text, delivery.attempt, cause or "no cause given", cause=cause)
 
     def _log(
         self,
         level: int,
         event: str,
-        fields: Mapping[str, Any],
+        about: OutgoingMessage | Delivery,
         text: str,
         *arguments: object,
         error: BaseException | None = None,
+        **fields: Any,
     ) -> None:
         if self._logger.isEnabledFor(level):
+            extra = {"event": event, **_fields_of(about), **fields}
             self._logger.log(
-                level, text, fields["message_id"], fields["subject"], *arguments,
-                extra={"event": event, **fields}, exc_info=error,
-            )  # fmt: skip
+                level, text, extra["message_id"], extra["subject"], *arguments, extra=extra, exc_info=error
+            )
 
 
 class MessageContextFilter(logging.Filter):
@@ -129,10 +107,6 @@ class MessageContextFilter(logging.Filter):
 _OUTSIDE: dict[str, Any] = {"subject": "", "message_id": "", "group": "", "attempt": 0}
 
 
-def _fields_of(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "subject": delivery.subject,
-        "message_id": delivery.message_id,
-        "group": delivery.group,
-        "attempt": delivery.attempt,
-    }
+def _fields_of(about: OutgoingMessage | Delivery) -> dict[str, Any]:
+    fields: dict[str, Any] = {"subject": about.subject, "message_id": about.message_id}
+    return fields | ({"group": about.group, "attempt": about.attempt} if isinstance(about, Delivery) else {})

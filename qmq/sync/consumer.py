@@ -86,15 +86,7 @@ class Batch(batch.Deliveries[Delivery]):
     ack = blocking(batch.Batch.ack)
 
     def retry(self, deliveries: Iterable[Delivery] | None = None, *, cause: str = "") -> None:
-        """Retry deliveries of this batch; those that are settled are skipped, the others stay open.
-
-        Args:
-            deliveries: which to retry; None: all that are not settled.
-            cause: as for `Delivery.retry`.
-
-        Raises:
-            SendFailed: the next attempt of at least one is not stored; these stay unsettled.
-        """
+        """Retry deliveries of this batch, by default all that are not settled. As `qmq.Batch.retry`."""
         chosen = None if deliveries is None else [each._inner for each in deliveries]
         run(self._inner.retry(chosen, cause=cause))
 
@@ -117,18 +109,9 @@ class Consumer(Client[consumer.Consumer]):
         return map(Batch, iterate(self._inner.batches(max_messages, max_seconds)))
 
     def run(self, handler: Handler, *, concurrency: int = 1) -> None:
-        """Process messages with a handler, which runs in threads, until the consumer is closed.
+        """Process messages with a handler, in `concurrency` threads, until the consumer is closed. As `qmq.Consumer.run`.
 
-        Ctrl-C closes the consumer, waits for running handlers as `close` does, and is raised again.
-
-        Args:
-            handler: as for `qmq.Consumer.run`; it gets a `qmq.sync.Delivery`.
-            concurrency: threads that run the handler at the same time.
-
-        Raises:
-            LocalProtocolError: the handler or the concurrency is invalid.
-            ClientClosed: the consumer is not started or already closed.
-            ClientFailed: a background task failed; the message names it.
+        The handler gets a `qmq.sync.Delivery`. Ctrl-C closes the consumer, waits for running handlers, and is raised again.
         """
         run_until_stopped(self._inner.run(Handled(handler), concurrency=concurrency), self.close)
 
@@ -146,11 +129,7 @@ class Consumer(Client[consumer.Consumer]):
 
 
 class Handled:
-    """A handler as the asynchronous client calls it, in a thread.
-
-    Raises:
-        LocalProtocolError: the handler is a coroutine function, or can't be called with a delivery or a body.
-    """
+    """A handler as the asynchronous client calls it, in a thread. Raises LocalProtocolError for one that can't be called so."""
 
     def __init__(self, handler: Handler) -> None:
         if is_coroutine_handler(handler):
@@ -168,28 +147,15 @@ H = TypeVar("H", bound=Handler)
 
 
 class App:
-    """`qmq.App` for functions that are not coroutines: each runs in a thread.
-
-    Args:
-        url: address of the metaserver, `host:port` or the URL of its address page.
-        app: name of the application, shown to operators.
-        middleware: hooks of all consumers.
-    """
+    """`qmq.App` for functions that are not coroutines: each runs in a thread. The arguments are the same."""
 
     def __init__(self, url: str, *, app: str = "", middleware: Sequence[Middleware] = ()) -> None:
         self._inner = client.App(url, app=app, middleware=middleware)
 
     def consumer(self, subject: str, *, group: str, concurrency: int = 16, **options: Any) -> Callable[[H], H]:
-        """Register a function as the handler of a subject's messages and return it unchanged.
+        """Register a function as the handler of a subject's messages and return it unchanged. As `qmq.App.consumer`.
 
-        It gets a `qmq.sync.Delivery`, or the decoded body, by its annotations, as for `qmq.Consumer.run`.
-
-        Args:
-            concurrency: threads that run the handler at the same time.
-            options: arguments of `Consumer`.
-
-        Raises:
-            LocalProtocolError: an option is not one of `Consumer`'s, or the handler can't be called with a delivery or a body.
+        It gets a `qmq.sync.Delivery`, or the decoded body, by its annotations, and runs in `concurrency` threads.
         """
         register = self._inner.consumer(subject, group=group, concurrency=concurrency, **options)
 
@@ -210,17 +176,9 @@ class App:
         self._inner.adapt(wrap=None if wrap is None else wrap_handled, concurrency=concurrency)
 
     def run(self) -> None:
-        """Consume with all registered handlers until `stop` is called. Ctrl-C stops and is raised again.
-
-        Raises:
-            ExceptionGroup: containing ClientFailed, if a background task of a consumer failed.
-        """
+        """Consume with all registered handlers until `stop` is called. Ctrl-C stops and is raised again. As `qmq.App.run`."""
         run_until_stopped(self._inner.run(), self.stop)
 
     def stop(self, timeout: float | None = None) -> None:
-        """Make `run` return: running handlers finish, and their acknowledgements are sent. Can be called from a signal handler.
-
-        Args:
-            timeout: seconds after which `run` returns at the latest, as for `qmq.App.stop`.
-        """
+        """Make `run` return, as `qmq.App.stop`. Can be called from a signal handler."""
         shared_loop().call_soon_threadsafe(self._inner.stop, timeout)

@@ -229,13 +229,9 @@ class Producer(Client[producer.Producer]):
     def send_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Receipt]:
         """Send many messages of one subject and return when all are on disk, as `qmq.Producer.send_many`.
 
-        Takes the bodies in the caller's thread, so `bodies` may be a generator that blocks, and passes them to the event loop
-        in chunks. Waits while `Limits.queue_messages` or `queue_bytes` messages have no outcome yet. If it is interrupted, or
-        `bodies` raises, the chunks that were already passed are still sent.
-
-        Args:
-            bodies: they must not be changed before this returns.
-            tags: of each message.
+        Takes the bodies, which must not be changed before it returns, in the caller's thread, so `bodies` may be a generator that
+        blocks. Waits while `Limits.queue_messages` or `queue_bytes` messages have no outcome yet. If it is interrupted, or `bodies`
+        raises, the chunks that were already passed to the event loop are still sent.
         """
         # Without bodies this checks the subject and whether the producer is open.
         outcomes: list[Receipt | QmqError] = [*run(self._inner.send_many(subject, (), tags=tags))]

@@ -17,7 +17,6 @@ from console.analytics import queries, services
 from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
 from console.job_results import Part, Result, counting, result
-from qmq.bulk_read import find_nodes
 from qmq.words import counted
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs
@@ -32,6 +31,7 @@ from spark_analytics.lake.ingestion import ingest
 from spark_analytics.lake.log import Change
 from spark_analytics.lake.tables import STREAMED, TABLES
 from spark_analytics.local_rows import local_frame
+from spark_analytics.source.node_reader import find_nodes
 from spark_analytics.source.planning import NodeUnreadable
 from spark_analytics.transforms.windows import Window
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from qmq.bulk_read import NodeReader
 from qmq.errors import QmqError
 from qmq.protocol.bulk_read import NodeLine
 from spark_analytics.jobs.states import SAMPLED_RANGES, STATE_SCHEMAS
 from spark_analytics.schemas import NODES, SCHEMAS, SEQUENCES_PER_INCARNATION
+from spark_analytics.source.node_reader import NodeReader
 from spark_analytics.source.planning import masters
 from spark_analytics.source.selection import Selection
 

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from qmq.bulk_read import NodeReader, find_nodes
 from qmq.errors import QmqError
 from qmq.protocol.bulk_read import UNBOUNDED_MS, GroupRange, NodeLine, SubjectRange
 from qmq.protocol.names import split_subject
+from spark_analytics.source.node_reader import NodeReader, find_nodes
 from spark_analytics.source.offsets import Held, Key, Observed
 from spark_analytics.source.options import ReadOptions
 from spark_analytics.source.partitions import Range

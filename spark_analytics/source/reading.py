@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qmq.bulk_read import NodeReader, find_nodes
 from qmq.errors import QmqError
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import NodeSecret
@@ -42,6 +41,7 @@ from spark_analytics.source.arrow import (
     times,
 )
 from spark_analytics.source.holes import Hole, Reason, record, refuse
+from spark_analytics.source.node_reader import NodeReader, find_nodes
 from spark_analytics.source.options import TIME_COLUMNS
 from spark_analytics.source.partitions import Bundle, Forgotten, Range
 from spark_analytics.source.planning import NodeUnreadable, named

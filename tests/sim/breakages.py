@@ -120,7 +120,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a commit is not synced",
-        "qmq.log.log:SegmentedLog.write",
+        "qmq.log.commit_writer:CommitWriter.write",
         "file.datasync()",
         "pass",
         "lost",
@@ -128,7 +128,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a failed sync is passed over",
-        "qmq.log.log:SegmentedLog.write",
+        "qmq.log.commit_writer:CommitWriter.write",
         "file.datasync()",
         "exec('try:\\n file.datasync()\\nexcept OSError: pass')",
         "lost",
@@ -145,7 +145,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refusal of a batch is not reported",
-        "broker_node.sends:SendHandler._refuse_runs",
+        "qmq.daemon.sends:SendHandler.handle",
         "encode_send_response(failures)",
         "encode_send_response([])",
         "lost",

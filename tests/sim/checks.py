@@ -17,11 +17,11 @@ from broker_node.long_poll import ParkedPull
 from broker_node.recovery import open_store as open_broker_store
 from broker_node.store import MessageStore, StoreLimits
 from delay_node.delay_node import DelayNode
-from delay_node.hour_reader import read_hour, run_to_end
+from delay_node.hour_reader import read_hour
 from delay_node.recovery import open_store as open_delay_store
 from delay_node.store import DelayStore
 from qmq.errors import ProtocolError
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.net.caller import Caller
 from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
@@ -30,6 +30,7 @@ from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, decode_raw, decode_raws
 from qmq.protocol.names import dead_letter_subject
+from qmq.slices import run_to_end
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History, Sent
 from tests.sim.loop import Process, SimulatedLoop

@@ -1,13 +1,25 @@
 """What the simulated disk promises: waits in virtual time, failing syncs that lose what they were to write."""
 
 import asyncio
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.sim.disk import READ_SECONDS, SYNC_SECONDS, SimulatedDisk, only_in_threads
 from tests.sim.loop import Process, running_loop
 from tests.sim.world import World
-from tests.support.in_process import copy_files, default_disk, files_in, read_file, remove_files, write_file
+from tests.support.in_process import (
+    connected,
+    copy_files,
+    default_disk,
+    files_in,
+    message,
+    read_file,
+    remove_files,
+    running_broker,
+    write_file,
+)
 
 
 def world_disk() -> SimulatedDisk:
@@ -100,3 +112,16 @@ async def test_files_of_a_node_are_written_copied_and_removed() -> None:
     assert files_in("/d") == ["/d/two/a", "/d/two/sub/b"]
     assert (read_file("/d/two/a"), read_file("/d/two/sub/b")) == (b"new", b"second")
     assert default_disk() is world_disk()
+
+
+async def test_a_node_that_waits_for_the_disk_on_its_event_loop_fails_its_test(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(1))
+        broker.disk.list_dir(broker.options.data_dir)
+        await asyncio.to_thread(broker._gap_file.keep, (), 0)
+    with pytest.raises(AssertionError, match="called on the event loop") as failure:
+        async with running_broker(tmp_path) as broker:
+            broker.supervisor.later(0, "gaps", partial(broker._gap_file.keep, (), 0))
+            await asyncio.sleep(1)
+    operations = {line.partition(" < ")[0] for line in str(failure.value).splitlines()[1:]}
+    assert {"create", "datasync", "rename", "sync_dir"} <= operations

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from qmq.bulk_read import find_nodes
 from qmq.errors import ConnectionLost
+from spark_analytics.source.node_reader import find_nodes
 from tests.sim.loop import Process, running_loop
 from tests.sim.network import KEEPALIVE_SECONDS, KERNEL_BYTES, LATENCY_SECONDS, READ_BYTES, RETRY_SECONDS, Network
 from tests.support.in_process import blocking

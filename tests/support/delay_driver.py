@@ -12,15 +12,16 @@ import numpy as np
 
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.hour import Hour
-from delay_node.hour_reader import read_hour, run_to_end
+from delay_node.hour_reader import read_hour
 from delay_node.records import HOUR_MS, RecordKind, State, ref_of
 from delay_node.recovery import open_store
 from delay_node.schedule_log import message_id_of
 from delay_node.store import DelayStore
 from delay_node.wheel import Wheel
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_CREATED, KEY_SCHEDULE, Message, decode_raw, encode_entry, redate_entry
 from qmq.protocol.scan import CRC_BYTES, BatchScanner
+from qmq.slices import run_to_end
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
 from tests.support.store_driver import content_of
@@ -181,13 +182,14 @@ class DelayDriver:
 
     def checkpoint(self) -> None:
         """Make a checkpoint, and let the log's old segments go."""
-        draft = self.checkpoints.draft()
+        steps = self.checkpoints.draft()
+        next(steps)
         if self.rng.random() < 0.5:
-            # The event loop serves between the draft and the slices that set its files aside.
+            # The event loop serves between the state and the slices that set its files aside.
             self.send(self.rng.choice(SUBJECTS), self.rng.randint(1, 6))
             self.decide(RecordKind.CLAIMED, State.PENDING)
             self.commit()
-        run_to_end(self.checkpoints.set_aside(draft))
+        draft = run_to_end(steps)
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
         self.store.log.drop_before(getattr(self, "_floor", 0))

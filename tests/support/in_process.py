@@ -45,6 +45,7 @@ from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws
 from qmq_testing.repository import MemoryRepository
 from tests.sim.blocking import run_blocking
 from tests.sim.world import World
+from tests.support.checked_disk import CheckedDisk
 from tests.support.waiting import eventually_async
 
 T = TypeVar("T")
@@ -171,6 +172,21 @@ class Client:
         return await self.caller.call(code, body, timeout_s=30, version=version)
 
 
+ALLOWED_ON_LOOP = frozenset(
+    (
+        "index:__init__",
+        "index:flush",
+        "store:remove_history",
+        "segment:file",
+        "subject_retention:_drop_chunk",
+        "store:adjust_begin",
+        "history_retention:_look",
+        "subject_retention:_remove_files",
+    )
+)
+"""Functions of nodes that still wait for the disk on the event loop, as `CheckedDisk` names them."""
+
+
 def machine(clock: Clock | None = None, disk: Disk | None = None) -> Machine:
     """What a node runs on: simulated below tests/sim, real elsewhere."""
     loop = asyncio.get_running_loop()
@@ -272,11 +288,15 @@ async def running_broker(
     """A broker on free ports, without a metaserver."""
     defaults: dict[str, Any] = {"segment_bytes": 4 << 20, "retry_delay_seconds": 0.0, "meta": ""}
     options = BrokerOptions(data_dir=str(folder / "broker"), port=0, admin_port=0, **{**defaults, **settings})
-    broker = Broker(options, machine(clock, disk))
+    checked = CheckedDisk(disk or default_disk(), ALLOWED_ON_LOOP)
+    broker = Broker(options, machine(clock, checked))
     try:
         await broker.start()
+        checked.is_on = True
         yield broker
+        checked.assert_clean()
     finally:
+        checked.is_on = False
         await broker.close()
 
 

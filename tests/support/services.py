@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit, urlunsplit
 
-from qmq.child_processes import tied_to_parent
+from console.child_processes import tied_to_parent
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually, limited_to

@@ -7,21 +7,23 @@ C4 (a pull sequence never stands for two messages).
 
 import functools
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
-from broker_node.checkpointing import BrokerCheckpoints
+from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, BrokerDraft
 from broker_node.delivery import Delivered, Delivery
-from broker_node.recovery import CHECKPOINT_NAME, open_store
+from broker_node.recovery import open_store
 from broker_node.store import MessageStore, StoreLimits
 from qmq.clock import ManualClock
 from qmq.errors import LogError, ProtocolError
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
+from qmq.slices import run_to_end
 from tests.support.disk_work import read_and_repair, repeat
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
@@ -73,6 +75,19 @@ class Oracle:
     ack_tried: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
+def drafted(checkpoints: BrokerCheckpoints, serve: Callable[[], None], rng: random.Random) -> BrokerDraft:
+    """A draft, between whose slices the event loop serves now and then. Before it is saved, all that it holds has to be synced."""
+    steps = checkpoints.draft()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            draft: BrokerDraft = end.value
+            return draft
+        while rng.random() < 0.5:
+            serve()
+
+
 class StoreDriver:
     """Random sends, pulls, acks, checkpoints; what a commit completed is promised."""
 
@@ -95,7 +110,7 @@ class StoreDriver:
             segment_bytes=self.segment_bytes,
             handles=HandleCache(disk, clock=self.clock),
         )
-        return store, Delivery(store, retry_delay_ms=0), BrokerCheckpoints(store)
+        return store, Delivery(store, retry_delay_ms=0), BrokerCheckpoints(store, slice_indexes=1, small_bytes=400)
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
@@ -106,6 +121,14 @@ class StoreDriver:
 
     def step(self) -> None:
         """One random thing."""
+        if self.rng.random() < 0.97:
+            self.serve()
+        else:
+            self.commit()
+            self.checkpoint(is_serving=True)
+
+    def serve(self) -> None:
+        """Send, pull, ack or commit."""
         choice = self.rng.random()
         if choice < 0.4:
             self.send(self.rng.choice(SUBJECTS), self.rng.randint(1, 5))
@@ -113,11 +136,8 @@ class StoreDriver:
             self.pull(self.rng.choice(SUBJECTS), self.rng.choice(CONSUMERS), self.rng.randint(1, 8))
         elif choice < 0.85:
             self.ack(self.rng.choice(SUBJECTS), self.rng.choice(CONSUMERS))
-        elif choice < 0.97:
-            self.commit()
         else:
             self.commit()
-            self.checkpoint()
 
     def send(self, subject: str, count: int) -> None:
         """Append a batch; promised at the next commit."""
@@ -190,9 +210,13 @@ class StoreDriver:
                 self.oracle.acked[(str(subject), str(consumer))] = int(end)  # type: ignore[call-overload]
         self._unpromised.clear()
 
-    def checkpoint(self) -> None:
-        """Make a checkpoint."""
-        draft = self.checkpoints.draft()
+    def checkpoint(self, *, is_serving: bool = False) -> None:
+        """Make a checkpoint. With `is_serving` the event loop serves between the slices of its state."""
+        if is_serving:
+            draft = drafted(self.checkpoints, self.serve, self.rng)
+            self.commit()
+        else:
+            draft = run_to_end(self.checkpoints.draft())
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
 

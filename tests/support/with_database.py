@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from qmq.child_processes import tied_to_parent
+from console.child_processes import tied_to_parent
 from tests.support.services import (
     DATABASES,
     SERVERS,

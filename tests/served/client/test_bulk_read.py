@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from qmq.bulk_read import ATTEMPTS_MAX, BUSY_ATTEMPTS_MAX, NodeReader, metaserver_address
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, ReadRefused
 from qmq.protocol import bulk_read
 from qmq.protocol.bulk_read import EntriesPage, ReadRequest
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader
+from spark_analytics.source.node_reader import ATTEMPTS_MAX, BUSY_ATTEMPTS_MAX, NodeReader, metaserver_address
 from tests.support.in_process import running_broker
 from tests.support.wire import encode_response
 

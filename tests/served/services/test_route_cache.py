@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from console.route_cache import RouteCache
 from metaserver import domain, queries
 from metaserver.models import MetadataChange, Subject, SubjectRoute
-from metaserver.route_cache import RouteCache
 from metaserver.services import audit, routes
 from metaserver.services.changes import METASERVER
 from tests.served.metaserver.test_changed_metadata import rows_loaded

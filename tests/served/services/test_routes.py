@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from console.rebalance import advance
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import ClientSeen, ConsumerGroup, SubjectRoute
 from metaserver.policies import policies_of
-from metaserver.rebalance import advance
 from metaserver.services import broker_groups, groups, routes, subjects
 from metaserver.services.changes import METASERVER, Conflict, NotFound, Stale
 from qmq.policy import EMPTY_POLICY, SubjectPolicy

@@ -9,10 +9,10 @@ import pytest
 
 from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY_BYTES
-from qmq.bulk_read import NodeReader
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import LeaveGroupRequest
+from spark_analytics.source.node_reader import NodeReader
 from tests.sim.blocking import interleave_jobs, sleep
 from tests.sim.loop import running_loop
 from tests.support.in_process import Client, blocking, connected, get_json, get_page, message, running_broker

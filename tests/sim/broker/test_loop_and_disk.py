@@ -14,6 +14,7 @@ from qmq.log.log import SegmentedLog
 from tests.sim.disk import only_in_threads
 from tests.sim.loop import running_loop
 from tests.support.in_process import connected, get_json, get_page, message, running_broker
+from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
@@ -86,7 +87,7 @@ async def test_pages_read_index_files_and_messages_in_threads_only(tmp_path: Pat
         await client.pull(limit=5)
         subject = broker.store.subjects["orders"]
         for index in (subject.consume_log.index, subject.groups["g"].history):
-            index.flush()
+            flush(index)
         disk.observe = only_in_threads("/", "read")
         status, found = await get_json(broker, path)
         assert (status, "can't be read" in str(found)) == (200, False)

@@ -13,7 +13,6 @@ from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY, Entry
 from broker_node.history_retention import LOOK_SECONDS
 from broker_node.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
-from qmq.bulk_read import NodeReader
 from qmq.clock import ManualClock
 from qmq.errors import ReadRefused
 from qmq.log.index import DenseIndex
@@ -24,6 +23,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest, Refusal
 from qmq.protocol.messages import decode_raw
+from spark_analytics.source.node_reader import NodeReader
 from tests.support.in_process import (
     blocking,
     connected,
@@ -335,7 +335,7 @@ async def test_a_token_is_asked_of_every_read(tmp_path: Path) -> None:
 
 async def test_reads_go_on_while_the_index_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that follows producers gets each message once, over memory, file and the change between them."""
-    monkeypatch.setattr("broker_node.store.TAIL_FLUSH_BYTES", 32 * 50)
+    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(message(0))
 
@@ -350,6 +350,8 @@ async def test_reads_go_on_while_the_index_is_written(tmp_path: Path, monkeypatc
         following = asyncio.create_task(read(broker, follow, bytes_max=32 * 64))
         for n in range(100):
             await client.send(*(message(1 + n * 20 + m) for m in range(20)))
+            if n % 3 == 0:
+                await broker.checkpoints.finish()
         offsets = await following
         assert offsets == [entry.log_offset for entry in broker.store.subjects["orders"].consume_log.entries(0, 2001)]
 
@@ -414,22 +416,10 @@ async def test_a_log_of_before_settlements_is_read_as_acks(tmp_path: Path, monke
         assert await client.pull("%RETRY%orders%g") == (0, ["m0", "m1"])
 
 
-async def test_long_histories_leave_memory_before_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_node.store.TAIL_FLUSH_BYTES", 48 * 10)
-    async with running_broker(tmp_path) as broker, connected(broker) as client:
-        await client.begin()
-        await client.send(*(message(n) for n in range(30)))
-        for n in range(30):
-            await client.pull(limit=1, last=n - 1)
-        history = broker.store.subjects["orders"].groups["g"].history
-        assert (history.end, history.flushed_end) == (31, 30)
-        assert [row[3] for row in await progress(broker)] == list(range(31))
-
-
 async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.store.TAIL_FLUSH_BYTES", 48)
+    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
     monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
     clock = ManualClock()
 
@@ -447,9 +437,11 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
         await client.send(*(message(n) for n in range(40)))
         for n in range(24):
             await client.pull(limit=1, last=n - 1)
+        await broker.checkpoints.finish()
         clock.advance(2 * 3600)
         await client.pull(limit=1, last=23)
         group = broker.store.subjects["orders"].groups["g"]
+        await broker.checkpoints.finish()
         history, n = group.history, 24
         now = clock.monotonic()
         look()

@@ -11,7 +11,7 @@ from broker_node.progress import GroupProgress
 from broker_node.recovery import open_store
 from broker_node.settlement import BeingSettled, Settlement
 from broker_node.store import MessageStore, StoreLimits
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.recovery import Commit
 from qmq.protocol.names import retry_subject

@@ -12,11 +12,13 @@ import random
 import pytest
 
 from delay_node import checkpoint
-from delay_node.append_file import AppendFile
 from delay_node.checkpoint import CHECKPOINT_NAME
-from delay_node.hour_reader import read_hour, run_to_end
+from delay_node.hour_reader import read_hour
 from delay_node.records import RecordKind, State
 from delay_node.store import DelayStore
+from qmq.log.append_file import AppendFile
+from qmq.log.handles import HandleCache
+from qmq.slices import run_to_end
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check
@@ -217,7 +219,7 @@ def some_crashes() -> None:
 
 
 def test_a_checkpoint_saved_before_its_files_are_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "sync_files", lambda disk, paths: None)
+    monkeypatch.setattr(HandleCache, "sync", lambda self, root: None)
     with CaughtBy(Check.KEPT):
         some_crashes()
 
@@ -225,12 +227,11 @@ def test_a_checkpoint_saved_before_its_files_are_synced_is_caught(monkeypatch: p
 def test_a_checkpoint_that_counts_on_what_a_killed_process_wrote_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     write = AppendFile.write
 
-    def trusting(self: AppendFile, disk: MemoryDisk) -> str | None:
-        try:
-            size = disk.open(self.path(), writable=False).size()
-        except FileNotFoundError:
-            return write(self, disk)
-        return None if size >= self.written_end + self.memory_bytes else write(self, disk)
+    def trusting(self: AppendFile) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if self._handles.disk.open(self.path(), writable=False).size() >= self.written_end + self.memory_bytes:
+                return
+        write(self)
 
     monkeypatch.setattr(AppendFile, "write", trusting)
     with CaughtBy(Check.KEPT):

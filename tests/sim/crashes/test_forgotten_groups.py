@@ -10,17 +10,17 @@ import random
 
 import pytest
 
-from broker_node.checkpointing import BrokerCheckpoints
+from broker_node.checkpoint import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.recovery import open_store
 from broker_node.store import MessageStore, StoreLimits
 from broker_node.subject import Subject
 from qmq.clock import ManualClock
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.scan import BatchScanner
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import ROOT, entry_of
+from tests.support.store_driver import ROOT, drafted, entry_of
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 GROUPS = ("g", "h")
@@ -48,7 +48,7 @@ class Scenario:
         self.disk, self.clock = MemoryDisk(), ManualClock()
         self.store, _, _ = opened(self.disk, self.clock)
         self.delivery = Delivery(self.store, retry_delay_ms=0)
-        self.checkpoints = BrokerCheckpoints(self.store)
+        self.checkpoints = BrokerCheckpoints(self.store, slice_indexes=1, small_bytes=200)
         self.possible: list[State] = [()]
         self.forgotten = 0
         self.number = 0
@@ -58,10 +58,19 @@ class Scenario:
         with contextlib.suppress(SimulatedCrash):
             for _ in range(steps):
                 self.step()
-                self.possible.append(state_of(self.store.subjects.get("orders")))
         return self
 
     def step(self) -> None:
+        if self.rng.random() < 0.08:
+            self.commit()
+            draft = drafted(self.checkpoints, self.serve, self.rng)
+            self.commit()
+            self.checkpoints.save(draft)
+            self.checkpoints.saved(draft)
+        else:
+            self.serve()
+
+    def serve(self) -> None:
         choice, name = self.rng.random(), self.rng.choice(GROUPS)
         subject = self.store.subject("orders")
         if choice < 0.25:
@@ -75,13 +84,9 @@ class Scenario:
             if name in subject.groups:
                 self.store.forget_group(subject, subject.groups[name])
                 self.forgotten += 1
-        elif choice < 0.92:
-            self.commit()
         else:
             self.commit()
-            draft = self.checkpoints.draft()
-            self.checkpoints.save(draft)
-            self.checkpoints.saved(draft)
+        self.possible.append(state_of(self.store.subjects.get("orders")))
 
     def commit(self) -> None:
         log = self.store.log

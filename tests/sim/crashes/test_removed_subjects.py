@@ -13,20 +13,22 @@ from collections.abc import Iterator
 import pytest
 
 from broker_node.actions import StartReason
-from broker_node.checkpointing import BrokerCheckpoints
+from broker_node.checkpoint import BrokerCheckpoints, encode_state, restore_state
 from broker_node.delivery import Delivery
-from broker_node.recovery import encode_state, open_store, restore_state
+from broker_node.recovery import open_store
 from broker_node.store import MessageStore, StoreLimits, StorePaths
 from broker_node.subject_removal import SubjectRemoval
 from qmq.clock import ManualClock
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.scan import BatchScanner
+from qmq.slices import run_to_end
 from tests.sim.loop import SimulatedLoop
 from tests.support.disk_work import read_and_repair
+from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import ROOT, entry_of, id_of
+from tests.support.store_driver import ROOT, drafted, entry_of, id_of
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 NAMES = ("a", "b", "c", "%RETRY%a%g")
@@ -72,7 +74,7 @@ class Scenario:
         """Continue on a disk as the next process does."""
         self.disk = disk
         self.store, self.is_rebuilt, self.why = opened(disk, self.clock)
-        self.checkpoints = BrokerCheckpoints(self.store)
+        self.checkpoints = BrokerCheckpoints(self.store, slice_indexes=1, small_bytes=200)
         self.removal = SubjectRemoval(self.store)
         self.pending: list[Sent] = []
         self.floors = (0, 0)
@@ -85,18 +87,22 @@ class Scenario:
         return self
 
     def step(self) -> None:
-        self.steps += 1
-        choice, name = self.rng.random(), NAMES[self.steps // 15 % len(NAMES)]
-        if choice < 0.35:
-            self.send(name, self.rng.randint(1, 4))
-        elif choice < 0.42:
-            self.toggle_group(self.rng.choice(NAMES))
-        elif choice < 0.65:
-            self.commit()
-        elif choice < 0.78:
+        if self.rng.random() < 0.13:
             self.commit()
             self.checkpoint()
-        elif choice < 0.88:
+        else:
+            self.serve()
+
+    def serve(self) -> None:
+        self.steps += 1
+        choice, name = self.rng.random(), NAMES[self.steps // 15 % len(NAMES)]
+        if choice < 0.4:
+            self.send(name, self.rng.randint(1, 4))
+        elif choice < 0.48:
+            self.toggle_group(self.rng.choice(NAMES))
+        elif choice < 0.75:
+            self.commit()
+        elif choice < 0.86:
             self.retain()
         else:
             self.remove()
@@ -136,7 +142,8 @@ class Scenario:
         self.pending = []
 
     def checkpoint(self) -> None:
-        draft = self.checkpoints.draft()
+        draft = drafted(self.checkpoints, self.serve, self.rng)
+        self.commit()
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
         self.floors = (self.floors[1], draft.position.offset)
@@ -335,13 +342,16 @@ def test_a_checkpoint_keeps_the_floor_and_one_of_an_older_version_has_none() -> 
     scenario = Scenario(0)
     whole_life(scenario, returns_by="send", lead=70)
     scenario.checkpoint()
-    state = encode_state(scenario.store)
-    head, *lines = state.split(b"\n")
+    parts, indexes = run_to_end(encode_state(scenario.store, small_bytes=0))
+    for index in indexes:
+        flush(index)
+    state = b"".join(parts)
+    head, *lines = state.split(b"\n")[:3]
     store = empty_store(scenario)
     restore_state(store, state)
     assert store.sequence_floor == 70
     assert (store.subjects["a"].origin, store.subjects["a"].begin, store.subjects["b"].origin) == (70, 70, 70)
-    old_head = {key: value for key, value in json.loads(head).items() if key != "sequence_floor"}
+    old_head = {key: value for key, value in json.loads(head).items() if key != "sequence_floor"} | {"format": 1}
     old_lines = [json.dumps({k: v for k, v in json.loads(line).items() if k != "origin"}).encode() for line in lines]
     store = empty_store(scenario)
     restore_state(store, b"\n".join([json.dumps(old_head).encode(), *old_lines]))

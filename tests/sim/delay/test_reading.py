@@ -12,13 +12,13 @@ from delay_node import hour_reader
 from delay_node.schedule_log import INDEX
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from qmq.bulk_read import NodeReader, find_nodes, metaserver_address
 from qmq.errors import ReadRefused
 from qmq.protocol import bulk_read
 from qmq.protocol.bulk_read import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
 from qmq.protocol.messages import decode_raw
 from qmq_testing.repository import MemoryRepository
+from spark_analytics.source.node_reader import NodeReader, find_nodes, metaserver_address
 from tests.support.in_process import (
     SmallSystem,
     blocking,

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
+from console.rebalance import Move, advance, plan
 from console.tasks.rebalance import JOIN_SECONDS, Place, _look_at
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.rebalance import Move, advance, plan
 from tests.sim.cluster import SMALL
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 

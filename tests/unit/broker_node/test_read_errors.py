@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from broker_node import unreadable
+from broker_node.checkpoint import CHECKPOINT_NAME
 from broker_node.consume_log import Entry
 from broker_node.reader import ReadPlan, Wanted
-from broker_node.recovery import CHECKPOINT_NAME
 from broker_node.unreadable import RETRY_SECONDS, UnreadablePlaces
 from qmq.clock import ManualClock
 from qmq.errors import ReadFailed

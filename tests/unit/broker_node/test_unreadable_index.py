@@ -19,13 +19,15 @@ from broker_node.subject_retention import SubjectRetention
 from qmq.clock import ManualClock
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
-from qmq.log.index import DenseIndex, HandleCache
+from qmq.log.handles import HandleCache
+from qmq.log.index import DenseIndex
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
 from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
 from tests.support.disk_work import complete, read_and_repair, read_once, repeat
+from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
@@ -262,7 +264,7 @@ def test_entries_that_are_flushed_into_the_page_during_its_repair_stay(is_passin
         content[:] = before
     driver.send("orders", 10)
     driver.commit()
-    index.flush()
+    flush(index)
     flushed = bytes(content[COUNT * ENTRY_BYTES :])
     assert len(flushed) == 10 * ENTRY_BYTES
     repair.finish()
@@ -399,8 +401,9 @@ def test_no_unreadable_page_of_a_derived_file_stops_a_start_or_a_checkpoint() ->
     driver.send("orders", 10)
     driver.pull("orders", "c1", 8)
     driver.commit()
-    for index in driver.store.dirty_indexes:
-        index.flush()
+    for subject in driver.store.subjects.values():
+        for index in subject.indexes:
+            flush(index)
     before = driver.disk.after_kill()
     broken = derived_pages(before)
     assert len(broken) >= 5
@@ -474,14 +477,12 @@ def test_a_history_s_times_are_found_behind_an_unreadable_page() -> None:
 def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = StoreDriver(MemoryDisk(), 1)
     group = driver.store.start_group(driver.store.subject("orders"), GROUP, "", 0, False, 0)  # type: ignore[arg-type]
-    group.history = DenseIndex(
-        driver.disk, "history", progress_log.PROGRESS_ENTRY_BYTES, handles=driver.store.handles, segment_entries=10
-    )
+    group.history = DenseIndex(driver.store.handles, "history", progress_log.PROGRESS_ENTRY_BYTES, segment_entries=10)
     for _ in range(25):
         driver.send("orders", 1)
         driver.commit()
         driver.pull("orders", "c1", 1)
-    group.history.flush()
+    flush(group.history)
     assert len(group.history.firsts) > 1
     retention = HistoryRetention(driver.store, 1.0, RetentionClock(driver.clock, 3_600_000))
     first = f"history/{0:020d}"
@@ -498,11 +499,11 @@ def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(mon
 
 def test_a_page_is_counted_from_the_begin_of_its_file() -> None:
     disk = MemoryDisk()
-    index = DenseIndex(disk, "index", 32, handles=HandleCache(disk), segment_entries=300)
+    index = DenseIndex(HandleCache(disk), "index", 32, segment_entries=300)
     index.start_at(77)
     assert index.page_of(80) == range(77, 205)
     index.append(bytes(32 * 1000))
-    index.flush()
+    flush(index)
     assert index.page_of(77) == range(77, 205)
     assert index.page_of(204) == range(77, 205)
     assert index.page_of(340) == range(333, 377), "the last page of a file"
@@ -512,25 +513,25 @@ def test_a_page_is_counted_from_the_begin_of_its_file() -> None:
 
 def test_a_flush_behind_an_unreadable_page_writes_it_whole_and_nothing_else() -> None:
     disk = MemoryDisk()
-    index = DenseIndex(disk, "index", 32, handles=HandleCache(disk))
+    index = DenseIndex(HandleCache(disk), "index", 32)
     index.append(b"a" * 32 * 200)
-    index.flush()
+    flush(index)
     (path,) = disk.names
     disk.break_pages(path, PAGE_BYTES, PAGE_BYTES + 1)
     index.append(b"b" * 32 * 300)
-    index.flush()
+    flush(index)
     content = bytes(disk.names[path].content)
     assert content == b"a" * PAGE_BYTES + bytes(32 * 72) + b"b" * 32 * 300
-    assert index.unsynced_files() == [path]
+    assert index._handles.unsynced == {path}
 
 
 def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> None:
     disk = SystemDisk()
     handles = HandleCache(disk)
-    index = DenseIndex(disk, str(tmp_path / "index"), 32, handles=handles)
+    index = DenseIndex(handles, str(tmp_path / "index"), 32)
     index.append(b"a" * 32 * 200)
-    index.flush()
-    (path,) = index.unsynced_files()
+    flush(index)
+    (path,) = handles.unsynced
     handles.unreadable.add(path, range(1, 2), OSError(errno.EIO, "Input/output error"), is_checked=True)
     page = index.rewrite_page(dict.fromkeys(range(128, 200), b"b" * 32))
     assert page is not None
@@ -543,16 +544,16 @@ def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> No
 
 def test_a_failed_write_is_not_taken_for_an_unreadable_page() -> None:
     disk = MemoryDisk()
-    index = DenseIndex(disk, "index", 32, handles=HandleCache(disk))
+    index = DenseIndex(HandleCache(disk), "index", 32)
     index.append(b"a" * 32 * 200)
-    index.flush()
+    flush(index)
     (path,) = disk.names
     index.append(b"b" * 32)
     disk.fail = fail_at("write", "index")
     with pytest.raises(OSError, match="Input/output error"):
-        index.flush()
+        flush(index)
     disk.fail = None
-    index.flush()
+    flush(index)
     assert bytes(disk.names[path].content) == b"a" * 32 * 200 + b"b" * 32
 
 

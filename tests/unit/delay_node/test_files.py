@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delay_node import checkpoint
-from delay_node.append_file import AppendFile
 from delay_node.dispatch_log import DispatchLog
-from delay_node.hour_reader import run_to_end
 from delay_node.records import (
     Action,
     Moved,
@@ -24,10 +22,12 @@ from delay_node.records import (
 )
 from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_name, hour_number, is_valid, make_index
 from qmq.errors import LogError
+from qmq.log.append_file import AppendFile
 from qmq.log.disk import SystemDisk
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, encode_entry, redate_entry
 from qmq.protocol.scan import BatchScanner
+from qmq.slices import run_to_end
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk
 from tests.support.wire import decode_entries
@@ -126,7 +126,7 @@ def test_a_file_that_grows_reads_the_same_before_during_and_after_a_write(tmp_pa
             expected += b"more"
             same()
             if rng.random() < 0.7:
-                assert file.write(disk) in (str(tmp_path / "file"), None)
+                file.write()
                 same()
                 file.written()
                 same()
@@ -144,7 +144,7 @@ def test_the_dispatch_log_tells_damage_from_entries(tmp_path: Path) -> None:
     assert entries["to_hour"].tolist() == [0, 0, 0, 99]
     assert bad == 0
     log.file.take()
-    log.file.write(disk)
+    log.file.write()
     log.file.written()
     content = bytearray((tmp_path / "log").read_bytes())
     content[30] ^= 4
@@ -186,8 +186,10 @@ def test_files_are_set_aside_in_slices(tmp_path: Path, monkeypatch: pytest.Monke
         driver.store.hours.make(number).schedule.data.append(b"x")
         driver.store.hours.dirty[driver.store.hours[number]] = None
     driver.store.hours.unwritten_bytes = 45
-    draft = driver.checkpoints.draft()
-    assert sum(1 for _ in driver.checkpoints.set_aside(draft)) == 4
+    steps = driver.checkpoints.draft()
+    for _ in range(5):
+        next(steps)
+    draft = run_to_end(steps)
     driver.checkpoints.save(draft)
     driver.checkpoints.saved(draft)
     assert driver.store.hours.unwritten_bytes == 0
@@ -198,15 +200,15 @@ def test_messages_that_come_while_files_are_set_aside_are_in_the_next_checkpoint
     driver = DelayDriver(MemoryDisk(), 1)
     driver.send("orders", 20)
     driver.commit()
-    draft = driver.checkpoints.draft()
+    steps = driver.checkpoints.draft()
+    next(steps)
     driver.send("orders", 20)
     driver.commit()
-    run_to_end(driver.checkpoints.set_aside(draft))
+    draft = run_to_end(steps)
     driver.checkpoints.save(draft)
     driver.checkpoints.saved(draft)
     assert driver.store.hours.unwritten_bytes == 0, "the files of the first checkpoint hold them"
-    second = driver.checkpoints.draft()
-    run_to_end(driver.checkpoints.set_aside(second))
+    second = run_to_end(driver.checkpoints.draft())
     driver.checkpoints.save(second)
     driver.checkpoints.saved(second)
     driver.restart()

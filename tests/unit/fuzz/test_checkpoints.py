@@ -6,13 +6,14 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from broker_node.recovery import CHECKPOINT_NAME as BROKER_NAME
-from broker_node.recovery import encode_state
+from broker_node.checkpoint import CHECKPOINT_NAME as BROKER_NAME
+from broker_node.checkpoint import encode_state
 from delay_node.checkpoint import CHECKPOINT_NAME as DELAY_NAME
 from delay_node.checkpoint import StateEncoder
 from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.protocol.commands import PullRequest
+from qmq.slices import run_to_end
 from tests.support import delay_driver, store_driver
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk
@@ -50,7 +51,7 @@ def states(state: bytes, count: int, json_lines: int) -> Iterator[bytes]:
         kind = number % 4
         data = bytearray(state)
         if kind == 0 and data:
-            # Behind the lines of JSON stand rows of fixed size, which no check but the checkpoint's own covers.
+            # What stands behind the lines of JSON has no check but the checkpoint's own.
             size = len(b"\n".join(state.split(b"\n", json_lines)[:json_lines]))
             for _ in range(rng.randint(1, 4)):
                 data[rng.randrange(size)] = rng.randrange(256)
@@ -74,7 +75,7 @@ def with_state(disk: MemoryDisk, folder: str, name: str, checkpoint: Checkpoint,
     again = disk.after_kill()
     for path in [path for path in again.names if f"{folder}/{name}" in path]:
         del again.names[path]
-    CheckpointStore(again, folder, name).save(state, checkpoint.log_position, checkpoint.synced_to)
+    CheckpointStore(again, folder, name).save([state], checkpoint.log_position, checkpoint.synced_to)
     return again
 
 
@@ -89,10 +90,10 @@ def test_a_broker_starts_from_any_checkpoint_state_or_says_clearly_why_not() -> 
     checkpoint = CheckpointStore(driver.disk, folder, BROKER_NAME).load()
     assert checkpoint is not None
     rebuilt = 0
-    for state in states(checkpoint.state, 600, 1000):
+    for state in states(checkpoint.state, 600, 1 + len(driver.store.subjects)):
         store, delivery, _ = driver._open(with_state(driver.disk, folder, BROKER_NAME, checkpoint, state))
         rebuilt += driver.recovery.rebuilt
-        encode_state(store)
+        run_to_end(encode_state(store))
         for name in list(store.subjects):
             with contextlib.suppress(LogError):
                 delivery.pull(PullRequest(name, "fresh", "c", 10, -1, -1, 0, False))

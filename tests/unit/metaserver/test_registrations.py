@@ -287,7 +287,7 @@ def test_nothing_is_left_of_closed_connections() -> None:
         server.node("g1", state=(1, 3)[number % 2])
         connection.close()
         server.settle()
-    assert (len(registrations), registrations.connections, registrations.subjects) == (0, 0, 0)
+    assert (len(registrations), registrations._clients, registrations._by_subject) == (0, {}, {})
     assert registrations.pending_count == 0
     assert list(registrations.of_delay_groups()) == []
 

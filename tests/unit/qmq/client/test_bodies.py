@@ -31,7 +31,6 @@ from qmq.client.bodies import (
     body_text,
     decode_body,
     encode_body,
-    require_zstd,
     visible_properties,
 )
 from qmq.errors import BodyUndecodable, LocalProtocolError
@@ -544,7 +543,7 @@ def packed(data: bytes, **options: Any) -> dict[str, str]:
 
 
 def test_only_what_is_larger_and_becomes_smaller_is_compressed(library: str) -> None:
-    require_zstd()
+    zstd.require_zstd()
     assert encode_body("a" * 100, compress_above=100) == {"data": "a" * 100}
     properties = encode_body("a" * 101, compress_above=100)
     assert properties.keys() == {"qmq_contentType", "qmq_contentEncoding", "data"}
@@ -625,7 +624,7 @@ def test_damaged_and_unknown_encodings_are_named(library: str, text: str, encodi
 @pytest.mark.usefixtures("no_library")
 def test_a_missing_library_is_named_with_the_extra_that_brings_it() -> None:
     with pytest.raises(LocalProtocolError, match=r"compress_above: .* pip install 'pyqmq\[zstd\]'"):
-        require_zstd()
+        zstd.require_zstd()
     with pytest.raises(LocalProtocolError, match=r"pyqmq\[zstd\]"):
         encode_body("a" * 1000, compress_above=10)
     with pytest.raises(BodyUndecodable, match=r"the body is compressed; .*pyqmq\[zstd\]") as caught:

@@ -8,11 +8,13 @@ import pytest
 from qmq.errors import LogError
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX
-from qmq.log.index import DenseIndex, HandleCache
+from qmq.log.handles import HandleCache
+from qmq.log.index import DenseIndex
 from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position, iter_records
 from qmq.log.recovery import Commit, Damage
 from qmq.log.retention import SegmentAge, keep_from
+from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
 SEGMENT = 16 * 1024
@@ -148,13 +150,26 @@ def test_a_record_larger_than_the_limit_is_refused_and_commits_are_closed_at_the
     assert taken.end <= SEGMENT
 
 
-def test_a_log_of_another_format_is_refused_with_a_clear_error() -> None:
+def test_a_log_of_another_format_is_refused_with_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
-    filled(disk, 3)
-    after = disk.after_kill()
-    after.names["log/" + "0" * 20].content[5] = 9
-    with pytest.raises(LogError, match="format 9"):
-        opened(after)
+    log, _ = opened(disk)
+    log.append(1, b"x")
+    with monkeypatch.context() as newer:
+        newer.setattr("qmq.log.record.COMMIT_FORMAT", 9)
+        commit(log)
+    with pytest.raises(LogError, match="log offset 0 has format 9, this version reads 1"):
+        opened(disk.after_kill())
+
+
+def test_a_flipped_bit_in_the_format_of_a_commit_is_damage() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 20)
+    (name,) = [name for name in disk.names if name.endswith(f"/{0:020d}")]
+    disk.names[name].content[5] ^= 2
+    again, found = opened(disk.after_kill())
+    assert [damage.begin for damage in again.damaged] == [0]
+    assert again.written_end == log.written_end
+    assert 0 < len(written) - len(found) <= 4
 
 
 def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
@@ -233,7 +248,7 @@ def test_a_segment_is_made_ahead_and_used() -> None:
 
 
 def test_segments_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmq.log.log.FIRST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr("qmq.log.commit_writer.FIRST_SEGMENT_BYTES", 4096)
     disk = MemoryDisk()
     log, written = filled(disk, 60)
     assert [info.bytes for info in log.segments()][:5] == [4096, 4096, 8192, SEGMENT, SEGMENT]
@@ -242,8 +257,8 @@ def test_segments_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_small_segments_are_created_ahead_of_a_fast_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmq.log.log.FIRST_SEGMENT_BYTES", 4096)
-    monkeypatch.setattr("qmq.log.log.PREPARE_AHEAD_BYTES", 6144)
+    monkeypatch.setattr("qmq.log.commit_writer.FIRST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr("qmq.log.appender.PREPARE_AHEAD_BYTES", 6144)
     log, _ = opened(MemoryDisk())
     log.append(1, b"first")
     assert log.prepare_next()
@@ -285,7 +300,7 @@ def test_checkpoints_are_replaced_whole_and_a_damaged_one_is_passed_over() -> No
     store = CheckpointStore(disk, "check", "c")
     assert store.load() is None
     for number in range(4):
-        store.save(b"state %d" % number, Position(number, 7), number)
+        store.save([b"state", b" %d" % number], Position(number, 7), number)
     assert len(disk.list_dir("check")) == 2
     found = store.load()
     assert found is not None
@@ -305,7 +320,7 @@ def test_an_index_keeps_entry_n_at_n_over_files_memory_and_restarts() -> None:
     handles = HandleCache(disk, 2)
 
     def index() -> DenseIndex:
-        return DenseIndex(disk, "index", 4, handles=handles, segment_entries=10)
+        return DenseIndex(handles, "index", 4, segment_entries=10)
 
     def entries(begin: int, end: int) -> bytes:
         return b"".join(n.to_bytes(4, "big") for n in range(begin, end))
@@ -313,10 +328,10 @@ def test_an_index_keeps_entry_n_at_n_over_files_memory_and_restarts() -> None:
     first = index()
     first.append(entries(0, 7))
     assert first.read(2, 5) == entries(2, 5)
-    first.flush()
+    flush(first)
     first.append(entries(7, 34))
     assert first.read(5, 9) == entries(5, 9)
-    first.flush()
+    flush(first)
     first.append(entries(34, 36))
     assert (first.begin, first.end, first.flushed_end) == (0, 36, 34)
     assert first.read(0, 100) == entries(0, 36)
@@ -363,13 +378,13 @@ def test_a_segment_of_unknown_age_is_as_old_as_the_next_newer_one_that_is_known(
 
 def test_a_view_reads_an_index_as_it_was_while_the_index_goes_on() -> None:
     disk = MemoryDisk()
-    index = DenseIndex(disk, "index", 4, handles=HandleCache(disk, 2), segment_entries=10)
+    index = DenseIndex(HandleCache(disk, 2), "index", 4, segment_entries=10)
 
     def entries(begin: int, end: int) -> bytes:
         return b"".join(n.to_bytes(4, "big") for n in range(begin, end))
 
     index.append(entries(0, 25))
-    index.flush()
+    flush(index)
     index.append(entries(25, 33))
     for begin in (0, 5, 12, 25, 28, 33, 40):
         for end in (0, 5, 20, 25, 30, 33, 50):
@@ -377,9 +392,9 @@ def test_a_view_reads_an_index_as_it_was_while_the_index_goes_on() -> None:
             assert view.read(0, 99) == entries(begin, min(end, 33)), (begin, end)
             assert view.read(begin + 2, end - 2) == entries(begin + 2, min(end - 2, 33)), (begin, end)
     whole = index.view(0, 99)
-    index.flush()
+    flush(index)
     index.append(entries(33, 50))
-    index.flush()
+    flush(index)
     assert (whole.begin, whole.end, whole.read(0, 99)) == (0, 33, entries(0, 33))
     index.drop_before(15)
     assert whole.read(15, 99) == entries(15, 33)
@@ -391,11 +406,11 @@ def test_a_cut_index_has_no_file_behind_its_end_not_even_an_empty_one() -> None:
     """A crash may leave one before its first entry was written; its number is free for another index over the folder."""
     disk = MemoryDisk()
     handles = HandleCache(disk)
-    index = DenseIndex(disk, "index", 4, handles=handles)
+    index = DenseIndex(handles, "index", 4)
     index.append(bytes(4 * 7))
-    index.flush()
+    flush(index)
     disk.create("index/00000000000000000007", 0)
-    index = DenseIndex(disk, "index", 4, handles=handles)
+    index = DenseIndex(handles, "index", 4)
     index.truncate(7)
     assert list(index.firsts) == [0]
     assert (index.begin, index.end) == (0, 7)
@@ -405,12 +420,12 @@ def test_a_cut_index_has_no_file_behind_its_end_not_even_an_empty_one() -> None:
 def test_an_index_that_begins_beside_other_files_leaves_them_alone() -> None:
     disk = MemoryDisk()
     handles = HandleCache(disk)
-    index = DenseIndex(disk, "index", 4, handles=handles)
+    index = DenseIndex(handles, "index", 4)
     index.append(bytes(4 * 7))
-    index.flush()
-    other = DenseIndex(disk, "index", 4, handles=handles, begin=9)
+    flush(index)
+    other = DenseIndex(handles, "index", 4, begin=9)
     other.append(b"abcd")
-    other.flush()
+    flush(other)
     assert other.read(0, 100) == b"abcd"
     assert (other.begin, other.end) == (9, 10)
     index.start_at(index.end)

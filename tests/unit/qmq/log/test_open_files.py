@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from qmq.log.index import HandleCache
+from qmq.log.handles import HandleCache
 from qmq.log.segment import Segments
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 

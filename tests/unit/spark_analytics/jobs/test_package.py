@@ -12,7 +12,7 @@ def test_it_holds_what_executors_run_and_is_the_same_each_time(tmp_path: Path) -
     path = write_package(tmp_path / "new")
     assert path == tmp_path / "new" / NAME
     names = set(zipfile.ZipFile(path).namelist())
-    assert {"qmq/__init__.py", "qmq/bulk_read.py", "spark_analytics/transforms/lag.py"} <= names
+    assert {"qmq/__init__.py", "spark_analytics/source/node_reader.py", "spark_analytics/transforms/lag.py"} <= names
     assert not [name for name in names if name.startswith(("console", "metaserver", "api", "broker_node"))]
     first = path.read_bytes()
     assert write_package(tmp_path / "new").read_bytes() == first
@@ -21,7 +21,8 @@ def test_it_holds_what_executors_run_and_is_the_same_each_time(tmp_path: Path) -
 
 def test_code_is_imported_from_it_alone(tmp_path: Path) -> None:
     path = write_package(tmp_path)
-    program = f"import sys; sys.path.insert(0, {str(path)!r}); import qmq.bulk_read as found; print(found.__file__)"
+    module = "spark_analytics.source.node_reader"
+    program = f"import sys; sys.path.insert(0, {str(path)!r}); import {module} as found; print(found.__file__)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )

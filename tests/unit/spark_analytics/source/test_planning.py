@@ -2,10 +2,10 @@
 
 import pytest
 
-from qmq.bulk_read import NodeReader
 from qmq.errors import ConnectionLost
 from qmq.protocol.bulk_read import GroupRange, HourCounts, NodeLine, NodesPage, RangesPage, SubjectRange
 from spark_analytics.source import planning
+from spark_analytics.source.node_reader import NodeReader
 from spark_analytics.source.offsets import Held
 from spark_analytics.source.options import parse_options
 from spark_analytics.source.planning import NodeUnreadable, masters, observe, plan_ranges

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.rebalance import TOLERANCE, Move, advance, plan
 from metaserver.choices import Phase
 from metaserver.domain import Route
-from metaserver.rebalance import TOLERANCE, Move, advance, plan
 
 NAMES = [f"g{n}" for n in range(6)]
 

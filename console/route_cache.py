@@ -1,6 +1,6 @@
 """All routes in this process's memory, for readers that need them all: a refresh loads the routes that changed, and no other.
 
-Used by the console's processes. Metaservers have `Directory`.
+Metaservers have `Directory`.
 """
 
 import threading

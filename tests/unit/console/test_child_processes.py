@@ -7,7 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
-from qmq.child_processes import stop, tied_to_parent
+from console.child_processes import stop, tied_to_parent
 from tests.support.waiting import eventually
 
 IGNORES = (
@@ -44,7 +44,7 @@ def test_one_that_ignores_the_signal_is_killed() -> None:
 def test_a_child_ends_with_its_parent_however_that_ends() -> None:
     parent = textwrap.dedent("""
         import os, signal, subprocess, sys, time
-        from qmq.child_processes import tied_to_parent
+        from console.child_processes import tied_to_parent
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], preexec_fn=tied_to_parent())
         print(child.pid, flush=True)
         time.sleep(600)

@@ -1,0 +1,153 @@
+"""Bytes that only grow: what was added since they were last written is in memory, and readable like the rest.
+
+One thread (the event loop) appends, `take`s and calls `written`; any thread reads; one thread at a time writes. Readers
+look at one tuple that is replaced whole, never changed, so they need no lock.
+"""
+
+from collections.abc import Callable
+
+from qmq.errors import LogError
+from qmq.log.disk import Buffer
+from qmq.log.handles import HandleCache
+
+ROOM_BYTES_MIN = 256
+"""First room for what waits to be written."""
+
+
+class Tail:
+    """The end of what grows: bytes [written_end, end) are in memory only.
+
+    Args:
+        end: how much is in files.
+    """
+
+    __slots__ = ("_parts", "end")
+
+    def __init__(self, end: int = 0) -> None:
+        self.end = end
+        """Bytes in all."""
+        self._parts: tuple[int, memoryview | None, bytearray | None] = (end, None, None)
+        """(bytes in files, those being written, room for those that came since, of which the first are used)."""
+
+    @property
+    def written_end(self) -> int:
+        return self._parts[0]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes in memory only."""
+        return self.end - self._parts[0]
+
+    @property
+    def taken(self) -> tuple[int, Buffer]:
+        """What was taken to be written: where it begins, and the bytes."""
+        written, taken, _ = self._parts
+        return written, b"" if taken is None else taken
+
+    def append(self, data: Buffer) -> None:
+        """Add bytes at the end."""
+        written, taken, tail = self._parts
+        used = self.end - written - (len(taken) if taken is not None else 0)
+        size = len(data)
+        if tail is None or used + size > len(tail):
+            # By half, and not by bytearray's own eighth: that would copy each byte eight times over.
+            room = bytearray(max(used + size, used + (used >> 1), ROOM_BYTES_MIN))
+            if used and tail is not None:
+                room[:used] = memoryview(tail)[:used]
+            self._parts = (written, taken, room)
+            tail = room
+        tail[used : used + size] = data
+        self.end += size
+
+    def memory(self, begin: int, end: int) -> tuple[int, list[Buffer]]:
+        """Where memory begins, and what of [begin, end) is in it; `end` is not above `self.end`. From any thread."""
+        found: list[Buffer] = []
+        at, *pieces = self._parts
+        written = at
+        for piece in pieces:
+            if piece is not None:
+                if begin < at + len(piece) and at < end:
+                    found.append(piece[max(0, begin - at) : end - at])
+                at += len(piece)
+        return written, found
+
+    def replace(self, at: int, data: Buffer) -> None:
+        """Replace bytes that are in memory."""
+        begin, *pieces = self._parts
+        for piece in pieces:
+            if piece is not None and at >= begin:
+                part = piece[at - begin : at - begin + len(data)]
+                piece[at - begin : at - begin + len(part)] = data[: len(part)]
+                at, data = at + len(part), data[len(part) :]
+            begin += len(piece or b"")
+
+    def take(self) -> bool:
+        """Set aside what is in memory, to be written; whether there is anything."""
+        written, taken, tail = self._parts
+        used = self.end - written - (len(taken) if taken is not None else 0)
+        if tail is not None and used:
+            fresh = memoryview(tail)[:used]
+            self._parts = (written, fresh if taken is None else memoryview(bytearray(taken) + fresh), None)
+        return self._parts[1] is not None
+
+    def written(self) -> None:
+        """What was taken is in files now."""
+        written, taken, tail = self._parts
+        if taken is not None:
+            self._parts = (written + len(taken), None, tail)
+
+
+class AppendFile(Tail):
+    """Bytes [0, end) of one file; those below `written_end` are in it.
+
+    Args:
+        path: where it is, or will be; a function, because most files of a node are at rest.
+        end: how much of the file counts; what stands behind is from before a crash and is written anew.
+    """
+
+    __slots__ = ("_handles", "path")
+
+    def __init__(self, handles: HandleCache, path: Callable[[], str], end: int = 0) -> None:
+        super().__init__(end)
+        self._handles = handles
+        self.path = path
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Bytes [begin, end), zeros where the file is shorter than it should be: such entries fail their check.
+
+        Raises:
+            LogError: the disk could not give them.
+        """
+        written, parts = self.memory(begin, end)
+        if begin < written:
+            stop = min(end, written)
+            try:
+                data = self._handles.get(self.path()).pread(stop - begin, begin)
+            except FileNotFoundError:
+                data = b""
+            except OSError as error:
+                raise LogError(f"{self.path()}: {error}", code="log.unreadable") from error
+            parts.insert(0, data.ljust(stop - begin, b"\0"))
+        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+
+    def write(self) -> None:
+        """Write what was taken; in another thread. `HandleCache.sync` makes it durable.
+
+        Raises:
+            OSError: it can be tried again.
+        """
+        written, taken = self.taken
+        if not taken:
+            return
+        path = self.path()
+        # Not kept open: most hours are written once in a while, and read late.
+        file = self._handles.open(path, create=True)
+        try:
+            file.pwritev([taken], written)
+        finally:
+            file.close()
+        self._handles.unsynced.add(path)
+
+    def forget(self) -> None:
+        """Let go of the file's handle; it is about to be removed."""
+        self._handles.drop(self.path())

@@ -1,0 +1,263 @@
+"""The files of a dense index: a folder of files of `segment_entries` entries each, named by their first sequence."""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qmq.errors import LogError
+from qmq.log.disk import Buffer
+from qmq.log.handles import HandleCache
+from qmq.log.unreadable_pages import PAGE_BYTES, is_read_error
+
+logger = logging.getLogger("qmq.log.index")
+
+SEGMENT_ENTRIES = 1 << 20
+_NAME_DIGITS = 20
+
+
+def file_path(folder: str, first: int) -> str:
+    """The path of an index file."""
+    return f"{folder}/{first:0{_NAME_DIGITS}d}"
+
+
+def firsts_in(handles: HandleCache, folder: str) -> list[int]:
+    """The first sequences of the index files in a folder, ascending."""
+    return [int(n) for n in handles.disk.list_dir(folder) if len(n) == _NAME_DIGITS and n.isdigit()]
+
+
+def remove_files(handles: HandleCache, folder: str, firsts: Sequence[int]) -> None:
+    """Delete index files; those that are gone already are passed over. Raises OSError."""
+    for path in (file_path(folder, first) for first in firsts):
+        handles.drop(path)
+        try:
+            handles.disk.remove(path)
+        except FileNotFoundError:
+            continue
+
+
+def read_files(
+    handles: HandleCache,
+    folder: str,
+    entry_bytes: int,
+    segments: Sequence[tuple[int, int]],
+    begin: int,
+    stop: int,
+    *,
+    may_wait: bool,
+) -> list[bytes]:
+    """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending.
+
+    Raises:
+        LogError: a file can't be opened or read, for another reason than unreadable pages.
+    """
+    parts = []
+    for first, end in segments:
+        at, until = max(begin, first), min(stop, end)
+        if at >= until:
+            continue
+        wanted = (until - at) * entry_bytes
+        try:
+            data = _read_file(handles, file_path(folder, first), wanted, (at - first) * entry_bytes, may_wait)
+        except OSError as error:
+            raise LogError(f"index {folder}: {error}", code="log.index_unreadable") from error
+        # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
+        parts.append(data.ljust(wanted, b"\0"))
+    return parts
+
+
+def _read_file(handles: HandleCache, path: str, size: int, offset: int, may_wait: bool) -> bytes:
+    """Bytes of a file, zeros in place of pages that the disk can't read.
+
+    With `may_wait` each page is read alone after an error. Without it, one read error is as long as the caller is held up: all
+    pages that the failed read covers are zeros until a caller that may wait has read them, or they are due again.
+    """
+    unreadable, file, end = handles.unreadable, handles.get(path), offset + size
+    if not unreadable or not unreadable.has_any(path, pages_of(offset, end)):
+        try:
+            return file.pread(size, offset)
+        except OSError as error:
+            if not is_read_error(error):
+                raise
+            if not may_wait:
+                unreadable.add(path, pages_of(offset, end), error, is_checked=False)
+                return b""
+    pages, data = pages_of(offset, end), bytearray(size)
+    for page in pages:
+        if unreadable.is_skipped(path, page, may_wait=may_wait):
+            continue
+        begin, stop = max(offset, page * PAGE_BYTES), min(end, (page + 1) * PAGE_BYTES)
+        try:
+            part = file.pread(stop - begin, begin)
+        except OSError as error:
+            if not is_read_error(error):
+                raise
+            if not may_wait:
+                unreadable.add(path, range(page, pages.stop), error, is_checked=False)
+                break
+            unreadable.add(path, range(page, page + 1), error, is_checked=True)
+            continue
+        unreadable.remove(path, page)
+        data[begin - offset : begin - offset + len(part)] = part
+    return bytes(data)
+
+
+def pages_of(begin: int, end: int) -> range:
+    """The pages of a file that hold bytes [begin, end)."""
+    return range(begin // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenPage:
+    """A page of an index file that was unreadable and was written whole. The checks of its entries show whether they are right."""
+
+    path: str
+    page: int
+    delay_seconds: float
+
+    def sync_and_read_back(self, handles: HandleCache) -> None:
+        """Make the page durable and read it from the disk; from a thread that may wait. Nothing when its file was removed.
+
+        Raises:
+            OSError: the disk could not write or read it.
+        """
+        try:
+            file = handles.get(self.path)
+        except FileNotFoundError:
+            return
+        offset = self.page * PAGE_BYTES
+        try:
+            file.datasync()
+        finally:
+            # Also after an error: what could not be written must not be taken for stored because memory still holds it.
+            file.drop_cached(offset, PAGE_BYTES)
+        file.pread(PAGE_BYTES, offset)
+
+    def withhold(self, handles: HandleCache, error: Exception) -> None:
+        """The page is not durable: treat it as unreadable until the next attempt."""
+        handles.unreadable.withhold(self.path, self.page, self.delay_seconds, error)
+
+
+class IndexFiles:
+    """The files of one index: which there are, and writing them. Entries in memory are `DenseIndex`'s."""
+
+    __slots__ = ("_entry_bytes", "_firsts", "_folder", "_handles", "_segment_entries")
+
+    def __init__(self, handles: HandleCache, folder: str, entry_bytes: int, segment_entries: int) -> None:
+        self._handles = handles
+        self._folder = folder
+        self._entry_bytes = entry_bytes
+        self._segment_entries = segment_entries
+        self._firsts: list[int] = []
+
+    @property
+    def firsts(self) -> Sequence[int]:
+        """The first sequences of its files, ascending; the first file's may be below `begin`."""
+        return self._firsts
+
+    def _path(self, first: int) -> str:
+        return file_path(self._folder, first)
+
+    def _segments_of(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """(first, end) of the files that hold entries [begin, end)."""
+        found = []
+        while begin < end:
+            first = self._first_of(begin)
+            found.append((first, self._end_of(first)))
+            begin = found[-1][1]
+        return found
+
+    def _first_of(self, sequence: int) -> int:
+        return self._firsts[bisect_right(self._firsts, sequence) - 1]
+
+    def _end_of(self, first: int) -> int:
+        """The sequence behind the last that a file may hold: the next file's first, or its full size."""
+        place = self._firsts.index(first)
+        return self._firsts[place + 1] if place + 1 < len(self._firsts) else first + self._segment_entries
+
+    def _place(self, sequence: int) -> tuple[str, int]:
+        """The file of an entry that is in one, and the offset there."""
+        first = self._first_of(sequence)
+        return self._path(first), (sequence - first) * self._entry_bytes
+
+    def _size_of_last(self) -> int:
+        """Entries in the last file."""
+        return self._handles.get(self._path(self._firsts[-1])).size() // self._entry_bytes
+
+    def _write_entries(self, sequence: int, data: Buffer) -> None:
+        """Write entries from `sequence` on, which is where the files end. Raises OSError."""
+        size = self._entry_bytes
+        while data:
+            if not self._firsts or sequence >= self._firsts[-1] + self._segment_entries:
+                self._create(sequence)
+            first = self._first_of(sequence)
+            count = min(len(data) // size, self._end_of(first) - sequence)
+            path, offset, part = self._path(first), (sequence - first) * size, data[: count * size]
+            try:
+                self._handles.get(path).pwritev([part], offset)
+            except OSError as error:
+                self._end_unreadable_page(path, part, offset, error)
+            self._handles.unsynced.add(path)
+            sequence, data = sequence + count, data[count * size :]
+
+    def _create(self, first: int) -> None:
+        """Add a file. Files from there on are of a process that died before a checkpoint counted on them: they are deleted."""
+        self._handles.disk.add_dir(self._folder)
+        remove_files(self._handles, self._folder, [n for n in firsts_in(self._handles, self._folder) if n >= first])
+        self._handles.get(self._path(first), create=True)
+        self._firsts.append(first)
+
+    def _write_pages(self, path: str, data: bytes, offset: int) -> None:
+        """Write from the begin of a page on, without reading what the last page holds; nothing in use lies behind `data`.
+
+        A kill between write and truncation leaves zeros behind the last entry: the next start cuts them off.
+        """
+        file, end, spare = self._handles.get(path), offset + len(data), -len(data) % PAGE_BYTES
+        file.pwritev([data, bytes(spare)], offset)
+        if spare:
+            file.truncate(end)
+        for page in range(offset // PAGE_BYTES, (end + spare) // PAGE_BYTES):
+            self._handles.unreadable.remove(path, page)
+        self._handles.unsynced.add(path)
+
+    def _end_unreadable_page(self, path: str, data: Buffer, offset: int, error: OSError) -> None:
+        """End the file with `data` at `offset`, after an error of doing so because the kernel can't read the rest of that page.
+
+        The page's other entries become zeros: they fail their checks, as they did unreadable.
+
+        Raises:
+            OSError: `error`, when the page can be read, or the file can't be written.
+        """
+        begin = offset // PAGE_BYTES * PAGE_BYTES
+        if begin == offset or not is_read_error(error) or self._is_page_readable(path, begin):
+            raise error
+        self._write_pages(path, bytes(offset - begin) + data, begin)
+        logger.error(
+            "index %s: page %d is unreadable; it was rewritten, and its entries are to be repaired",
+            path,
+            begin // PAGE_BYTES,
+        )
+
+    def _is_page_readable(self, path: str, offset: int) -> bool:
+        try:
+            self._handles.get(path).pread(PAGE_BYTES, offset)
+        except OSError as error:
+            return not is_read_error(error)
+        return True
+
+    def _truncate_files(self, end: int) -> None:
+        """Delete files that begin at or behind `end`, and cut the one before there."""
+        self._remove([first for first in self._firsts if first >= end])
+        if self._firsts:
+            path, size = self._path(self._firsts[-1]), (end - self._firsts[-1]) * self._entry_bytes
+            try:
+                self._handles.get(path).truncate(size)
+            except OSError as error:
+                self._end_unreadable_page(path, b"", size, error)
+            self._handles.unreadable.forget(path)
+            self._handles.unsynced.add(path)
+
+    def _remove(self, firsts: list[int]) -> None:
+        for first in firsts:
+            remove_files(self._handles, self._folder, [first])
+            self._firsts.remove(first)

@@ -1,0 +1,219 @@
+"""class StoredLog: the segments of a log that are there: reading them, what is damaged in them, and dropping them."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from qmq.errors import LogError, ReadFailed
+from qmq.log.begin_file import BeginFile
+from qmq.log.disk import Disk
+from qmq.log.record import UNKNOWN_CHAIN, Position
+from qmq.log.recovery import Commit, Damage, Walked, Walker
+from qmq.log.segment import SegmentInfo, Segments
+
+logger = logging.getLogger("qmq.log")
+
+PIECE_BYTES = 1 << 20
+"""Bytes read at once by what reads a whole range."""
+
+
+class StoredLog:
+    """Reading is for any thread; the rest belongs to the event loop's."""
+
+    def __init__(self, disk: Disk, segments: Segments, walked: Walked) -> None:
+        self._disk = disk
+        self._segments = segments
+        self.damaged: tuple[Damage, ...] = walked.damaged
+        self.written_end = self.synced_end = walked.position.offset
+        self._base = walked.segment_base
+        """Of the segment that records are appended to; it may not exist yet."""
+        self._begin_file = BeginFile(disk, segments.folder)
+        self._missing_from: int | None = None
+        """Where the log began before its first segments were lost; None: they are there."""
+        self._hidden: deque[int] = deque()
+        """Bases of dropped segments whose files are still there, oldest first."""
+        self.tails = dict(walked.tails)
+        """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
+
+    @property
+    def begin(self) -> int:
+        """The oldest log offset kept."""
+        if self._missing_from is not None:
+            return self._missing_from
+        begin = self._segments.begin
+        return self.written_end if begin is None else begin
+
+    # --- damage ----------------------------------------------------------------------------------------------------
+
+    def _compare(self, tails: Mapping[int, Position], walker: Walker) -> None:
+        """Notice segments that are not as they were left: an older copy, a foreign file."""
+        for info in self._segments.infos():
+            tail = tails.get(info.base)
+            if tail is None or info.base in self.tails:
+                continue
+            self.tails[info.base] = tail
+            try:
+                holds = walker.holds(info.base, tail)
+            except ReadFailed as error:
+                # Its messages are withheld when they are read, as in a running node; the next start compares again.
+                logger.error("the segment at log offset %d can't be compared with its checkpoint: %s", info.base, error)
+                continue
+            if not holds:
+                self.add_damage(self._damage_of(info, tail))
+
+    def _damage_of(self, info: SegmentInfo, tail: Position) -> tuple[Damage, ...]:
+        """What is damaged in a segment whose last commit is not as it was left."""
+        walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= info.end, skip_unreadable=True)
+        found = tuple(
+            Damage(damage.begin, min(damage.end, info.end), damage.why)
+            for damage in walker.walk(Position(info.base, UNKNOWN_CHAIN)).damaged
+            if damage.begin < info.end
+        )
+        if any(damage.begin <= tail.offset < damage.end for damage in found):
+            return found
+        # Its commits are whole, but not those that were written: an older copy, a foreign file.
+        return (Damage(info.base, info.end, "the segment is not as it was left"),)
+
+    def add_damage(self, found: Iterable[Damage]) -> bool:
+        """Add damage that is not known yet, in order; whether there was any."""
+        known, begin = self.damaged, self.begin
+        new = [
+            d
+            for d in found
+            if not any(k.begin <= d.begin and d.end <= k.end for k in known)
+            # Not what retention deleted while it was read.
+            and (d.end > begin or d.begin >= begin)
+        ]
+        if new:
+            self.damaged = tuple(sorted({*known, *new}, key=lambda damage: (damage.begin, damage.end)))
+        return bool(new)
+
+    def _check_begin(self) -> None:
+        """Notice that the first segments are missing: retention records the log's begin before it deletes any."""
+        begin, noted = self.begin, self._begin_file.read()
+        if noted is None:
+            try:
+                self._begin_file.write(begin)
+            except OSError as error:
+                # Retention records it, or the next start. Until then a lost first segment goes unnoticed.
+                logger.error("the offset where the log begins can't be recorded: %s", error)
+        elif noted < begin:
+            self._missing_from = noted
+            self.damaged = (Damage(noted, begin, "the first segment is missing"), *self.damaged)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the log.
+
+        Raises:
+            ReadFailed: the disk returned an error.
+            LogError: they are not kept.
+        """
+        file, place = self._segments.locate(offset, size)
+        try:
+            data = file.pread(size, place)
+        except OSError as error:
+            raise ReadFailed(f"log offset {offset}: {error}") from error
+        if len(data) < size:
+            raise LogError(f"log offset {offset}: {len(data)} of {size} bytes are there", code="log.unreadable")
+        return data
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        """As `read`, but None when the disk would have to be waited for."""
+        file, place = self._segments.locate(offset, size)
+        try:
+            return file.pread_cached(size, place)
+        except OSError as error:
+            raise ReadFailed(f"log offset {offset}: {error}") from error
+
+    def warm(self, offset: int, size: int) -> None:
+        """Bring a range into memory, as far as it is kept; from a thread that may wait for the disk."""
+        info = self._segments.holding(offset)
+        if info is not None:
+            self.read(offset, min(size, info.end - offset))
+
+    def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
+        """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way.
+
+        Places that the disk can't read count as damage.
+        """
+        end = self.written_end
+        is_stopped = False
+
+        def stop_at(offset: int) -> bool:
+            nonlocal is_stopped
+            is_stopped = offset >= end or stop(offset)
+            return is_stopped
+
+        walked = Walker(self._segments, visit, stop=stop_at, skip_unreadable=True).walk(Position(begin, UNKNOWN_CHAIN))
+        if is_stopped:
+            return walked.damaged
+        return (*walked.damaged, Damage(walked.position.offset, end, "commits can't be read"))
+
+    def is_readable(self, begin: int, end: int) -> bool:
+        """Whether the disk can read this range, as far as it is kept; from a thread that may wait for the disk."""
+        at = begin
+        while at < end and (info := self._segments.holding(at)) is not None:
+            size = min(PIECE_BYTES, end - at, info.end - at)
+            try:
+                self.read(at, size)
+            except ReadFailed:
+                return False
+            at += size
+        return True
+
+    def segments(self) -> list[SegmentInfo]:
+        """The segments, oldest first."""
+        return self._segments.infos()
+
+    def segment_holding(self, offset: int) -> SegmentInfo | None:
+        """The segment that a log offset is in."""
+        return self._segments.holding(offset)
+
+    # --- dropping --------------------------------------------------------------------------------------------------
+
+    def hide_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset, never the current one; their bases.
+
+        They can't be read any more. Their files are deleted by `delete_hidden`.
+        """
+        bases = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
+        for base in bases:
+            self._segments.hide(base)
+            self.tails.pop(base, None)
+        self._hidden.extend(bases)
+        if bases:
+            self._missing_from = None
+            self.damaged = tuple(damage for damage in self.damaged if damage.end > self.begin)
+        return bases
+
+    @property
+    def hidden_segments(self) -> int:
+        """Segments dropped whose files are not deleted yet."""
+        return len(self._hidden)
+
+    def delete_hidden(self, files_max: int) -> None:
+        """Delete files of dropped segments, oldest first; in one thread at a time, which may wait for the disk.
+
+        Each deletion is durable before the next: a crash in between leaves a log without a gap.
+
+        Raises:
+            OSError: the disk refused; the rest is tried again by the next call.
+        """
+        if files_max and self._hidden and self._begin_file.exists:
+            self._begin_file.write(self.begin)
+        for _ in range(min(files_max, len(self._hidden))):
+            try:
+                self._disk.remove(self._segments.path(self._hidden[0]))
+            except FileNotFoundError:
+                # An earlier call deleted it and could not sync the folder.
+                logger.info("the dropped segment at log offset %d is gone already", self._hidden[0])
+            self._disk.sync_dir(self._segments.folder)
+            self._hidden.popleft()
+
+    def drop_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset and delete their files at once; their bases."""
+        bases = self.hide_before(offset)
+        self.delete_hidden(len(self._hidden))
+        return bases

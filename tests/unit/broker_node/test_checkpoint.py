@@ -1,0 +1,156 @@
+"""What a broker's checkpoint holds: small indexes, slices, and the format before."""
+
+import json
+
+import pytest
+
+from broker_node import checkpoint as module
+from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, encode_state
+from broker_node.consume_log import ENTRY_BYTES
+from broker_node.recovery import open_store
+from broker_node.store import MessageStore, StoreLimits
+from qmq.log.checkpoint import CheckpointStore
+from qmq.log.handles import HandleCache
+from qmq.slices import run_to_end
+from tests.support.indexes import flush
+from tests.support.memory_disk import MemoryDisk
+from tests.support.store_driver import ROOT, StoreDriver
+
+SMALL_COUNT = 4096 // ENTRY_BYTES - 1
+"""Messages whose consume log is just small."""
+
+
+class Node:
+    """A store with checkpoints as a node makes them."""
+
+    def __init__(self) -> None:
+        self.driver = StoreDriver(MemoryDisk(), 1, segment_bytes=1 << 20)
+        self.checkpoints = BrokerCheckpoints(self.driver.store)
+
+    def send(self, subject: str, count: int) -> None:
+        self.driver.send(subject, count)
+        self.driver.commit()
+
+    def checkpoint(self) -> None:
+        draft = run_to_end(self.checkpoints.draft())
+        self.checkpoints.save(draft)
+        self.checkpoints.saved(draft)
+
+    def index_files(self, disk: MemoryDisk | None = None) -> list[str]:
+        return [path for path in (disk or self.driver.disk).names if "/consume/" in path or "/progress/" in path]
+
+    def reopened(self) -> tuple[MessageStore, bool]:
+        disk = self.driver.disk.after_kill()
+        store, report = open_store(
+            disk, ROOT, self.driver.clock, limits=StoreLimits(), segment_bytes=1 << 20, handles=HandleCache(disk)
+        )
+        return store, report.rebuilt
+
+
+def ends(store: MessageStore) -> dict[str, list[tuple[int, int, bytes]]]:
+    """Begin, end and entries of all indexes."""
+    return {
+        name: [(index.begin, index.end, index.read(index.begin, index.end)) for index in subject.indexes]
+        for name, subject in store.subjects.items()
+    }
+
+
+def test_an_index_gets_a_file_when_it_is_no_longer_small() -> None:
+    node = Node()
+    node.send("orders", SMALL_COUNT)
+    node.driver.pull("orders", "c1", 5)
+    node.driver.commit()
+    node.checkpoint()
+    assert node.index_files() == []
+    store, is_rebuilt = node.reopened()
+    assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
+    node.send("orders", 1)
+    node.checkpoint()
+    assert len(node.index_files()) == 1
+    assert node.driver.store.subjects["orders"].consume_log.index.memory_bytes == 0
+    store, is_rebuilt = node.reopened()
+    assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
+
+
+def test_a_hidden_begin_of_a_small_index_is_kept() -> None:
+    node = Node()
+    node.send("orders", 9)
+    subject = node.driver.store.subjects["orders"]
+    subject.consume_log.index.hide_before(4)
+    subject.changed()
+    node.checkpoint()
+    store, is_rebuilt = node.reopened()
+    assert (store.subjects["orders"].begin, store.subjects["orders"].visible_end, is_rebuilt) == (4, 9, False)
+
+
+def test_small_indexes_beyond_the_limit_get_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SMALL_BYTES_MAX", 10 * ENTRY_BYTES)
+    node = Node()
+    for number in range(5):
+        node.send(f"subject{number}", 4)
+    node.checkpoint()
+    assert len(node.index_files()) == 3
+    store, is_rebuilt = node.reopened()
+    assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
+
+
+def test_a_file_of_a_process_that_died_before_its_checkpoint_is_replaced() -> None:
+    node = Node()
+    node.send("orders", 5)
+    node.checkpoint()
+    node.send("orders", 200)
+    # Written, and not in a checkpoint.
+    flush(node.driver.store.subjects["orders"].consume_log.index)
+    assert len(node.index_files()) == 1
+    node.driver.restart()
+    node.checkpoints = BrokerCheckpoints(node.driver.store)
+    index = node.driver.store.subjects["orders"].consume_log.index
+    assert (index.end, index.memory_bytes, list(index.firsts)) == (205, 205 * ENTRY_BYTES, [])
+    node.checkpoint()
+    (path,) = node.index_files()
+    assert len(node.driver.disk.names[path].content) == 205 * ENTRY_BYTES
+
+
+def test_a_checkpoint_of_format_1_opens() -> None:
+    node = Node()
+    for number in range(3):
+        node.send(f"subject{number}", 4)
+    node.driver.pull("subject1", "c1", 2)
+    node.driver.commit()
+    parts, indexes = run_to_end(encode_state(node.driver.store, small_bytes=0))
+    for index in indexes:
+        flush(index)
+    head, *lines = b"".join(parts).split(b"\n")[:4]
+    old = b"\n".join([json.dumps(json.loads(head) | {"format": 1}).encode(), *lines])
+    log = node.driver.store.log
+    CheckpointStore(node.driver.disk, f"{ROOT}/checkpoint", CHECKPOINT_NAME).save([old], log.position, log.synced_end)
+    store, is_rebuilt = node.reopened()
+    assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
+
+
+def test_a_slice_takes_a_limited_number_of_indexes() -> None:
+    node = Node()
+    for number in range(10):
+        node.send(f"subject{number}", 1)
+    assert sum(1 for _ in encode_state(node.driver.store, slice_indexes=3)) == 3
+
+
+def test_one_index_that_can_not_be_written_holds_up_no_other_and_is_written_later() -> None:
+    node = Node()
+    node.send("orders", 300)
+    node.send("mail", 300)
+    first = node.driver.store.subjects["orders"].consume_log.index._folder
+
+    def fail(operation: str, path: str) -> OSError | None:
+        return OSError(5, "Input/output error") if operation == "write" and path.startswith(first) else None
+
+    node.driver.disk.fail = fail
+    with pytest.raises(OSError, match="Input/output error"):
+        node.checkpoint()
+    node.driver.disk.fail = None
+    run_to_end(node.checkpoints.draft())
+    assert node.driver.store.subjects["mail"].consume_log.index.memory_bytes == 0
+    assert node.driver.store.counters.flush_errors == 1
+    node.checkpoint()
+    store, is_rebuilt = node.reopened()
+    assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
