@@ -73,10 +73,8 @@ class MessageLog:
         """The raw messages that index entries (`consume_log.ENTRY`) point at, each checked; None where a check failed.
 
         None also for a message that the disk can't read: it is withheld, see `unreadable`, and not read again for a while.
-        Stops early, after at least one message, when the next would bring the total over `bytes_max`.
-
-        Raises:
-            NotCached: with `cached_only`, when the disk would have to be asked.
+        Stops early, after at least one message, when the next would bring the total over `bytes_max`. With `cached_only`, raises
+        NotCached when the disk would have to be asked.
         """
         places = list(_PLACE.iter_unpack(index_bytes))
         if not places:

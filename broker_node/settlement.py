@@ -95,10 +95,8 @@ class Settlement:
     def step(self, budget: Budget) -> bool:
         """Settle one slice; True when nothing is left to do.
 
-        Raises:
-            DiskWork: the next messages have to be read from the disk; nothing was changed. Set `plan` to it when it is finished.
-            LimitReached: the retry subject does not fit.
-            NoSpace: only the space reserved for acks and pulls is left; nothing was changed.
+        Raises DiskWork (set `plan` to it when it is finished) or NoSpace, both before any change, or LimitReached when the retry
+        subject does not fit.
         """
         subject, group, consumer = self.subject, self.group, self.consumer
         progress, log = group.progress, consumer.log

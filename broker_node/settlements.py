@@ -51,10 +51,8 @@ class Settlements:
     def settle(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
         """Begin to settle all that a silent consumer holds; None when there is nothing to begin, or no space.
 
-        Its numbering stays, so that an ack it still sends finds its own messages done, and confirms no others.
-
-        Raises:
-            LimitReached: the retry subject does not fit.
+        Its numbering stays, so that an ack it still sends finds its own messages done, and confirms no others. Raises LimitReached
+        when the retry subject does not fit.
         """
         key = (subject.name, group.progress.group, consumer.consumer_id)
         if group.progress.broadcast or not consumer.log.in_flight or key in self.running:

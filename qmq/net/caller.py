@@ -87,13 +87,10 @@ class Caller(asyncio.BufferedProtocol):
         return future
 
     async def call(self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION) -> Frame:
-        """Send a request and wait for its answer.
+        """Send a request and wait for its answer, up to `timeout_s` seconds. Raises CallTimeout or ConnectionLost.
 
-        An answer that arrived while this process stood still is returned, although the time is up when the process continues.
-
-        Raises:
-            CallTimeout: no answer within `timeout_s` seconds.
-            ConnectionLost: the connection ended first; its code is ANSWER_TOO_LARGE if the answer was above the limit.
+        An answer that arrived while this process stood still is returned, although the time is up when the process continues. The
+        code of ConnectionLost is ANSWER_TOO_LARGE if the answer was above the limit.
         """
         future = self.call_soon(code, body, version=version)
         try:

@@ -36,13 +36,9 @@ class NodeSecret:
 
     @classmethod
     def parse(cls, text: str, source: str) -> "NodeSecret":
-        """The secrets of a text, separated by commas or lines.
+        """The secrets of a text, separated by commas or lines. Raises SettingError for none, too many, or one that is too short.
 
-        Args:
-            source: the setting or file, for error messages; the text itself appears in none.
-
-        Raises:
-            SettingError: there is none, there are too many, or one is too short.
+        `source` is the setting or file, for error messages; the text itself appears in none.
         """
         found = [part.strip() for part in text.replace("\n", ",").split(",")]
         keys = [part.encode() for part in found if part]
