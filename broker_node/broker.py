@@ -20,20 +20,19 @@ from broker_node.rates import RateTable
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
-from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
+from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
-from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.errors import LogError, NoSpace
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
+from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import Role
 
 logger = logging.getLogger("qmq.broker")
@@ -110,7 +109,6 @@ class Broker(Node):
             self.store, options.retention_hours, self._read_index, self.retention_clock
         )
         self.subject_retention.apply(self.policy)
-        self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_removal = SubjectRemoval(self.store)
         self.consumer_leases = ConsumerLeases(
@@ -220,7 +218,6 @@ class Broker(Node):
     async def stopping(self) -> None:
         await super().stopping()
         self.handlers.stop()
-        await self.segment_removal.close()
         try:
             await asyncio.to_thread(self._gap_file.keep, self.retention_clock.gaps(), self.clock.wall_ms())
         except OSError as error:

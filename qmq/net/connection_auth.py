@@ -96,11 +96,6 @@ class ConnectionAuth:
         """Proofs refused since start."""
 
     @property
-    def is_required(self) -> bool:
-        """Whether there is a secret to know."""
-        return self._secret is not None
-
-    @property
     def connections(self) -> int:
         """Connections that are remembered: those that began to authenticate and are open."""
         return len(self._peers)
@@ -119,13 +114,9 @@ class ConnectionAuth:
         connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(REQUIRED, text).encode())
 
     def handle(self, connection: Connection, frame: Frame) -> str:
-        """Answer an AUTHENTICATE request.
+        """Answer an AUTHENTICATE request. Raises ProtocolError.
 
-        Returns:
-            Why the proof was refused, after which the connection is closed; "" when nothing is wrong.
-
-        Raises:
-            ProtocolError: it can't be decoded.
+        Returns why the proof was refused, after which the connection is closed; "" when nothing is wrong.
         """
         request = AuthenticateRequest.decode(frame.body)
         if self._secret is None:

@@ -388,7 +388,7 @@ async def test_a_tick_looks_at_so_many_subjects_and_at_all_in_turn(
 async def test_index_files_go_only_when_no_checkpoint_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10))
+    monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10))
     monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
     clock = ManualClock()
 

@@ -420,7 +420,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
-    monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
+    monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
     clock = ManualClock()
 
     async with (

@@ -15,9 +15,9 @@ from broker_node.filters import tag_match
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
 from broker_node.retention_clock import RetentionClock
-from broker_node.store import StorePaths
 from broker_node.subject import Subject
 from broker_node.subject_retention import SubjectRetention
+from broker_node.subject_table import StorePaths
 from qmq.clock import ManualClock
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
