@@ -23,7 +23,7 @@ class TagMatch:
 
     def matches(self, raw: RawBytes) -> bool:
         """Whether a raw message's own tags match."""
-        tags = raw_tags(raw)
+        tags = frozenset(tags_of(raw))
         return bool(tags) and (self.tags <= tags if self.all_of else not self.tags.isdisjoint(tags))
 
 
@@ -38,8 +38,3 @@ def tag_match(filters: Sequence[TagFilter | SubEnvFilter]) -> TagMatch | None:
             all_of = item.tag_type == TagType.AND
             return TagMatch(frozenset(tags), all_of, tag_digest(tags))
     return None
-
-
-def raw_tags(raw: RawBytes) -> frozenset[bytes]:
-    """The tags in a raw message (it was checked when it was stored)."""
-    return frozenset(tags_of(raw))

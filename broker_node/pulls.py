@@ -205,6 +205,8 @@ class PullHandler:
                 self._wait_or_ask_again(pull, wait.settlement, is_new)
             except Exception as failure:  # noqa: BLE001 - every error ends this request only
                 self._rejections.fail(pull.connection, pull.frame, failure)
+            if not is_new:
+                self.wake(pull.request.subject)
 
         future.add_done_callback(ended)
 
@@ -212,7 +214,9 @@ class PullHandler:
         """Try the waiting pulls of a subject that may have new messages: of each group as many as it has messages for."""
         for group in self.polls.groups(subject):
             pull = self.polls.oldest(subject, group)
-            while pull is not None and self._try_safely(pull):
+            reads = self._counters.cold_pulls
+            while pull is not None and self._try_safely(pull) and self._counters.cold_pulls == reads:
+                # One that waits for the disk wakes the next when it is answered: they would wait for the same.
                 pull = self.polls.oldest(subject, group)
             if pull is not None and self._pull_gate and self._pull_gate.is_paused(pull.request):
                 self._wake_behind_paused(pull)

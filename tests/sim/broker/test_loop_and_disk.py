@@ -9,6 +9,7 @@ import pytest
 
 from broker_node import pulls
 from broker_node.admin import metrics, pages, stats
+from broker_node.subject import Subject
 from qmq.clock import ManualClock
 from qmq.log.index import IndexView
 from qmq.log.log import SegmentedLog
@@ -259,3 +260,27 @@ async def test_so_many_pulls_read_from_the_disk_at_a_time_and_the_others_get_not
         assert [len(messages) for _, messages in got] == [5, 5, 0, 0]
         assert broker.handlers.counters.cold_pulls == 4
         assert [len((await client.pull(group=group))[1]) for group in "cd"] == [5, 5]
+
+
+async def test_waiting_pulls_whose_message_is_on_the_disk_are_answered_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulls, "COLD_READS_MAX", 1)
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        await client.begin()
+        waiting = [asyncio.ensure_future(client.pull(consumer=f"c{n}", limit=1, timeout_ms=20_000)) for n in range(4)]
+        await eventually_async(lambda: broker.handlers.polls.held == 4)
+        synced = broker.handlers.synced
+
+        def chilled(touched: list[Subject]) -> None:
+            disk.chill(f"{broker.options.data_dir}/log/")
+            synced(touched)
+
+        monkeypatch.setattr(broker.handlers, "synced", chilled)
+        await client.send(*(message(n) for n in range(3)))
+        await eventually_async(lambda: broker.handlers.polls.held == 1)
+        got = [await pull for pull in waiting[:3]]
+        assert [messages for _, messages in got] == [["m0"], ["m1"], ["m2"]]
+        assert broker.handlers.polls.held == 1
+        waiting[3].cancel()
