@@ -6,8 +6,9 @@ from collections.abc import Callable
 from broker_node.progress import Consumer
 from broker_node.settlement import Settlement, SettlementRunner
 from broker_node.settlements import Settlements
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_table import LimitReached
 from qmq.daemon.committer import Committer
 
 logger = logging.getLogger("qmq.broker")

@@ -20,8 +20,9 @@ from broker_node.actions import Settle
 from broker_node.disk_work import DiskWork
 from broker_node.progress import Consumer
 from broker_node.retry import BATCH_MESSAGES_MAX, Budget, move_to_retry
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_table import LimitReached
 from qmq.daemon.committer import Committer
 from qmq.errors import LogError, NoSpace, QmqError
 from qmq.supervisor import Supervisor

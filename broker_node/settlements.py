@@ -12,8 +12,9 @@ from broker_node.progress import Consumer
 from broker_node.retry import retry_target
 from broker_node.sessions import Peer
 from broker_node.settlement import BeingSettled, Deferred, Holder, Settlement
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_table import LimitReached
 from qmq.errors import NoSpace, QmqError
 
 logger = logging.getLogger("qmq.broker.delivery")
