@@ -22,8 +22,8 @@ from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
 from qmq.log.checkpoint import CheckpointStore, as_number, as_text
 from qmq.log.index import DenseIndex
-from qmq.log.record import Position
 from qmq.log.recovery import Damage
+from qmq.log.replay import LogMemory
 
 logger = logging.getLogger("qmq.broker.recovery")
 
@@ -140,13 +140,11 @@ def encode_state(
 
     Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
     """
-    log = store.log
     head: dict[str, Any] = {
         "format": CHECKPOINT_FORMAT,
         "sequence_floor": store.sequence_floor,
-        "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
-        "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
         "segment_newest_ms": list(store.segment_newest_ms.items()),
+        **LogMemory.encode(store.log),
     }
     count, room, files = 0, SMALL_BYTES_MAX, []
     lines: list[bytes] = []
@@ -225,26 +223,23 @@ def _lines(state: bytes) -> tuple[dict[str, Any], list[Any], bytes]:
     return head, list(map(json.loads, lines)), rest
 
 
-def restore_state(store: MessageStore, state: bytes) -> None:
-    """Fill an empty store from a checkpoint.
+def restore_state(store: MessageStore, state: bytes) -> LogMemory:
+    """Fill an empty store from a checkpoint; what it remembers of the log.
 
     Raises:
         DerivedStateWrong: the state can't be read, or an index lacks entries that it counts on.
     """
     try:
         head, lines, rest = _lines(state)
-        store.known_damage = [Damage(as_number(begin), as_number(end), str(why)) for begin, end, why in head["damaged"]]
         # Versions that removed no subjects wrote none.
         store.sequence_floor = as_number(head.get("sequence_floor", 0))
         store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
-        store.known_tails = {
-            as_number(base): Position(as_number(offset), as_number(crc)) for base, offset, crc in head["segment_tails"]
-        }
         count = sum(1 + len(line["groups"]) for line in lines) if head["format"] > 1 else 0
         small = _SmallIndexes(rest, count)
         for line in lines:
             _restore_subject(store, line, small)
         small.check()
+        return LogMemory.decode(head)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
 
