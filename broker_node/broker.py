@@ -14,7 +14,6 @@ from broker_node.delivery import Delivery
 from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
-from broker_node.index_repair import DamagedEntries
 from broker_node.options import BrokerOptions
 from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
@@ -27,14 +26,13 @@ from broker_node.subject_retention import SubjectRetention
 from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
-from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.errors import LogError, NoSpace
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
+from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import Role
 
 logger = logging.getLogger("qmq.broker")
@@ -107,10 +105,9 @@ class Broker(Node):
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(
-            self.store, options.retention_hours, self._repair, self.retention_clock
+            self.store, options.retention_hours, self._read_index, self.retention_clock
         )
         self.subject_retention.apply(self.policy)
-        self.segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_removal = SubjectRemoval(self.store)
         self.consumer_leases = ConsumerLeases(
@@ -175,7 +172,7 @@ class Broker(Node):
         # What the policy dropped before may be back: files made again, or a checkpoint from before.
         has_more = True
         while has_more:
-            has_more = self.subject_retention.tick(0)
+            has_more = self.subject_retention.tick(0, may_wait=True)
             if self.subject_retention.problem:
                 logger.error("%s", self.subject_retention.problem)
             await asyncio.sleep(0)
@@ -204,14 +201,13 @@ class Broker(Node):
                 moved,
             )
 
-    def _repair(self, damaged: DamagedEntries) -> None:
-        """Make damaged index entries again, reading in a thread."""
-        self.supervisor.background("index_repair", damaged.complete_in_thread())
+    def _read_index(self, work: DiskWork) -> None:
+        """Read index entries in a thread, or make damaged ones again."""
+        self.supervisor.background("index_repair", work.complete_in_thread())
 
     async def stopping(self) -> None:
         await super().stopping()
         self.handlers.stop()
-        await self.segment_removal.close()
         try:
             await asyncio.to_thread(self._gap_file.keep, self.retention_clock.gaps(), self.clock.wall_ms())
         except OSError as error:
@@ -248,8 +244,8 @@ class Broker(Node):
         self.subject_retention.tick(self.checkpoints.saved)
         _raise(self.subject_retention.problem)
 
-    def _retain_histories(self) -> None:
-        self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
+    async def _retain_histories(self) -> None:
+        await self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
         _raise(self.history_retention.problem)
 
     async def _remove_subjects(self) -> None:

@@ -23,6 +23,7 @@ from broker_node.sessions import Peer, Session
 from broker_node.settlements import Settlements
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import adjust_begin
 from broker_node.subject_table import LimitReached
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.names import split_subject
@@ -92,7 +93,7 @@ class Delivery:
         subject = self._subject(request.subject)
         if subject is None:
             return Delivered()
-        store.adjust_begin(subject)
+        adjust_begin(store, subject)
         group = self._group(subject, request)
         consumer = self._consumer(group, request.consumer_id)
         session = self._session(subject, group, consumer, request, peer, is_arrival)

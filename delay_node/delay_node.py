@@ -17,12 +17,11 @@ from delay_node.recovery import open_store
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
-from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.net.open_files import FileBudget
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
@@ -119,10 +118,9 @@ class DelayNode(Node):
             send_seconds=options.send_seconds,
             rng=self.machine.rng,
         )
-        self._segment_removal = SegmentRemoval(self.store.log, self.clock, self.supervisor)
         self.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
-        pages = DelayPages(self, self.queries, self.changes, self.clock)
+        pages = DelayPages(self.describe, self.confirm_clock, self.queries, self.changes, self.clock)
         return AdminPages(pages.json_routes, pages.json_posts)
 
     async def before_serving(self) -> None:
@@ -147,7 +145,6 @@ class DelayNode(Node):
             await self.supervisor.cancel(self._delivering)
         await self.session.close()
         await self._pool.close()
-        await self._segment_removal.close()
         try:
             await self._keep_step()
         except OSError as error:
@@ -170,7 +167,7 @@ class DelayNode(Node):
         every(JOB_SECONDS, "rates", self._sample_rates)
 
     def _drop_segments(self) -> None:
-        self._segment_removal.drop_before(self.checkpoints.floor)
+        self.segment_removal.drop_before(self.checkpoints.floor)
 
     def _sample_rates(self) -> None:
         delivered = self.store.counters.delivered

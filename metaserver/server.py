@@ -16,9 +16,9 @@ from metaserver.stored_metadata import StoredMetadata
 from metaserver.write_behind import Repository, WriteBehind
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.daemon import Daemon
-from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
+from qmq.net.open_files import FileBudget
 from qmq.net.server_limits import ServerLimits
 
 EXPIRE_SECONDS = 0.5

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from qmq.clock import Clock
 from qmq.daemon.counters import counted
+from qmq.daemon.first_failure import any_of
 
 
 class Unstorable(Exception):
@@ -90,9 +91,7 @@ class WriteCounters:
 class WriteBehind:
     """Loads metadata from the repository and writes changes to it, in one thread.
 
-    Args:
-        on_route: called with the stored route when another metaserver stored a different one first.
-        last_write_seconds: how long the end of `run` waits for the database.
+    `on_route` gets the route that another metaserver stored first; the end of `run` waits `last_write_seconds` for the database.
     """
 
     def __init__(
@@ -218,13 +217,13 @@ class WriteBehind:
         while not stop.is_set():
             if not self.has_work:
                 self._wake.clear()
-                await _either(stop, self._wake, None)
+                await any_of(stop, self._wake)
                 continue
             if await self._write_all():
                 failed = 0
             else:
                 failed += 1
-                await _either(stop, None, BACK_OFF_SECONDS[min(failed, len(BACK_OFF_SECONDS)) - 1])
+                await any_of(stop, seconds=BACK_OFF_SECONDS[min(failed, len(BACK_OFF_SECONDS)) - 1])
         try:
             async with asyncio.timeout(self._last_write_seconds):
                 await self._write_all()
@@ -284,14 +283,3 @@ class WriteBehind:
             self.counters.unstorable += 1
             logger.error("%s can't be stored and is dropped: %s", what, error)
             return None
-
-
-async def _either(stop: asyncio.Event, wake: asyncio.Event | None, seconds: float | None) -> None:
-    waits = [asyncio.ensure_future(stop.wait())]
-    if wake is not None:
-        waits.append(asyncio.ensure_future(wake.wait()))
-    try:
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()

@@ -105,7 +105,7 @@ class Supervisor:
         """Call `callback`. A failure is counted and logged under `name`, and not raised."""
         record = self._one_shot(name)
         try:
-            record.begin()
+            self._begin(record)
             callback()
         except Exception as error:  # noqa: BLE001 - reported by the job
             record.failed(error)
@@ -192,6 +192,10 @@ class Supervisor:
         task.add_done_callback(lambda _: work.close())
         return task
 
+    def _begin(self, record: Job) -> None:
+        """Called inside the guarded part of each run, before the job's own code; tests override it."""
+        record.begin()
+
     async def _repeat(
         self, record: Job, pauses: tuple[float, float], job: Callable[[], Awaitable[None] | None]
     ) -> None:
@@ -210,7 +214,7 @@ class Supervisor:
     async def _invoke(self, record: Job, work: Coroutine[Any, Any, T]) -> T:
         """Every job and task runs through here. Only the cancellation of this task raises CancelledError."""
         try:
-            record.begin()
+            self._begin(record)
             return await work
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

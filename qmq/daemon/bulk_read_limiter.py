@@ -93,11 +93,6 @@ class BulkReadLimiter:
         self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
 
-    @property
-    def under_way(self) -> int:
-        """Unanswered reads."""
-        return len(self._tasks)
-
     def handler(
         self, kind: type[R], work: Callable[[R], Coroutine[Any, Any, list[Part]]]
     ) -> Callable[[Connection, Frame], None]:

@@ -69,22 +69,17 @@ class Committer:
         """Of `synced`, in the order of the calls: a failure ends them."""
         self._start_thread = start_thread
         self._thread: JobThread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._in_flight = False
         self._scheduled = False
         self._is_urgent = False
         """Whether `kick` was called since a commit was taken."""
         self._gather_timer: asyncio.TimerHandle | None = None
-        self._sealing = False
         self._seal_timer: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self._started_at = 0.0
         self.failed: BaseException | None = None
         self.commits = 0
-        self.syncs = 0
-        self.sync_seconds = 0.0
-        self.last_commit_seconds = 0.0
         self.observe_commit: Callable[[float, int], None] | None = None
 
     def start(self) -> None:
@@ -141,7 +136,6 @@ class Committer:
         self._is_urgent = True
         if self._in_flight or self._scheduled or self.failed is not None or self._thread is None:
             return
-        assert self._loop is not None
         self._scheduled = True
         self._idle.clear()
         self._loop.call_soon(self._begin)
@@ -223,7 +217,6 @@ class Committer:
         self._log.complete(commit)
         seconds = self._clock.monotonic() - self._started_at
         self.commits += 1
-        self.last_commit_seconds = seconds
         if self.observe_commit is not None and not commit.is_seal:
             self.observe_commit(seconds, commit.end - commit.offset)
         if seconds > SLOW_SYNC_SECONDS:
@@ -241,14 +234,12 @@ class Committer:
                 self._supervisor.report("answer", error)
 
     def _seal_later(self) -> None:
-        if self._sealing or self._policy is not FlushPolicy.ALWAYS or not self._log.needs_seal:
+        if self._seal_timer is not None or self._policy is not FlushPolicy.ALWAYS or not self._log.needs_seal:
             return
-        assert self._loop is not None
-        self._sealing = True
         self._seal_timer = self._supervisor.later(SEAL_AFTER_SECONDS, "idle_seal", self._seal)
 
     def _seal(self) -> None:
-        self._sealing = False
+        self._seal_timer = None
         if self._in_flight or self._scheduled or self.failed is not None:
             return
         try:

@@ -11,7 +11,6 @@ from qmq.daemon.admin_http import AdminHttp, AdminPages
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.daemon_metrics import DaemonMetrics
 from qmq.daemon.daemon_options import DaemonOptions
-from qmq.daemon.file_budget import FileBudget, file_budget
 from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.handlers import RequestHandlers
 from qmq.daemon.host_check import names_of, warn_if_exposed
@@ -20,6 +19,7 @@ from qmq.daemon.machine import Machine
 from qmq.log.disk import Disk
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
+from qmq.net.open_files import FileBudget, file_budget
 from qmq.net.server import FrameServer
 from qmq.net.server_limits import ServerLimits
 from qmq.supervisor import Supervisor

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from qmq.daemon.admin_http import AdminHttp
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.counters import MetricFamilies
-from qmq.daemon.job_metrics import job_metrics
 from qmq.daemon.machine import Machine
 from qmq.net.server import FrameServer
 from qmq.supervisor import Supervisor
@@ -59,3 +58,16 @@ class DaemonMetrics(MetricFamilies, Collector):
         yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
         yield from job_metrics(self._daemon.supervisor)
         yield from self._daemon.machine.loop_pauses.metrics()
+
+
+def job_metrics(supervisor: Supervisor) -> Iterable[Metric]:
+    """One series per job and metric."""
+    failures = CounterMetricFamily("qmq_job_failures", "Runs of a job that failed", labels=["job"])
+    failing = GaugeMetricFamily("qmq_job_consecutive_failures", "Failed runs since the last success", labels=["job"])
+    age = GaugeMetricFamily("qmq_job_last_success_age_seconds", "Time since a job last succeeded", labels=["job"])
+    for job in supervisor.status():
+        failures.add_metric([job.name], job.failures)
+        failing.add_metric([job.name], job.consecutive_failures)
+        if job.last_success_age_seconds is not None:
+            age.add_metric([job.name], job.last_success_age_seconds)
+    return failures, failing, age

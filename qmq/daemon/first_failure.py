@@ -23,10 +23,15 @@ class FirstFailure:
 
     async def wait(self, stop: asyncio.Event) -> None:
         """Wait for `stop` or a failure. Raises the failure, if there is one by then."""
-        waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._is_set.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await any_of(stop, self._is_set)
         self.check()
+
+
+async def any_of(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of the events is set, at most `seconds`; None: without a limit."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

@@ -6,11 +6,10 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from qmq.daemon.allocator import keep_freed_memory
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.daemon_options import DaemonOptions
-from qmq.daemon.garbage import limit_collections
 from qmq.daemon.machine import Machine
+from qmq.daemon.memory import keep_freed_memory, limit_collections
 from qmq.daemon.runner import FAILED, run_until_signal, set_up_logging
 from qmq.errors import SettingError
 from qmq.options import exit_wrong, parse_options

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from qmq.clock import Clock
+from qmq.daemon.first_failure import any_of
 from qmq.errors import ProtocolError, QmqError
 from qmq.net.caller import Caller
 from qmq.net.connection_auth import authenticate
@@ -70,7 +71,6 @@ class Membership:
         self._caller: Caller | None = None
         self._wake = asyncio.Event()
         self.last: NodeRegisterResponse | None = None
-        self.lease_until: float | None = None
         self.failures = 0
         self.last_error = "not registered yet"
         self._fetching: asyncio.Task[None] | None = None
@@ -80,11 +80,6 @@ class Membership:
         self.policy_failures = 0
         self.policy_error = ""
         """Why the newest policy is not in force; "" when it is, or none was requested."""
-
-    @property
-    def has_lease(self) -> bool:
-        """Whether the lease runs, by the own clock."""
-        return self.lease_until is not None and self._clock.monotonic() < self.lease_until
 
     def soon(self) -> None:
         """Send the next heartbeat now, because the node's state changed."""
@@ -106,7 +101,8 @@ class Membership:
                 await self._failed(error)
                 request_type = BrokerRequestType.ONLINE
                 pause = BACK_OFF_SECONDS[min(self.failures, len(BACK_OFF_SECONDS)) - 1]
-            await self._pause(stop, max(0.05, pause))
+            self._wake.clear()
+            await any_of(stop, self._wake, seconds=max(0.05, pause))
         if self._fetching is not None:
             # A policy that is not stored yet is fetched again by the next process.
             await self._supervisor.cancel(self._fetching)
@@ -118,19 +114,9 @@ class Membership:
         if self._caller is not None:
             await self._caller.close()
 
-    async def _pause(self, stop: asyncio.Event, seconds: float) -> None:
-        self._wake.clear()
-        waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._wake.wait())]
-        try:
-            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-
     async def _send_heartbeat(self, request_type: BrokerRequestType) -> None:
         if self._caller is None or self._caller.is_closed:
             self._caller = await self._connected()
-        sent_at = self._clock.monotonic()
         request = self._describe(request_type)
         frame = await self._caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=CALL_SECONDS)
         if frame.code == ResponseCode.PARAM_ERROR:
@@ -144,8 +130,6 @@ class Membership:
             verdict = "accepted" if answer.accepted else "refused"
             logger.log(level, "metaserver: registration %s, epoch %d %s", verdict, answer.epoch, answer.reason)
         self.last, self.last_error = answer, "" if answer.accepted else answer.reason
-        if answer.accepted:
-            self.lease_until = sent_at + answer.lease_seconds
         self._on_answer(answer)
         if request_type is not BrokerRequestType.OFFLINE:
             self._check_policy(request, answer.policy_version)

@@ -10,18 +10,19 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.data_dir import DataDir, DataDirOwner
-from qmq.daemon.file_budget import FileBudget
 from qmq.daemon.log_space import LogSpace
 from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.policy_in_force import PolicyInForce
+from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.daemon.send_gate import SendGate
 from qmq.daemon.sends import Admission
 from qmq.errors import CommitNotApplied
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.log import SegmentedLog
+from qmq.net.open_files import FileBudget
 from qmq.net.server_limits import ServerLimits
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
@@ -71,10 +72,6 @@ class Node(Daemon):
     def policy_changed(self) -> None:
         """Apply `policy`, which is in force from now on. Sends are judged by it already."""
 
-    def refuse_kind(self) -> str:
-        """A reason of this kind of node for refusing sends, or ""."""
-        return ""
-
     # --- life ------------------------------------------------------------------------------------------------------
 
     @property
@@ -115,6 +112,7 @@ class Node(Daemon):
             interval_seconds=options.flush_interval_seconds,
             start_thread=self.machine.start_thread,
         )
+        self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
         self.committer.observe_commit = lambda seconds, size: self.metrics.observe_commit(seconds, size)
 
     def _open_files(self, budget: FileBudget) -> None:
@@ -146,6 +144,7 @@ class Node(Daemon):
         self._stop_membership.set()
         if self._membership_task is not None:
             await asyncio.wait([self._membership_task])
+        await self.segment_removal.close()
 
     @property
     def drain_seconds(self) -> float:
@@ -196,15 +195,13 @@ class Node(Daemon):
 
     def refuse_sends(self) -> str:
         """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""
-        if self.operator_read_only:
-            return self.operator_read_only
-        if self.metaserver_read_only:
-            return self.metaserver_read_only
+        if self.operator_read_only or self.metaserver_read_only:
+            return self.operator_read_only or self.metaserver_read_only
         if self.policies.policy.read_only:
             return f"read only: {self.policies.policy.read_only}"
         if self.log.damaged:
             return "read only: the message log is corrupted; see the node's log"
-        return self.space.lacks_space() or self.refuse_kind()
+        return self.space.lacks_space()
 
     def health(self) -> str:
         """Why the process can't continue; "" when it can. Damage is no reason: a restart would not repair it, see `describe`."""

@@ -52,8 +52,6 @@ class SharedPages:
         self._pages_max = pages_max
         self._pages: OrderedDict[object, _Page] = OrderedDict()
         self._lock = asyncio.Lock()
-        self.built = 0
-        """Pages built since start."""
 
     async def get(self, key: object, build: Callable[[], Awaitable[bytes]]) -> bytes:
         """The page of this key: the stored one if it is recent, else a new one. Only one page is built at a time."""
@@ -73,7 +71,6 @@ class SharedPages:
                 began = self._clock.monotonic()
                 page.body = await build()
                 now = self._clock.monotonic()
-            self.built += 1
             page.answers = 1
             lifetime = max(self._seconds, min(self._lifetime_factor * (now - began), LIFETIME_MAX_SECONDS))
             page.until = now + lifetime

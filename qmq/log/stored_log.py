@@ -121,7 +121,10 @@ class StoredLog:
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
         """As `read`, but None when the disk would have to be waited for."""
-        file, place = self._segments.locate(offset, size)
+        found = self._segments.opened(offset, size)
+        if found is None:
+            return None
+        file, place = found
         try:
             return file.pread_cached(size, place)
         except OSError as error:

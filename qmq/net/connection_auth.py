@@ -96,11 +96,6 @@ class ConnectionAuth:
         """Proofs refused since start."""
 
     @property
-    def is_required(self) -> bool:
-        """Whether there is a secret to know."""
-        return self._secret is not None
-
-    @property
     def connections(self) -> int:
         """Connections that are remembered: those that began to authenticate and are open."""
         return len(self._peers)

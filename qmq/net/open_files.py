@@ -1,12 +1,16 @@
-"""The limit of open files, which bounds connections: raised as far as this process may raise it."""
+"""The limit of open files, which bounds connections: raised as far as this process may raise it, and divided."""
 
 import logging
 import resource
+from dataclasses import dataclass
 
 logger = logging.getLogger("qmq")
 
 FILES_UNLIMITED = 1 << 20
 """What a process without a limit counts on."""
+RESERVED_FILES = 512
+"""For segments, index files, the admin server and the interpreter; half of all descriptors where there are few."""
+INDEX_FILES_MAX = 256
 
 
 def raise_open_files_limit(files_wanted: int = 0) -> int:
@@ -26,3 +30,26 @@ def raise_open_files_limit(files_wanted: int = 0) -> int:
             files_wanted,
         )
     return files
+
+
+@dataclass(frozen=True, slots=True)
+class FileBudget:
+    """Connections and index files that may be open at a time."""
+
+    connections: int
+    index_files: int
+
+
+def file_budget(connections_max: int) -> FileBudget:
+    """Raise the soft limit to the hard limit, and divide the descriptors."""
+    files = raise_open_files_limit()
+    reserved = min(RESERVED_FILES, files // 2)
+    connections = min(connections_max, files - reserved)
+    if connections < connections_max:
+        logger.warning(
+            "connections_max is %d, but only %d files may be open: %d connections are accepted; raise `ulimit -n`",
+            connections_max,
+            files,
+            connections,
+        )
+    return FileBudget(connections, min(INDEX_FILES_MAX, reserved // 2))

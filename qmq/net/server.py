@@ -78,7 +78,6 @@ class FrameServer:
             return None
         connection = Connection(self)
         self.connections[connection] = None
-        self.metrics.connections_total += 1
         self.metrics.connections = len(self.connections)
         return connection
 

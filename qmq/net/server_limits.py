@@ -44,7 +44,6 @@ class ServerMetrics:
     """Counts since start."""
 
     connections: int = 0
-    connections_total: int = 0
     refused: int = 0
     bad_frames: Counter[str] = field(default_factory=Counter)
     requests: Counter[int] = field(default_factory=Counter)

@@ -186,7 +186,7 @@ class StoreDriver:
         except BeingSettled as wait:
             while not wait.settlement.step(Budget()):
                 self.commit()
-            self.delivery.settled(wait.settlement)
+            self.delivery.settlements.ended(wait.settlement)
             self.delivery.acks.ack(request)
         self.oracle.ack_tried[key] = last + 1
         self._unpromised.append(("ack", (subject, consumer, last + 1)))

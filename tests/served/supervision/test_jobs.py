@@ -298,6 +298,12 @@ async def _seal(process: Process, supervisor: BreakingSupervisor, _: pytest.Monk
     await serves(process)
 
 
+async def _gather(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Node)
+    supervisor.break_job("gathered_commit")
+    process.committer.when_synced(process.log.appended_end, lambda: None, is_urgent=False)
+
+
 async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
     assert process.membership is not None
@@ -427,7 +433,7 @@ async def _delete_segments(process: Process, supervisor: BreakingSupervisor, pat
 async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
     supervisor.break_job("index_repair")
-    process._repair(DiskWork())  # type: ignore[arg-type]
+    process._read_index(DiskWork())
 
 
 async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -463,6 +469,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "request": ("broker", _fail_a_request),
     "answer": ("broker", _fail_an_answer),
     "idle_seal": ("broker", _seal),
+    "gathered_commit": ("broker", _gather),
     "heartbeat": ("broker", _fail_a_heartbeat),
     "policy_fetch": ("broker", _fetch_a_policy),
     "bulk_read": ("broker", _read_in_bulk),
@@ -525,8 +532,6 @@ ALLOWED = {
         "broker_node/settlement.py",
         "add_done_callback",
     ): "after the supervisor's own; ends the settlement or continues it",
-    ("qmq/daemon/membership.py", "ensure_future"): "waits for two events",
-    ("metaserver/write_behind.py", "ensure_future"): "waits for two events",
     ("qmq/daemon/membership.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",

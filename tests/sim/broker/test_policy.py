@@ -494,15 +494,15 @@ async def test_a_subject_whose_retention_fails_is_reported_and_the_others_are_dr
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "ab"}))
 
         index = broker.store.subjects["a"].consume_log.index
-        read = DenseIndex.read
+        read = DenseIndex.read_cached
 
-        def unreadable(this: DenseIndex, begin: int, end: int) -> bytes:
+        def unreadable(this: DenseIndex, begin: int, end: int) -> bytes | None:
             if this is index:
                 raise OSError(5, "Input/output error")
             return read(this, begin, end)
 
         with monkeypatch.context() as patch:
-            patch.setattr(DenseIndex, "read", unreadable)
+            patch.setattr(DenseIndex, "read_cached", unreadable)
             await run_jobs(broker)
             assert [broker.store.subjects[name].begin for name in "ab"] == [0, 1]
             failing = broker.supervisor.failing()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qmq.clock import ManualClock
-from qmq.daemon.garbage import COMPLETE_SECONDS, limit_collections
+from qmq.daemon.memory import COMPLETE_SECONDS, limit_collections
 
 
 class Jobs:

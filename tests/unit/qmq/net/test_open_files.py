@@ -15,7 +15,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 USUAL_FILES_MAX = 16_384
 """A hard limit that a machine has without any setup, or more."""
 RAISE = "from qmq.net.open_files import raise_open_files_limit; print(raise_open_files_limit(400))"
-BUDGET = "from qmq.daemon.file_budget import file_budget; print(file_budget(20_000).connections)"
+BUDGET = "from qmq.net.open_files import file_budget; print(file_budget(20_000).connections)"
 CONSOLE = "from console.http_protocol import connections_max; print(connections_max())"
 LAUNCHER = """
 import django, os, tempfile
@@ -60,7 +60,7 @@ def test_connections_leave_files_to_everything_else(call: str, connections: str)
 )
 def test_the_default_number_of_connections_needs_no_higher_limit_than_usual(options: str) -> None:
     module = options.rpartition(".")[0]
-    call = f"import {module}; from qmq.daemon.file_budget import file_budget; wanted = {options}.connections_max"
+    call = f"import {module}; from qmq.net.open_files import file_budget; wanted = {options}.connections_max"
     call += "; print(file_budget(wanted).connections == wanted)"
     assert lines(call, 1024, USUAL_FILES_MAX) == ["True", f"{USUAL_FILES_MAX} {USUAL_FILES_MAX}"], "no warning"
 

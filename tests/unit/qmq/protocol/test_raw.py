@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from qmq.errors import ProtocolError
 from qmq.protocol.messages import Message, decode_raw, decode_raws, encode_entry, encode_raw
 from qmq.protocol.primitives import I8, I64, U16, Reader
-from qmq.protocol.raw import FLAG_TAGS, SHAPE_FIELDS_MAX, SHAPES_MAX, PropertyFinder, RawView, split_raws
+from qmq.protocol.raw import (
+    FLAG_TAGS,
+    SHAPE_FIELDS_MAX,
+    SHAPES_MAX,
+    PropertyFinder,
+    RawView,
+    property_places,
+    split_raws,
+)
 
 texts = st.text(st.characters(codec="utf-8"), max_size=9)
 names = texts.filter(bool)
@@ -153,14 +161,14 @@ def test_properties_that_do_not_end_where_their_length_says_are_refused_when_the
         for read in (
             lambda view=view: view.properties,
             lambda view=view: view.property_text(b"data"),
-            lambda view=view: list(view.property_places()),
+            lambda view=view: list(property_places(view.data, view.properties_begin, view.end)),
             view.message,
         ):
             with pytest.raises(ProtocolError):
                 read()
         seen = []
         with pytest.raises(ProtocolError):
-            seen += [*map(seen.append, view.property_places())]
+            seen += [*map(seen.append, property_places(view.data, view.properties_begin, view.end))]
         assert seen == [
             (view.end - len(tail) - 4, view.end - len(tail) - 3, view.end - len(tail) - 1, view.end - len(tail))
         ]

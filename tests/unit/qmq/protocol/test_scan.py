@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, decode_raw, encode_entry, encode_raw
-from qmq.protocol.raw import RawView, property_lengths, tags_of
+from qmq.protocol.raw import RawView, property_lengths, property_places, tags_of
 from qmq.protocol.scan import (
     LAYOUT_HEAD_BYTES_MAX,
     LAYOUTS_MAX,
@@ -69,7 +69,11 @@ def test_lengths_and_tags_are_those_of_a_view(tags: list[str], properties: dict[
     raw = b"before" + encode_raw(Message("orders", "m1", properties, tuple(tags)))
     view = RawView(raw, 6)
     assert tags_of(raw, 6) == [tag.encode() for tag in view.tags]
-    places = [end - begin for place in view.property_places() for begin, end in (place[:2], place[2:])]
+    places = [
+        end - begin
+        for place in property_places(raw, view.properties_begin, view.end)
+        for begin, end in (place[:2], place[2:])
+    ]
     assert property_lengths(raw, view.properties_begin, view.end) == places
     for end in range(view.properties_begin, view.end):
         with suppress(ProtocolError):
