@@ -14,17 +14,16 @@ from broker_node.delivery import Delivery
 from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.history_retention import HistoryRetention
-from broker_node.index_repair import DamagedEntries
 from broker_node.options import BrokerOptions
 from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
 from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
-from broker_node.store import LimitReached, StoreLimits
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_retention import SubjectRetention
+from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.machine import Machine
@@ -107,7 +106,7 @@ class Broker(Node):
         )
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(
-            self.store, options.retention_hours, self._repair, self.retention_clock
+            self.store, options.retention_hours, self._read_index, self.retention_clock
         )
         self.subject_retention.apply(self.policy)
         self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
@@ -183,7 +182,7 @@ class Broker(Node):
         # What the policy dropped before may be back: files made again, or a checkpoint from before.
         has_more = True
         while has_more:
-            has_more = self.subject_retention.tick(0)
+            has_more = self.subject_retention.tick(0, may_wait=True)
             if self.subject_retention.problem:
                 logger.error("%s", self.subject_retention.problem)
             await asyncio.sleep(0)
@@ -212,9 +211,9 @@ class Broker(Node):
                 moved,
             )
 
-    def _repair(self, damaged: DamagedEntries) -> None:
-        """Make damaged index entries again, reading in a thread."""
-        self.supervisor.background("index_repair", damaged.complete_in_thread())
+    def _read_index(self, work: DiskWork) -> None:
+        """Read index entries in a thread, or make damaged ones again."""
+        self.supervisor.background("index_repair", work.complete_in_thread())
 
     async def stopping(self) -> None:
         await super().stopping()
@@ -255,8 +254,8 @@ class Broker(Node):
         self.subject_retention.tick(self.checkpoints.saved)
         _raise(self.subject_retention.problem)
 
-    def _retain_histories(self) -> None:
-        self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
+    async def _retain_histories(self) -> None:
+        await self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
         _raise(self.history_retention.problem)
 
     async def _remove_subjects(self) -> None:

@@ -33,7 +33,7 @@ SLICE_INDEXES = 500
 """Consume logs and histories taken before the event loop serves again: some 5 ms."""
 SMALL_INDEX_BYTES = 4096
 """An index gets a file when its entries take this much: 40,000 subjects with 3 groups would be 160,000 files."""
-SMALL_BYTES_MAX = 64 << 20
+SMALL_BYTES_MAX = 128 << 20
 """Entries of small indexes in one checkpoint. What would exceed it gets a file."""
 _SIZE = Struct(">I")
 

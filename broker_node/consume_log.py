@@ -99,16 +99,20 @@ class ConsumeLog:
 
     def find_offset(self, log_offset: int) -> int:
         """The first sequence whose message lies at or above a log offset; `end` when there is none."""
-        return _first(self.index, log_offset, lambda entry: entry.log_offset)
+        return find_offset(self.index, log_offset)
 
 
 def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:
     """The first entry from `sequence` on whose message is not withheld; None when there is none near."""
     for begin, end in ((sequence, sequence + KNOWN_LOOK), (sequence + KNOWN_LOOK, sequence + KNOWN_LOOK_MAX)):
-        for entry in map(Entry._make, ENTRY.iter_unpack(index.read(begin, end))):
-            if not entry.is_withheld:
-                return entry
+        if (entry := first_known(index.read(begin, end))) is not None:
+            return entry
     return None
+
+
+def first_known(entries: bytes) -> Entry | None:
+    """The first entry whose message is not withheld."""
+    return next((entry for entry in map(Entry._make, ENTRY.iter_unpack(entries)) if not entry.is_withheld), None)
 
 
 def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
@@ -120,6 +124,11 @@ def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
 def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
     """As `ConsumeLog.find_time`; of a view from any thread."""
     return _first(index, at_ms, lambda entry: entry.stored_at_ms)
+
+
+def find_offset(index: DenseIndex | IndexView, log_offset: int) -> int:
+    """As `ConsumeLog.find_offset`; of a view from any thread."""
+    return _first(index, log_offset, lambda entry: entry.log_offset)
 
 
 def _first(index: DenseIndex | IndexView, value: int, of: Callable[[Entry], int]) -> int:

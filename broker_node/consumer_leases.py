@@ -6,8 +6,9 @@ from collections.abc import Callable
 from broker_node.progress import Consumer
 from broker_node.settlement import Settlement, SettlementRunner
 from broker_node.settlements import Settlements
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_table import LimitReached
 from qmq.daemon.committer import Committer
 
 logger = logging.getLogger("qmq.broker")
@@ -48,10 +49,7 @@ class ConsumerLeases:
 
     def check(self) -> None:
         """Check the next SWEEP_SUBJECTS_MAX subjects: retry messages of consumers whose lease expired, and deferred ones; remove
-        consumers that have been silent for `forget_seconds`.
-
-        Raises:
-            Exception: the first error of a consumer, after all others were handled.
+        consumers that have been silent for `forget_seconds`. Raises the first error of a consumer, after all others were handled.
         """
         self._runner.resume()
         for settlement in self._settlements.retry_deferred(SWEEP_CONSUMERS_MAX):

@@ -21,8 +21,10 @@ from broker_node.progress import Consumer
 from broker_node.reader import SCAN_STEP, Wanted, read_messages
 from broker_node.sessions import Peer, Session
 from broker_node.settlements import Settlements
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import adjust_begin
+from broker_node.subject_table import LimitReached
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.names import split_subject
 
@@ -91,7 +93,7 @@ class Delivery:
         subject = self._subject(request.subject)
         if subject is None:
             return Delivered()
-        store.adjust_begin(subject)
+        adjust_begin(store, subject)
         group = self._group(subject, request)
         consumer = self._consumer(group, request.consumer_id)
         session = self._session(subject, group, consumer, request, peer, is_arrival)
@@ -119,8 +121,7 @@ class Delivery:
     def touch(self, request: PullRequest, peer: Peer | None = None) -> None:
         """Keep a consumer alive whose pull gets nothing, and set a new group's position as any first pull does.
 
-        Raises:
-            LimitReached: one more subject, group or consumer does not fit.
+        Raises LimitReached when one more subject, group or consumer does not fit.
         """
         subject = self._subject(request.subject)
         if subject is not None:

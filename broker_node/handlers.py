@@ -8,8 +8,9 @@ from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.reset import set_position
 from broker_node.sends import BrokerSends
 from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.handlers import RequestHandlers

@@ -4,7 +4,9 @@ A file goes when all its entries are too old, so of each history at most one fil
 position and what it holds are not in there.
 """
 
+import asyncio
 from collections import deque
+from collections.abc import Sequence
 
 from broker_node.progress_log import time_from
 from broker_node.retention_clock import RetentionClock
@@ -12,12 +14,15 @@ from broker_node.store import MessageStore
 from broker_node.subject import Group
 from broker_node.subject_retention import CHECKPOINTS_BEFORE_REMOVAL
 from qmq.errors import LogError
-from qmq.log.index import DenseIndex
+from qmq.log.index import IndexView
 
 LOOK_SECONDS = 600.0
 """How often all histories are looked at."""
 TICK_SUBJECTS_MAX = 200
 """Subjects looked at in one tick. A history of one file costs nothing, another one a read of one entry."""
+
+
+_Look = tuple[Group, IndexView, Sequence[int]]
 
 
 class HistoryRetention:
@@ -33,44 +38,62 @@ class HistoryRetention:
         self.problem = ""
         """The first failure of the last look at all histories; "" when there was none."""
 
-    def tick(self, now: float, checkpoints_saved: int) -> None:
+    async def tick(self, now: float, checkpoints_saved: int) -> None:
         """Look at some subjects' groups; `now` is monotonic, in seconds."""
         if not self._queue and (self._look_at is None or now >= self._look_at):
             self._look_at = now + LOOK_SECONDS
             self.problem = ""
             self._queue.extend(self._store.subjects)
+        before_ms, looks = self._clock.before_ms(self._keep_ms), list[_Look]()
         for _ in range(min(len(self._queue), TICK_SUBJECTS_MAX)):
             subject = self._store.subjects.get(self._queue.popleft())
             for group in subject.groups.values() if subject is not None else ():
-                self._look(group, checkpoints_saved)
+                if group.old_history is not None:
+                    self._drop(group, *group.old_history, checkpoints_saved)
+                elif firsts := group.history.firsts[1:]:
+                    history = group.history
+                    looks.append((group, history.view(history.begin, firsts[-1]), list(firsts)))
+        if not looks:
+            return
+        for group, kept in await asyncio.to_thread(_first_kept, looks, before_ms):
+            if isinstance(kept, LogError):
+                self._failed(group, kept)
+            elif kept > group.history.begin:
+                group.old_history = checkpoints_saved, kept
 
-    def _look(self, group: Group, checkpoints_saved: int) -> None:
-        history = group.history
+    def _drop(self, group: Group, saved: int, first_kept: int, checkpoints_saved: int) -> None:
+        # As with index files: a crash must not find that an older checkpoint counts on more than there is.
+        if checkpoints_saved < saved + CHECKPOINTS_BEFORE_REMOVAL:
+            return
+        group.old_history = None
+        self.dropped += first_kept - group.history.begin
         try:
-            if group.old_history is None:
-                first_kept = self._first_kept(history)
-                if first_kept > history.begin:
-                    group.old_history = checkpoints_saved, first_kept
-                return
-            # As with index files: a crash must not find that an older checkpoint counts on more than there is.
-            saved, first_kept = group.old_history
-            if checkpoints_saved >= saved + CHECKPOINTS_BEFORE_REMOVAL:
-                group.old_history = None
-                self.dropped += first_kept - history.begin
-                history.drop_before(first_kept)
+            group.history.drop_before(first_kept)
         except (LogError, OSError) as error:
-            progress = group.progress
-            self.problem = self.problem or f"group {progress.group} of {progress.subject}: its history stays: {error}"
+            self._failed(group, error)
 
-    def _first_kept(self, history: DenseIndex) -> int:
-        """The first entry of the oldest file that holds a young one."""
-        before_ms = self._clock.before_ms(self._keep_ms)
-        kept = history.begin
-        for first in history.firsts[1:]:
+    def _failed(self, group: Group, error: Exception) -> None:
+        progress = group.progress
+        self.problem = self.problem or f"group {progress.group} of {progress.subject}: its history stays: {error}"
+
+
+def _first_kept(looks: list[_Look], before_ms: int) -> list[tuple[Group, int | LogError]]:
+    """For each history the first entry of the oldest file that holds a young one; from any thread."""
+    found: list[tuple[Group, int | LogError]] = []
+    for group, view, firsts in looks:
+        kept = view.begin
+        for first in firsts:
             # Times may step back with the wall clock, by less than it matters here: the last entry stands for its file, or the
             # next one that can be read.
-            at_ms = time_from(history, first - 1)
+            try:
+                at_ms = time_from(view, first - 1)
+            except LogError as error:
+                found.append((group, error))
+                break
             if at_ms is None or at_ms >= before_ms:
+                found.append((group, kept))
                 break
             kept = first
-        return kept
+        else:
+            found.append((group, kept))
+    return found

@@ -12,8 +12,9 @@ from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull,
 from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_ends, restore_state, write_large_indexes
 from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
-from broker_node.store import MessageStore, StoreLimits, StorePaths
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.clock import Clock
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.log.disk import Disk

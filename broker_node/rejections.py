@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
-from broker_node.store import LimitReached
+from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
 from qmq.daemon.rejections import Rejections

@@ -1,6 +1,7 @@
 """class BrokerSends: appends the messages of SEND requests to the broker's log."""
 
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
+from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.rejections import Rejections

@@ -20,8 +20,9 @@ from broker_node.actions import Settle
 from broker_node.disk_work import DiskWork
 from broker_node.progress import Consumer
 from broker_node.retry import BATCH_MESSAGES_MAX, Budget, move_to_retry
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_table import LimitReached
 from qmq.daemon.committer import Committer
 from qmq.errors import LogError, NoSpace, QmqError
 from qmq.supervisor import Supervisor
@@ -81,11 +82,7 @@ class Settlement:
         return self.subject.name, self.group.progress.group, self.consumer.consumer_id
 
     def then(self, callback: Callable[[QmqError | None], None]) -> None:
-        """Call back when the settlement has ended, with the error if there was one.
-
-        Raises:
-            LimitReached: WAITING_MAX requests wait already.
-        """
+        """Call back when the settlement has ended, with its error if there was one. Raises LimitReached beyond WAITING_MAX."""
         if len(self._waiting) >= WAITING_MAX:
             raise LimitReached(f"{WAITING_MAX} requests wait until {self.consumer.consumer_id} is settled, the limit")
         self._waiting.append(callback)
@@ -99,10 +96,8 @@ class Settlement:
     def step(self, budget: Budget) -> bool:
         """Settle one slice; True when nothing is left to do.
 
-        Raises:
-            DiskWork: the next messages have to be read from the disk; nothing was changed. Set `plan` to it when it is finished.
-            LimitReached: the retry subject does not fit.
-            NoSpace: only the space reserved for acks and pulls is left; nothing was changed.
+        Raises DiskWork (set `plan` to it when it is finished) or NoSpace, both before any change, or LimitReached when the retry
+        subject does not fit.
         """
         subject, group, consumer = self.subject, self.group, self.consumer
         progress, log = group.progress, consumer.log

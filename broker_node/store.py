@@ -8,27 +8,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from broker_node.actions import Action, DropSubject, Forget, Offline, Origin, Start, StartReason
-from broker_node.consume_log import ENTRY_BYTES, ConsumeLog, encode_run
+from broker_node.consume_log import encode_run
 from broker_node.message_log import MessageLog
-from broker_node.progress import GroupProgress
-from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
-from broker_node.sorted_names import SortedNames
+from broker_node.progress_log import encode_progress
 from broker_node.subject import Group, Subject
-from qmq.clock import Clock
-from qmq.daemon.counters import counted
-from qmq.errors import QmqError
+from broker_node.subject_table import LimitReached, SubjectTable
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
-from qmq.log.disk import Disk
-from qmq.log.handles import HandleCache
-from qmq.log.index import DenseIndex
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Damage
 from qmq.log.retention import SegmentAge
-from qmq.protocol.names import check_new_group, check_new_subject, split_subject
+from qmq.protocol.names import check_new_group
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.store")
@@ -40,25 +32,6 @@ WITHHELD_MAX = 100_000
 for."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
-    """What one node holds at most. Reaching one refuses the newcomer and nobody else."""
-
-    subjects_max: int = 200_000
-    """Of real subjects; as many retry and dead-letter subjects fit beside them. Official consumers send a failed message back
-    until it is taken, so a retry subject is not refused because of how many real subjects there are."""
-    groups_per_subject_max: int = 10_000
-    consumers_per_group_max: int = 10_000
-    consumer_in_flight_max: int = 100_000
-
-
-class LimitReached(QmqError):
-    """A named limit of the node; the message says which and its value."""
-
-    code = "broker.limit_reached"
-    retriable = False
-
-
 @dataclass(slots=True)
 class _Unsynced:
     record_offset: int
@@ -68,72 +41,17 @@ class _Unsynced:
     stored_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class StorePaths:
-    """Folders of a broker's data."""
-
-    root: str
-
-    @property
-    def log(self) -> str:
-        return f"{self.root}/log"
-
-    @property
-    def consume(self) -> str:
-        return f"{self.root}/consume"
-
-    @property
-    def progress(self) -> str:
-        return f"{self.root}/progress"
-
-    @property
-    def checkpoint(self) -> str:
-        return f"{self.root}/checkpoint"
-
-
 @dataclass(slots=True)
-class StoreCounters:
-    """Counts since start, for metrics."""
-
-    message_bytes: int = counted("stored_message_bytes", "Bytes of messages made visible")
-    withheld_messages: int = counted("withheld_messages", "Stored messages that fail their checks")
-    repaired_entries: int = counted("repaired_index_entries", "Index entries rebuilt from the log")
-    flush_errors: int = counted("flush_errors", "Failed index writes, which are retried")
-    removed_subjects: int = counted("removed_subjects", "Removed empty subjects")
-
-
-@dataclass(slots=True)
-class MessageStore:
+class MessageStore(SubjectTable):
     """Subjects and groups over one log. Made by `broker_node.recovery.open_store`."""
 
-    disk: Disk
-    paths: StorePaths
-    clock: Clock
-    limits: StoreLimits
-    handles: HandleCache
     message_log: MessageLog = field(init=False)
-    subjects: dict[str, Subject] = field(default_factory=dict)
-    counters: StoreCounters = field(default_factory=StoreCounters)
     withheld: set[tuple[str, int]] = field(default_factory=set)
     """(subject, sequence) of messages that failed their checks since start; no more are looked for from WITHHELD_MAX on."""
     known_damage: list[Damage] = field(default_factory=list)
     """Damage of the log that a checkpoint remembered."""
     segment_newest_ms: dict[int, int] = field(default_factory=dict)
     """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
-    real_subjects: int = 0
-    """How many of `subjects` are real ones: no retry and no dead-letter subjects."""
-    touched: dict[Subject, None] = field(default_factory=dict)
-    """Subjects that changed since `SubjectChanges` last recorded them."""
-    forgotten: dict[tuple[str, str], DenseIndex] = field(default_factory=dict)
-    """(subject, group) -> history of groups removed since the last checkpoint."""
-    sequence_floor: int = 0
-    """New subjects begin here: no removed subject ended above it, so no sequence of a name is used twice."""
-    subject_names: SortedNames = field(default_factory=SortedNames)
-    """Those of `subjects`, for pages."""
-    maybe_empty: dict[str, None] = field(default_factory=dict)
-    """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
-    removed: dict[str, DenseIndex] = field(default_factory=dict)
-    """Consume logs of removed subjects, by name, until a checkpoint without them is saved and their files are deleted."""
     known_tails: dict[int, Position] = field(default_factory=dict)
     """Last commits of the log's segments that a checkpoint remembered."""
     has_new_damage: bool = False
@@ -148,63 +66,10 @@ class MessageStore:
 
     # --- subjects and groups ---------------------------------------------------------------------------------------
 
-    def subject(self, name: str) -> Subject:
-        """The subject, made when new.
-
-        Raises:
-            IllegalName: no subject may be created with this name.
-            LimitReached: the node holds `subjects_max` subjects of this kind.
-        """
-        subject = self.subjects.get(name)
-        if subject is None:
-            self._check_new(name)
-            is_real, most = split_subject(name).kind == "real", self.limits.subjects_max
-            held = self.real_subjects if is_real else len(self.subjects) - self.real_subjects
-            if held >= most:
-                what = "subjects" if is_real else "retry and dead-letter subjects"
-                raise LimitReached(f"this node holds {held} {what}, its limit is {most} (subjects_max)")
-            subject = self.stored_subject(name)
-        return subject
-
-    def _check_new(self, name: str) -> None:
-        """Raises IllegalName. Retry and dead-letter subjects of a stored subject or group are created whatever its name."""
-        parts = split_subject(name)
-        real = self.subjects.get(parts.subject)
-        if parts.kind == "real" or not parts.group:
-            check_new_subject(name)
-            return
-        if real is None:
-            check_new_subject(parts.subject)
-        if real is None or parts.group not in real.groups:
-            check_new_group(parts.group)
-
-    def stored_subject(self, name: str) -> Subject:
-        """The subject, made when new; for what is in the log already, so no limit applies."""
-        subject = self.subjects.get(name)
-        if subject is None:
-            # Files of an earlier subject of the name begin below the floor. A process that died may have left others, of a
-            # subject that no checkpoint knows: their entries are replayed.
-            subject = self.add_subject(name, self.open_index(name, self.sequence_floor), self.sequence_floor)
-            subject.changed()
-        return subject
-
-    def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
-        """A subject over the file part of its consume log; the caller has checked that it is new."""
-        subject = self.subjects[name] = Subject(name, ConsumeLog(index), self.touched, origin)
-        self.subject_names.add(name)
-        self.real_subjects += split_subject(name).kind == "real"
-        return subject
-
-    def open_index(self, subject: str, begin: int | None = None) -> DenseIndex:
-        """The file part of a subject's consume log; `begin` as `DenseIndex` takes it."""
-        folder = self._folder(self.paths.consume, subject)
-        return DenseIndex(self.handles, folder, ENTRY_BYTES, begin=begin)
-
     def drop_subject(self, subject: Subject) -> int:
         """Remove an empty subject, durably with the next commit; returns the record's log offset.
 
-        Raises:
-            ValueError: it is not empty, or files of an earlier subject of its name still exist.
+        Raises ValueError unless it is empty and no files of an earlier subject of its name exist.
         """
         if not subject.is_empty or subject.name in self.removed:
             raise ValueError(f"subject {subject.name} can't be removed: it is not empty, or was removed a moment ago")
@@ -214,59 +79,6 @@ class MessageStore:
         self.note_age(self.log.appended_base, at_ms)
         self.apply_drop(action, offset)
         return offset
-
-    def apply_drop(self, action: DropSubject, offset: int) -> None:
-        """Remove a subject by a record of the log; used live and in recovery."""
-        self.sequence_floor = max(self.sequence_floor, action.sequence_floor)
-        subject = self.subjects.get(action.subject)
-        if subject is None or subject.visible_end > action.end:
-            return
-        if any(group.progress.applied_at > offset for group in subject.groups.values()):
-            # The checkpoint holds the subject as it returned, later in the log.
-            return
-        self.remove_subject(subject)
-
-    def remove_subject(self, subject: Subject) -> None:
-        """Remove a subject from memory; its files stay until no checkpoint counts on them."""
-        name, index = subject.name, subject.consume_log.index
-        for group in list(subject.groups.values()):
-            # Only in recovery: the record that removed the group is lost to damage.
-            self._remove_group(subject, group)
-        del self.subjects[name]
-        self.subject_names.remove(name)
-        self.real_subjects -= split_subject(name).kind == "real"
-        subject.changed()
-        self.counters.removed_subjects += 1
-        self.maybe_empty.pop(name, None)
-        index.hide_before(index.end)
-        if name in self.removed:
-            # Only in recovery: the name was removed twice since the checkpoint, which counts on the first one's files only.
-            index.start_at(index.end)
-        else:
-            # A checkpoint that counts on its files may be the newest now.
-            self.removed[name] = index
-
-    def open_history(self, subject: str, group: str, begin: int | None = None) -> DenseIndex:
-        """The file part of a group's progress log; `begin` as `DenseIndex` takes it."""
-        folder = self._folder(self.paths.progress, f"{subject}\n{group}")
-        return DenseIndex(self.handles, folder, PROGRESS_ENTRY_BYTES, begin=begin)
-
-    @staticmethod
-    def _folder(parent: str, name: str) -> str:
-        # Names may hold any character but '/', and be longer than a file name: the digest is always legal.
-        digest = blake2b(name.encode(), digest_size=16).hexdigest()
-        return f"{parent}/{digest[:2]}/{digest[2:]}"
-
-    def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
-        """A group in memory; the action that makes it durable is the caller's, and so is the limit."""
-        progress = GroupProgress(subject.name, name, next_sequence, broadcast)
-        # A group forgotten lately goes on with its old history: the last checkpoint counts on those files.
-        history = self.forgotten.pop((subject.name, name), None)
-        if history is None:
-            history = self.open_history(subject.name, name, 0)
-        group = subject.groups[name] = Group(progress, history)
-        subject.changed()
-        return group
 
     def start_group(
         self, subject: Subject, name: str, consumer_id: str, next_sequence: int, broadcast: bool, reason: StartReason
@@ -290,12 +102,6 @@ class MessageStore:
         at_ms = self.clock.wall_ms()
         self.act(subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason)))
         return group
-
-    def _is_known_group(self, subject: Subject, name: str) -> bool:
-        """Whether a retry or dead-letter subject's real subject has the group."""
-        parts = split_subject(subject.name)
-        real = self.subjects.get(parts.subject) if parts.kind != "real" else None
-        return real is not None and name in real.groups
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -351,15 +157,6 @@ class MessageStore:
         # Read only if the group is made again before its files are removed.
         group.history.append(encode_progress(action, progress))
         self._remove_group(subject, group)
-
-    def _remove_group(self, subject: Subject, group: Group) -> None:
-        progress = group.progress
-        del subject.groups[progress.group]
-        # Its files stay until a checkpoint without the group is saved: one that counts on them may be the newest now.
-        self.forgotten[subject.name, progress.group] = group.history
-        if not subject.groups:
-            self.maybe_empty[subject.name] = None
-        subject.changed()
 
     @property
     def unsynced_offset(self) -> int:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from broker_node.consume_log import ENTRY, ENTRY_BYTES
+from broker_node.disk_work import DiskWork
 from broker_node.index_repair import DamagedEntries
 from broker_node.reader import WITHHELD
 from broker_node.retention_clock import RetentionClock
@@ -32,6 +33,38 @@ CHECKPOINTS_BEFORE_REMOVAL = 3
 crash would have all derived files made again."""
 
 
+class _EntriesRead(DiskWork):
+    """Index entries that are not in memory."""
+
+    def __init__(self, subject: Subject, begin: int, end: int) -> None:
+        super().__init__()
+        self._subject = subject
+        self._begin = begin
+        self._view = subject.consume_log.index.view(begin, end)
+        self._found: bytes | LogError = b""
+        self.is_finished = False
+
+    def read(self) -> None:
+        try:
+            self._found = self._view.read(self._view.begin, self._view.end)
+        except LogError as error:
+            self._found = error
+
+    def finish(self) -> DiskWork | None:
+        self.is_finished = True
+        return None
+
+    def is_of(self, subject: Subject, begin: int) -> bool:
+        """Whether it reads a subject's entries from `begin` on."""
+        return (self._subject, self._begin) == (subject, begin)
+
+    def entries(self) -> bytes:
+        """What was read. Raises LogError: the file could not be read."""
+        if isinstance(self._found, LogError):
+            raise self._found
+        return self._found
+
+
 class SubjectRetention:
     """Drops what a policy says is too old."""
 
@@ -39,17 +72,20 @@ class SubjectRetention:
         self,
         store: MessageStore,
         node_hours: float,
-        repair: Callable[[DamagedEntries], None],
+        in_background: Callable[[DiskWork], None],
         clock: RetentionClock,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._repair = repair
+        self._in_background = in_background
+        self._reads: dict[str, _EntriesRead] = {}
+        """Entries being read in a thread, or read by one, by subject."""
         self._node_hours = node_hours
         self._keep_ms: dict[str, int] = {}
         self._queue: deque[str] = deque()
         self._files_of: dict[str, tuple[int, int]] = {}
         """Subjects with index files to delete: (checkpoints saved when they were hidden, first sequence kept)."""
+        self._may_wait = False
         self.dropped = 0
         self.problem = ""
         """The first failure of the last tick; "" when there was none."""
@@ -62,9 +98,15 @@ class SubjectRetention:
             if rules.retention_hours is not None and rules.retention_hours < self._node_hours
         }
         self._queue.clear()
+        self._reads.clear()
 
-    def tick(self, checkpoints_saved: int) -> bool:
-        """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit."""
+    def tick(self, checkpoints_saved: int, *, may_wait: bool = False) -> bool:
+        """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit.
+
+        Args:
+            may_wait: wait for the disk; else subjects whose entries are not in memory are looked at when they are.
+        """
+        self._may_wait = may_wait
         self.problem = ""
         self._remove_files(checkpoints_saved)
         if not self._queue:
@@ -114,7 +156,9 @@ class SubjectRetention:
     def _drop_chunk(self, subject: Subject, before_ms: int, most: int) -> bool:
         """Drop the old entries that the subject begins with; whether there is more to look at behind them."""
         begin, index = subject.begin, subject.consume_log.index
-        entries = index.read(begin, begin + most)
+        entries = self._entries(subject, begin, begin + most)
+        if entries is None:
+            return False
         count, is_damaged = 0, False
         for _, size, stored_at_ms, _, _ in ENTRY.iter_unpack(entries):
             if not size:
@@ -134,10 +178,27 @@ class SubjectRetention:
             # Its age is not known until its page can be repaired.
             return False
         if (subject.name, sequence) not in self._store.withheld:
-            self._repair(DamagedEntries(self._store, subject, [sequence]))
+            self._in_background(DamagedEntries(self._store, subject, [sequence]))
             return False
         index.hide_before(sequence + 1)
         return True
+
+    def _entries(self, subject: Subject, begin: int, end: int) -> bytes | None:
+        """Index entries; None when a thread reads them now. Raises LogError."""
+        index = subject.consume_log.index
+        entries = index.read_cached(begin, end)
+        if entries is None and self._may_wait:
+            entries = index.view(begin, end).read(begin, end)
+        if entries is not None:
+            self._reads.pop(subject.name, None)
+            return entries
+        read = self._reads.get(subject.name)
+        if read is None or not read.is_of(subject, begin):
+            self._reads[subject.name] = read = _EntriesRead(subject, begin, end)
+            self._in_background(read)
+        elif read.is_finished:
+            return self._reads.pop(subject.name).entries()
+        return None
 
     def _remove_files(self, checkpoints_saved: int) -> None:
         for name, (saved, sequence) in list(self._files_of.items()):

@@ -1,9 +1,9 @@
 """The delay node's own pages of its admin HTTP server: /stats, queries, the calendar, and changes."""
 
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -102,23 +102,19 @@ async def answered(work: Awaitable[T]) -> T:
         raise BadRequest(500, error.code, str(error)) from error
 
 
-class NodeView(Protocol):
-    """The node as its pages see it."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return the content of `/stats`."""
-        ...
-
-    async def confirm_clock(self) -> HeldStep | None:
-        """Accept the wall clock; the step that was held until now. Raises OSError."""
-        ...
-
-
 class DelayPages:
     """The pages of one delay node."""
 
-    def __init__(self, node: NodeView, queries: Queries, changes: Changes, clock: Clock) -> None:
-        self._node = node
+    def __init__(
+        self,
+        describe: Callable[[], dict[str, Any]],
+        confirm_clock: Callable[[], Awaitable[HeldStep | None]],
+        queries: Queries,
+        changes: Changes,
+        clock: Clock,
+    ) -> None:
+        self._describe = describe
+        self._confirm = confirm_clock
         self._queries = queries
         self._changes = changes
         self._stats_pages = SharedPages(clock)
@@ -138,7 +134,7 @@ class DelayPages:
         return await self._stats_pages.get(None, self._build_stats)
 
     async def _build_stats(self) -> bytes:
-        return json.dumps(self._node.describe(), ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(self._describe(), ensure_ascii=False, separators=(",", ":")).encode()
 
     async def _calendar(self, request: web.Request) -> dict[str, Any]:
         params = Params(request.query)
@@ -191,7 +187,7 @@ class DelayPages:
 
     async def _confirm_clock(self, request: web.Request, params: Params) -> dict[str, Any]:
         try:
-            alarm = await self._node.confirm_clock()
+            alarm = await self._confirm()
         except OSError as error:
             raise BadRequest(
                 503, "clock.not_confirmed", f"the held step can't be removed from the disk: {error}"

@@ -47,12 +47,7 @@ class DeliveryCounters:
 
 
 class BatchSender:
-    """Sends batches, each in a task of its own.
-
-    Args:
-        observe: called with the seconds from the due time of each delivered message to the broker's answer.
-        on_end: called when a batch has ended.
-    """
+    """Sends batches. `observe` gets the seconds from each message's due time to its delivery; `on_end` is called after a batch."""
 
     def __init__(
         self,

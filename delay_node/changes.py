@@ -38,9 +38,7 @@ class Changes:
     async def change(self, request: ChangeDelayedRequest) -> list[DelayedChange]:
         """Cancel, reschedule or deliver now; synced when it returns. Each copy is decided in one step, hour by hour.
 
-        Raises:
-            BadQuery: the new due time is not valid.
-            LogError: the messages can't be read, or the log failed. The same request can be repeated: some may be changed.
+        Raises BadQuery for an invalid due time, or LogError: some may be changed, and the same request can be repeated.
         """
         if request.operation is Operation.RESCHEDULE:
             self.check_due(request.due_ms)

@@ -69,11 +69,7 @@ class StateEncoder:
 
 
 def restore_state(store: DelayStore, checkpoint: Checkpoint) -> None:
-    """Fill an empty store from a checkpoint.
-
-    Raises:
-        LogError: another version wrote it.
-    """
+    """Fill an empty store from a checkpoint. Raises LogError for one of another version."""
     line, _, rows = checkpoint.state.partition(b"\n")
     try:
         head = json.loads(line)

@@ -128,7 +128,7 @@ class DelayNode(Node):
         )
         self.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
-        pages = DelayPages(self, self.queries, self.changes, self.clock)
+        pages = DelayPages(self.describe, self.confirm_clock, self.queries, self.changes, self.clock)
         return AdminPages(pages.json_routes, pages.json_posts)
 
     async def before_serving(self) -> None:

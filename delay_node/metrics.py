@@ -1,7 +1,4 @@
-"""The delay node's Prometheus metrics, read from its counters when they are requested.
-
-Some texts name the metric of QMQ in parentheses (`docs/reference/metrics.md`).
-"""
+"""The delay node's Prometheus metrics, read from its counters. Texts in parentheses: QMQ's metric (docs/reference/metrics.md)."""
 
 from collections.abc import Iterable
 

@@ -60,10 +60,7 @@ class Placer:
         subject: int,
         given: Sequence[int] | None,
     ) -> tuple[Placement, list[int]]:
-        """Sort a record's messages by hour. Numbers are those `given` (replay), or the next of each hour.
-
-        Cost: some twenty numpy calls a record, one CRC a message, some steps for each hour. Raises LimitReached for a full hour.
-        """
+        """Sort a record's messages by hour; numbers are those `given`, or the next of each hour. Raises LimitReached."""
         ids = id_digests(data, begins)
         hours = dues // HOUR_MS
         order = np.argsort(hours, kind="stable") if (hours != hours[0]).any() else np.arange(len(hours))

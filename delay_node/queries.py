@@ -170,10 +170,7 @@ class Queries:
     # --- list ------------------------------------------------------------------------------------------------------
 
     async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
-        """A page of messages by due time, and the cursor of the next page. Raises BadQuery, LogError.
-
-        The page ends with the message that reaches `bytes_max`.
-        """
+        """Messages by due time, up to the one that reaches `bytes_max`, and the next cursor. Raises BadQuery, LogError."""
         wanted = _states(query.states)
         limit = min(max(1, query.limit), PAGE_MAX)
         from_ms, after = _check_range(query.from_ms, query.to_ms), _cursor(query.cursor)

@@ -28,11 +28,9 @@ RUN_BYTES_MAX = 8 << 20
 
 
 class DelaySends(SendHandler):
-    """Schedules the messages of SEND requests.
+    """Schedules the messages of SEND requests, due `delay_max_ms` ahead at most.
 
-    Args:
-        delay_max_ms: how far ahead a due time may be.
-        unwritten_bytes_max: maximum of schedule and dispatch logs in memory only; above it sends are answered busy.
+    With more than `unwritten_bytes_max` of schedule and dispatch logs in memory only, sends are answered busy.
     """
 
     busy = "delay node busy"

@@ -128,10 +128,7 @@ class DelayStore:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
-        """Add a run's messages to the log and return their record's offset; they are scheduled when it is synced.
-
-        Raises LimitReached for too many subjects, or messages in one hour; LogError when the log has failed.
-        """
+        """Log a run's messages, scheduled once synced; the record's offset. Raises LimitReached, LogError."""
         begins = np.array(run.raw_begins, dtype=np.int64)
         sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
         placement, numbers = self.placer.prepare(data, begins, sizes, dues, self.subjects.number(run.subject), None)

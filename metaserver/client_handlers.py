@@ -229,12 +229,11 @@ class ClientHandlers(RequestHandlers):
         if pending is None and last_sent == _sent_route(groups):
             return
         registration.last_sent = _sent_route(groups)
+        body = self._response(request, groups).encode()
         if pending is not None:
-            body = self._response(request, groups).encode()
             registration.connection.reply(pending, ResponseCode.SUCCESS, body)
             return
         self.counters.pushes += 1
-        body = self._response(request, groups).encode()
         registration.connection.push(
             encode_request(ResponseCode.SUCCESS, 0, body, flag=FLAG_RESPONSE, request_code=Command.CLIENT_REGISTER)
         )

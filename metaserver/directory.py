@@ -41,11 +41,7 @@ UNAPPROVED_CODE = "broker_group.unapproved"
 
 
 class Directory(RouteTable):
-    """What this metaserver knows now. `StoredMetadata` keeps it up to date with the database.
-
-    Args:
-        approves_new_groups: whether a broker group of this name may serve without an operator's approval.
-    """
+    """What this metaserver knows now. `approves_new_groups`: whether a group of this name may serve without approval."""
 
     def __init__(
         self,

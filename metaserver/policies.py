@@ -18,11 +18,7 @@ def policies_of(
 ) -> dict[str, NodePolicy]:
     """The policy of each broker group: archiving, drains and quotas of subjects, pauses, read only.
 
-    Args:
-        moving: the subjects whose route has phases; None: all routes are searched for them.
-
-    Raises:
-        ProtocolError: more is requested than a policy holds.
+    `moving`: the subjects whose route has phases; None: all routes are searched. Raises ProtocolError above a policy's maximum.
     """
     subjects: dict[str, dict[str, SubjectPolicy]] = {group.name: {} for group in metadata.broker_groups}
     delay_groups = [group.name for group in metadata.broker_groups if group.kind is GroupKind.DELAY]

@@ -91,9 +91,7 @@ class WriteCounters:
 class WriteBehind:
     """Loads metadata from the repository and writes changes to it, in one thread.
 
-    Args:
-        on_route: called with the stored route when another metaserver stored a different one first.
-        last_write_seconds: how long the end of `run` waits for the database.
+    `on_route` gets the route that another metaserver stored first; the end of `run` waits `last_write_seconds` for the database.
     """
 
     def __init__(

@@ -7,9 +7,10 @@ from typing import Any
 
 from broker_node.progress import Consumer
 from broker_node.rates import RateTable
-from broker_node.store import LimitReached, MessageStore
+from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from broker_node.subject_changes import SubjectChanges
+from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.admin_http import BadRequest
 from qmq.errors import IllegalName, LocalProtocolError, LogError, QmqError

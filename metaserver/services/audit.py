@@ -37,8 +37,7 @@ def record(
 ) -> None:
     """Write one entry, of a change or of a read that is not open to all (its action ends in `.read`).
 
-    Args:
-        subject, broker_group: whose metadata the action changed; metaservers reload the rows of these, and of no other.
+    Metaservers reload the rows of `subject` and `broker_group`, whose metadata the action changed, and of no other.
     """
     ledger, _ = Ledger.objects.select_for_update().get_or_create(id=1)
     values = {
@@ -93,10 +92,7 @@ class AuditVerdict:
 
 
 def verify(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
-    """Follow the chain over the entries after this one, and at its end check that it is the end that was written.
-
-    Entries older than the chain have no digest and are skipped.
-    """
+    """Follow the chain over the entries after this one to the end that was written; entries older than the chain have no digest."""
     # Read first: entries that come meanwhile lie behind it in the chain.
     ledger = Ledger.objects.filter(id=1).values_list("audit_digest", "audit_count").first()
     newest, count = ledger if ledger is not None else ("", 0)

@@ -228,9 +228,7 @@ def locked(name: str) -> BrokerGroup:
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
     """Accept the data loss of a node whose log ends earlier than it had reported; applied to its next heartbeat.
 
-    Raises:
-        NotFound: there is no such node.
-        ChangeRefused: its log never reached this offset, so the node would still not serve.
+    Raises NotFound, or ChangeRefused if its log never reached this offset: the node would still not serve.
     """
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))

@@ -116,14 +116,8 @@ def begin_progress_change(
 ) -> None:
     """Write the audit entry of a change of the group's progress, and mark the group until `end_progress_change`.
 
-    Nodes may have progress of a group without a row; then there is nothing to mark.
-
-    Args:
-        before, after: the position on each broker group, and the planned one; None: the progress is removed.
-
-    Raises:
-        NotFound: there is no such subject; or a version is given, and the group has no row.
-        NotAllowed, Stale, Conflict: as `locked` and `check_version`.
+    Nodes may have progress of a group without a row; then there is nothing to mark. `before` and `after` are positions by broker
+    group; `after` None: the progress is removed. Raises as `locked` and `check_version`; NotFound also for a version without a row.
     """
     with changing(dry_run=False):
         if expected_version is not None:

@@ -106,8 +106,7 @@ class Resource(Generic[M]):
     ) -> None:
         """Set the row's fields to these values, all or none. Raises ChangeRefused, which names each wrong field.
 
-        Args:
-            setters: how to set what is more than an attribute of the row; each gets an allowed value, and returns a problem or "".
+        `setters` set what is more than an attribute: each gets an allowed value, and returns a problem or "".
         """
         wrong: dict[str, str] = {}
         for key, value in values.items():
@@ -135,11 +134,7 @@ class Resource(Generic[M]):
     def editing(
         self, locked: Callable[[], M], *, action: str = "update", **request: Unpack[VersionedRequest]
     ) -> Iterator["Edit[M]"]:
-        """Around a change of a row, which is saved at the end if its description changed. Raises Stale for another version.
-
-        Args:
-            locked: returns the row, locked until the transaction ends; raises unless the actor may change it.
-        """
+        """Around a change of the row that `locked` returns; saved if its description changed. Raises Stale."""
         with changing(dry_run=request.get("dry_run", False)):
             row = locked()
             check_version(

@@ -4,7 +4,6 @@ import heapq
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from qmq.client.delay_groups import DelayGroups
@@ -113,9 +112,7 @@ class DelayedMessages:
     async def __aenter__(self) -> "Self":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -51,7 +51,7 @@ class Segments:
             elif len(name) == NAME_DIGITS and name.isdigit():
                 file = disk.open(f"{folder}/{name}", writable=False)
                 self._add(SegmentInfo(int(name), file.size()))
-                file.close()
+                self._keep_open(int(name), file)
 
     def _add(self, info: SegmentInfo) -> None:
         self._infos.append(info)
@@ -93,6 +93,9 @@ class Segments:
         info = SegmentInfo(base, size)
         with self._lock:
             self._add(info)
+        # Readers that must not wait for the disk find it open.
+        with contextlib.suppress(OSError):
+            self.file(base)
         return info
 
     def remove(self, base: int) -> None:
@@ -129,26 +132,46 @@ class Segments:
             if base not in self._bases:
                 # Removed in between: only this caller still reads it.
                 return file
-            kept = self._open.setdefault(base, file)
-            if len(self._open) > OPEN_SEGMENTS_MAX:
-                self._open.popitem(last=False)
-            return kept
+            return self._keep_open(base, file)
+
+    def _keep_open(self, base: int, file: File) -> File:
+        kept = self._open.setdefault(base, file)
+        if len(self._open) > OPEN_SEGMENTS_MAX:
+            self._open.popitem(last=False)
+        return kept
 
     def locate(self, offset: int, size: int) -> tuple[File, int]:
-        """The file and place of a range of the log.
-
-        Raises:
-            LogError: the range is not in one segment that is still there.
-        """
+        """The file and place of a range of the log. Raises LogError unless it is in one segment that is still there."""
         info = self.holding(offset)
         if info is None or offset + size > info.end:
-            raise LogError(f"log offsets [{offset}, {offset + size}) are not in one kept segment", code="log.not_kept")
+            raise _not_kept(offset, size)
         try:
             return self.file(info.base), offset - info.base
         except OSError as error:
             raise ReadFailed(f"the segment of log offset {offset} can't be opened: {error}") from error
 
+    def opened(self, offset: int, size: int) -> tuple[File, int] | None:
+        """As `locate`, but None when the segment's file would have to be opened.
+
+        Raises:
+            LogError: the range is not in one segment that is still there.
+        """
+        with self._lock:
+            at = bisect_right(self._bases, offset) - 1
+            if at < 0 or offset + size > self._infos[at].end:
+                raise _not_kept(offset, size)
+            base = self._bases[at]
+            file = self._open.get(base)
+            if file is None:
+                return None
+            self._open.move_to_end(base)
+            return file, offset - base
+
     def close(self) -> None:
         """Let go of all files."""
         with self._lock:
             self._open.clear()
+
+
+def _not_kept(offset: int, size: int) -> LogError:
+    return LogError(f"log offsets [{offset}, {offset + size}) are not in one kept segment", code="log.not_kept")

@@ -15,7 +15,8 @@ from zlib import crc32
 from broker_node.broker import Broker
 from broker_node.long_poll import ParkedPull
 from broker_node.recovery import open_store as open_broker_store
-from broker_node.store import MessageStore, StoreLimits
+from broker_node.store import MessageStore
+from broker_node.subject_table import StoreLimits
 from delay_node.delay_node import DelayNode
 from delay_node.hour_reader import read_hour
 from delay_node.recovery import open_store as open_delay_store

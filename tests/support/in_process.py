@@ -177,10 +177,7 @@ ALLOWED_ON_LOOP = frozenset(
         "index:__init__",
         "index:flush",
         "store:remove_history",
-        "segment:file",
-        "subject_retention:_drop_chunk",
         "store:adjust_begin",
-        "history_retention:_look",
         "subject_retention:_remove_files",
     )
 )

@@ -15,7 +15,10 @@ import pytest
 from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, BrokerDraft
 from broker_node.delivery import Delivered, Delivery
 from broker_node.recovery import open_store
-from broker_node.store import MessageStore, StoreLimits
+from broker_node.retry import Budget
+from broker_node.settlement import BeingSettled
+from broker_node.store import MessageStore
+from broker_node.subject_table import StoreLimits
 from qmq.clock import ManualClock
 from qmq.errors import LogError, ProtocolError
 from qmq.log.handles import HandleCache
@@ -177,7 +180,14 @@ class StoreDriver:
         if not known or begin > max(known):
             return
         last = self.rng.randint(begin, max(known))
-        self.delivery.acks.ack(AckRequest(subject, GROUP, consumer, begin, last, False))
+        request = AckRequest(subject, GROUP, consumer, begin, last, False)
+        try:
+            self.delivery.acks.ack(request)
+        except BeingSettled as wait:
+            while not wait.settlement.step(Budget()):
+                self.commit()
+            self.delivery.settlements.ended(wait.settlement)
+            self.delivery.acks.ack(request)
         self.oracle.ack_tried[key] = last + 1
         self._unpromised.append(("ack", (subject, consumer, last + 1)))
 

@@ -433,7 +433,7 @@ async def _delete_segments(process: Process, supervisor: BreakingSupervisor, pat
 async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
     supervisor.break_job("index_repair")
-    process._repair(DiskWork())  # type: ignore[arg-type]
+    process._read_index(DiskWork())
 
 
 async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:

@@ -388,7 +388,7 @@ async def test_a_tick_looks_at_so_many_subjects_and_at_all_in_turn(
 async def test_index_files_go_only_when_no_checkpoint_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10))
+    monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10))
     monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
     clock = ManualClock()
 
@@ -494,15 +494,15 @@ async def test_a_subject_whose_retention_fails_is_reported_and_the_others_are_dr
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "ab"}))
 
         index = broker.store.subjects["a"].consume_log.index
-        read = DenseIndex.read
+        read = DenseIndex.read_cached
 
-        def unreadable(this: DenseIndex, begin: int, end: int) -> bytes:
+        def unreadable(this: DenseIndex, begin: int, end: int) -> bytes | None:
             if this is index:
                 raise OSError(5, "Input/output error")
             return read(this, begin, end)
 
         with monkeypatch.context() as patch:
-            patch.setattr(DenseIndex, "read", unreadable)
+            patch.setattr(DenseIndex, "read_cached", unreadable)
             await run_jobs(broker)
             assert [broker.store.subjects[name].begin for name in "ab"] == [0, 1]
             failing = broker.supervisor.failing()

@@ -420,7 +420,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
-    monkeypatch.setattr("broker_node.store.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
+    monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
     clock = ManualClock()
 
     async with (
@@ -428,10 +428,10 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
         connected(broker) as client,
     ):
 
-        def look() -> None:
+        async def look() -> None:
             nonlocal now
             now += LOOK_SECONDS
-            broker.history_retention.tick(now, broker.checkpoints.saved)
+            await broker.history_retention.tick(now, broker.checkpoints.saved)
 
         await client.begin()
         await client.send(*(message(n) for n in range(40)))
@@ -444,7 +444,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
         await broker.checkpoints.finish()
         history, n = group.history, 24
         now = clock.monotonic()
-        look()
+        await look()
         assert group.old_history is not None
         seen_at, _ = group.old_history
         while broker.checkpoints.saved < seen_at + 3:
@@ -453,7 +453,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
             await client.pull(limit=1, last=n)
             await broker.checkpoints.finish()
             n += 1
-            look()
+            await look()
         assert (history.begin, broker.history_retention.dropped) == (20, 20)
         left = list(range(20, n + 2))
         assert [row[3] for row in await progress(broker)] == left

@@ -10,7 +10,8 @@ from broker_node.message_log import visit_records
 from broker_node.progress import GroupProgress
 from broker_node.recovery import open_store
 from broker_node.settlement import BeingSettled, Settlement
-from broker_node.store import MessageStore, StoreLimits
+from broker_node.store import MessageStore
+from broker_node.subject_table import StoreLimits
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.recovery import Commit

@@ -13,8 +13,9 @@ import pytest
 from broker_node.checkpoint import BrokerCheckpoints
 from broker_node.delivery import Delivery
 from broker_node.recovery import open_store
-from broker_node.store import MessageStore, StoreLimits
+from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_table import StoreLimits
 from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest

@@ -16,8 +16,9 @@ from broker_node.actions import StartReason
 from broker_node.checkpoint import BrokerCheckpoints, encode_state, restore_state
 from broker_node.delivery import Delivery
 from broker_node.recovery import open_store
-from broker_node.store import MessageStore, StoreLimits, StorePaths
+from broker_node.store import MessageStore
 from broker_node.subject_removal import SubjectRemoval
+from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest

@@ -8,7 +8,8 @@ from broker_node import checkpoint as module
 from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, encode_state
 from broker_node.consume_log import ENTRY_BYTES
 from broker_node.recovery import open_store
-from broker_node.store import MessageStore, StoreLimits
+from broker_node.store import MessageStore
+from broker_node.subject_table import StoreLimits
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.handles import HandleCache
 from qmq.slices import run_to_end

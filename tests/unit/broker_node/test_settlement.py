@@ -11,7 +11,8 @@ from broker_node.disk_work import DiskWork
 from broker_node.progress import Consumer
 from broker_node.retry import Budget, move_orphans
 from broker_node.settlement import BeingSettled, Settlement
-from broker_node.store import LimitReached, MessageStore, StoreLimits
+from broker_node.store import MessageStore
+from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.names import retry_subject

@@ -4,7 +4,8 @@ import pytest
 
 from broker_node.actions import StartReason
 from broker_node.recovery import open_store
-from broker_node.store import LimitReached, MessageStore, StoreLimits
+from broker_node.store import MessageStore
+from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.log.handles import HandleCache
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import ROOT, StoreDriver

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from qmq.errors import LogError
+from qmq.log import segment
 from qmq.log.handles import HandleCache
 from qmq.log.segment import Segments
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -70,6 +72,7 @@ def test_a_slow_open_of_a_segment_holds_up_no_open_segment() -> None:
     segments = Segments(disk, "log")
     segments.create(0, 100)
     segments.create(100, 100)
+    segments.close()
     quick = segments.file(0)
     with opening(disk, segments.path(100), lambda: segments.file(100)):
         assert in_time(lambda: segments.file(0)) is quick
@@ -93,6 +96,7 @@ def test_a_segment_hidden_while_it_is_opened_is_not_kept() -> None:
     disk = SlowDisk()
     segments = Segments(disk, "log")
     segments.create(0, 100)
+    segments.close()
     with opening(disk, segments.path(0), lambda: segments.file(0)):
         segments.remove(0)
     with pytest.raises(FileNotFoundError):
@@ -108,3 +112,17 @@ def test_two_threads_that_open_one_file_get_the_same() -> None:
         disk.slow = ""
         second = in_time(lambda: handles.get("a"))
     assert first == [second]
+
+
+def test_new_segments_are_open_so_that_nothing_on_the_event_loop_opens_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "OPEN_SEGMENTS_MAX", 2)
+    disk = MemoryDisk()
+    segments = Segments(disk, "log")
+    for base in (0, 100, 200):
+        segments.create(base, 100)
+    for found in (segments, Segments(disk, "log")):
+        assert [found.opened(base, 100) is not None for base in (0, 100, 200)] == [False, True, True]
+        found.locate(0, 100)
+        assert [found.opened(base, 100) is not None for base in (0, 100, 200)] == [True, False, True]
+        with pytest.raises(LogError):
+            found.opened(250, 60)
