@@ -44,7 +44,7 @@ class HistoryRetention:
             self._look_at = now + LOOK_SECONDS
             self.problem = ""
             self._queue.extend(self._store.subjects)
-        before_ms, looks = self._clock.before_ms(self._keep_ms), list[_Look]()
+        before_ms, histories = self._clock.before_ms(self._keep_ms), list[_Look]()
         for _ in range(min(len(self._queue), TICK_SUBJECTS_MAX)):
             subject = self._store.subjects.get(self._queue.popleft())
             for group in subject.groups.values() if subject is not None else ():
@@ -52,10 +52,10 @@ class HistoryRetention:
                     self._drop(group, *group.old_history, checkpoints_saved)
                 elif firsts := group.history.firsts[1:]:
                     history = group.history
-                    looks.append((group, history.view(history.begin, firsts[-1]), list(firsts)))
-        if not looks:
+                    histories.append((group, history.view(history.begin, firsts[-1]), list(firsts)))
+        if not histories:
             return
-        for group, kept in await asyncio.to_thread(_first_kept, looks, before_ms):
+        for group, kept in await asyncio.to_thread(_first_kept, histories, before_ms):
             if isinstance(kept, LogError):
                 self._failed(group, kept)
             elif kept > group.history.begin:
@@ -77,10 +77,10 @@ class HistoryRetention:
         self.problem = self.problem or f"group {progress.group} of {progress.subject}: its history stays: {error}"
 
 
-def _first_kept(looks: list[_Look], before_ms: int) -> list[tuple[Group, int | LogError]]:
+def _first_kept(histories: list[_Look], before_ms: int) -> list[tuple[Group, int | LogError]]:
     """For each history the first entry of the oldest file that holds a young one; from any thread."""
     found: list[tuple[Group, int | LogError]] = []
-    for group, view, firsts in looks:
+    for group, view, firsts in histories:
         kept = view.begin
         for first in firsts:
             # Times may step back with the wall clock, by less than it matters here: the last entry stands for its file, or the
