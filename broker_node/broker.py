@@ -17,7 +17,7 @@ from broker_node.history_retention import HistoryRetention
 from broker_node.options import BrokerOptions
 from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
-from broker_node.recovery import RecoveryReport, groups_with_orphans, open_store
+from broker_node.recovery import groups_with_orphans, open_store
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
 from broker_node.subject_changes import SubjectChanges
@@ -75,7 +75,6 @@ class Broker(Node):
         self._gap_file = GapFile(self.disk, options.data_dir)
         self.retention_clock = self._retention_clock()
         self.changes = SubjectChanges(self.store.subjects, self.store.touched, lambda: self.store.log.begin, self.clock)
-        self._say_recovery(self.recovery)
         return self.store.log
 
     def build(self) -> AdminPages:
@@ -127,7 +126,7 @@ class Broker(Node):
             self.supervisor,
             options.checkpoint_bytes,
             options.checkpoint_seconds,
-            0 if self.recovery.rebuilt else self.recovery.from_offset,
+            self.recovery.loaded_offset,
         )
         self.metrics = BrokerMetrics(
             self,
@@ -167,15 +166,6 @@ class Broker(Node):
         else:
             ran_ms = max((at_ms for at_ms in (ran_ms, kept_ms) if at_ms is not None), default=None)
         return RetentionClock(self.clock, self._keep_ms, gaps, ran_ms)
-
-    def _say_recovery(self, report: RecoveryReport) -> None:
-        logger.info(
-            "%d commits with %d messages replayed from log offset %d on%s",
-            report.replayed_commits,
-            report.replayed_messages,
-            report.from_offset,
-            f"; all derived files made again: {report.why_rebuilt}" if report.rebuilt else "",
-        )
 
     async def before_serving(self) -> None:
         await self._retry_orphans()

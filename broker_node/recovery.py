@@ -6,7 +6,6 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 """
 
 import logging
-from dataclasses import dataclass
 
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
 from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_ends, restore_state, write_large_indexes
@@ -16,12 +15,12 @@ from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.clock import Clock
-from qmq.log.checkpoint import Checkpoint, CheckpointStore
+from qmq.log.checkpoint import Checkpoint
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
-from qmq.log.record import HEADER_BYTES, Position
+from qmq.log.record import HEADER_BYTES
 from qmq.log.recovery import Commit
+from qmq.log.replay import LogMemory, RecoveryReport, Replay, load_checkpoint
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
@@ -32,20 +31,7 @@ MESSAGE_BYTES_MIN = 24
 """Fewer bytes than any message takes in the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryReport:
-    """What opening found, for the log line and `/stats`."""
-
-    rebuilt: bool
-    why_rebuilt: str
-    from_offset: int
-    replayed_commits: int
-    replayed_messages: int
-    torn_bytes: int
-    withheld_messages: int
-
-
-class Replay:
+class BrokerReplay(Replay):
     """Applies commits of the log to a store.
 
     Args:
@@ -53,6 +39,7 @@ class Replay:
     """
 
     def __init__(self, store: MessageStore, start: int | None) -> None:
+        super().__init__()
         self._store = store
         self._seen_at = store.clock.monotonic()
         self._segment_base = -1
@@ -64,12 +51,8 @@ class Replay:
         self._unread: set[str] = set()
         """Subjects that this replay made and met no message of."""
         self._unwritten_bytes = 0
-        self.commits = 0
-        self.messages = 0
 
-    def commit(self, commit: Commit) -> None:
-        """One valid commit, in order."""
-        self.commits += 1
+    def visit(self, commit: Commit) -> None:
         self._segment_base = commit.header.segment_base
         if commit.after_damage:
             gap = commit.offset - (self._end or 0)
@@ -181,58 +164,27 @@ def open_store(
         OSError: the disk refused.
     """
     paths = StorePaths(root)
-    checkpoints = CheckpointStore(disk, paths.checkpoint, CHECKPOINT_NAME)
-    checkpoint = checkpoints.load()
-    why = "" if checkpoint is not None else "no checkpoint"
-    for skipped in checkpoints.skipped:
-        logger.error("a checkpoint is damaged and was passed over: %s", skipped)
-    if checkpoint is not None:
-        try:
-            return _open_from(disk, paths, clock, limits, segment_bytes, handles, checkpoint, "")
-        except DerivedStateWrong as error:
-            why = str(error)
-            logger.warning("derived files are made again from the log: %s", error)
-    synced_to = checkpoint.synced_to if checkpoint is not None else 0
-    store, report = _open_from(disk, paths, clock, limits, segment_bytes, handles, None, why, synced_to)
-    if checkpoint is not None:
+    checkpoint = load_checkpoint(disk, paths.checkpoint, CHECKPOINT_NAME)
+
+    def opened(checkpoint: Checkpoint | None, why: str, synced_to: int = 0) -> tuple[MessageStore, RecoveryReport]:
+        store, memory = MessageStore(disk, paths, clock, limits, handles), LogMemory()
+        if checkpoint is not None:
+            memory = restore_state(store, checkpoint.state)
+        else:
+            clear_derived(disk, paths)
+        replay = BrokerReplay(store, checkpoint.log_position.offset if checkpoint is not None else None)
+        log = replay.open_log(disk, paths.log, segment_bytes, checkpoint, memory, synced_to)
+        store.message_log = MessageLog(log, clock)
+        return store, replay.report(log, checkpoint, why)
+
+    try:
+        store, report = opened(checkpoint, "" if checkpoint is not None else "no checkpoint")
+    except DerivedStateWrong as error:
+        logger.warning("derived files are made again from the log: %s", error)
+        assert checkpoint is not None
+        store, report = opened(None, str(error), checkpoint.synced_to)
         restore_ends(store, checkpoint.state)
-    return store, report
-
-
-def _open_from(
-    disk: Disk,
-    paths: StorePaths,
-    clock: Clock,
-    limits: StoreLimits,
-    segment_bytes: int,
-    handles: HandleCache,
-    checkpoint: Checkpoint | None,
-    why: str,
-    synced_to: int = 0,
-) -> tuple[MessageStore, RecoveryReport]:
-    store = MessageStore(disk, paths, clock, limits, handles)
-    start: Position | None = None
-    if checkpoint is not None:
-        restore_state(store, checkpoint.state)
-        start, synced_to = checkpoint.log_position, checkpoint.synced_to
-    else:
-        clear_derived(disk, paths)
-    replay = Replay(store, start.offset if start is not None else None)
-    log = SegmentedLog.open(
-        disk,
-        paths.log,
-        segment_bytes=segment_bytes,
-        start=start,
-        synced_to=synced_to,
-        tails=store.known_tails,
-        visit=replay.commit,
-    )
-    known = {damage.begin for damage in log.damaged}
-    log.damaged += tuple(
-        damage for damage in store.known_damage if damage.begin not in known and damage.end > log.begin
-    )
-    store.message_log = MessageLog(log, clock)
-    bases = {segment.base for segment in log.segments()}
+    bases = {segment.base for segment in store.log.segments()}
     store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():
         subject.next_sequence = subject.visible_end
@@ -241,14 +193,12 @@ def _open_from(
             "%d subjects are stored, more than subjects_max (%d): they stay, new ones are refused",
             len(store.subjects), limits.subjects_max,
         )  # fmt: skip
-    report = RecoveryReport(
-        rebuilt=checkpoint is None,
-        why_rebuilt=why,
-        from_offset=start.offset if start is not None else log.begin,
-        replayed_commits=replay.commits,
-        replayed_messages=replay.messages,
-        torn_bytes=log.torn_bytes,
-        withheld_messages=store.counters.withheld_messages,
+    logger.info(
+        "%d commits with %d messages replayed from log offset %d on%s",
+        report.replayed_commits,
+        report.replayed_messages,
+        report.from_offset,
+        f"; all derived files made again: {report.why_rebuilt}" if report.rebuilt else "",
     )
     return store, report
 

@@ -17,7 +17,6 @@ from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached, SubjectTable
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.log.log import SegmentedLog
-from qmq.log.record import Position
 from qmq.log.recovery import Damage
 from qmq.log.retention import SegmentAge
 from qmq.protocol.names import check_new_group
@@ -48,12 +47,8 @@ class MessageStore(SubjectTable):
     message_log: MessageLog = field(init=False)
     withheld: set[tuple[str, int]] = field(default_factory=set)
     """(subject, sequence) of messages that failed their checks since start; no more are looked for from WITHHELD_MAX on."""
-    known_damage: list[Damage] = field(default_factory=list)
-    """Damage of the log that a checkpoint remembered."""
     segment_newest_ms: dict[int, int] = field(default_factory=dict)
     """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
-    known_tails: dict[int, Position] = field(default_factory=dict)
-    """Last commits of the log's segments that a checkpoint remembered."""
     has_new_damage: bool = False
     """Damage was found that no checkpoint holds: one is due."""
     lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")

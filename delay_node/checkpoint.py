@@ -11,10 +11,9 @@ from delay_node.store import DelayStore
 from delay_node.subjects import Subjects
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
-from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
+from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_text
 from qmq.log.disk import Disk
-from qmq.log.record import Position
-from qmq.log.recovery import Damage
+from qmq.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
 CHECKPOINT_FORMAT = 1
@@ -50,7 +49,7 @@ class StateEncoder:
 
     def encode(self) -> list[bytes]:
         """Return the state, in parts; finished hours are left out."""
-        store, log, rows = self._store, self._store.log, self._rows
+        store, rows = self._store, self._rows
         for hour in store.hours.dirty:
             rows[hour.number] = self._row(hour)
         names = store.subjects.names
@@ -62,14 +61,13 @@ class StateEncoder:
         head = {
             "format": CHECKPOINT_FORMAT,
             "hours": len(counted),
-            "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
-            "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
+            **LogMemory.encode(self._store.log),
         }
         return [json.dumps(head)[:-1].encode(), b', "subjects": [', bytes(self._names), b"]}\n", b"".join(counted)]
 
 
-def restore_state(store: DelayStore, checkpoint: Checkpoint) -> None:
-    """Fill an empty store from a checkpoint. Raises LogError for one of another version."""
+def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
+    """Fill an empty store from a checkpoint; what it remembers of the log. Raises LogError for one of another version."""
     line, _, rows = checkpoint.state.partition(b"\n")
     try:
         head = json.loads(line)
@@ -80,10 +78,6 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> None:
             )
         if head["hours"] * _HOUR.size != len(rows):
             raise ValueError(f"{len(rows)} bytes for {head['hours']} hours")
-        store.known_damage = [Damage(as_number(begin), as_number(end), str(why)) for begin, end, why in head["damaged"]]
-        store.known_tails = {
-            as_number(base): Position(as_number(offset), as_number(crc)) for base, offset, crc in head["segment_tails"]
-        }
         store.subjects = Subjects(list(map(as_text, head["subjects"])))
         for hour, count, data_end, dispatch_count, gone, refused, lost in _HOUR.iter_unpack(rows):
             store.hours.make(
@@ -95,6 +89,7 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> None:
                 refused=refused,
                 lost=lost,
             )
+        return LogMemory.decode(head)
     except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
         # Its CRC matched: another program wrote it.
         raise LogError(f"the checkpoint's state can't be read: {error}", code="log.format_unknown") from error

@@ -71,15 +71,7 @@ class DelayNode(Node):
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files, self.clock),
         )
-        self._loaded_offset = report.from_offset
-        logger.info(
-            "%d commits with %d messages replayed from log offset %d on; %d messages pending in %d hours",
-            report.replayed_commits,
-            report.replayed_messages,
-            report.from_offset,
-            self.store.pending,
-            len(self.store.hours),
-        )
+        self._loaded_offset = report.loaded_offset
         return self.store.log
 
     def build(self) -> AdminPages:

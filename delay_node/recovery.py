@@ -6,7 +6,6 @@ hour is used as far as its entries pass their checks, and the log is replayed ov
 """
 
 import logging
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,12 +18,11 @@ from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore
 from delay_node.subjects import Subjects
 from qmq.errors import LogError
-from qmq.log.checkpoint import CheckpointStore
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
-from qmq.log.record import Position, iter_records
+from qmq.log.record import iter_records
 from qmq.log.recovery import Commit
+from qmq.log.replay import LogMemory, RecoveryReport, Replay, load_checkpoint
 from qmq.log.segment import Segments
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
@@ -33,27 +31,14 @@ from qmq.slices import run_to_end
 logger = logging.getLogger("qmq.delay.recovery")
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryReport:
-    """The result of a recovery, for the log line."""
-
-    from_offset: int
-    salvaged: bool
-    replayed_commits: int
-    replayed_messages: int
-
-
-class Replay:
+class DelayReplay(Replay):
     """Applies commits of the log to a store."""
 
     def __init__(self, store: DelayStore) -> None:
+        super().__init__()
         self._store = store
-        self.commits = 0
-        self.messages = 0
 
-    def commit(self, commit: Commit) -> None:
-        """Apply a valid commit; in order."""
-        self.commits += 1
+    def visit(self, commit: Commit) -> None:
         for offset, kind, payload in iter_records(commit.body, commit.body_offset):
             record = decode_record(offset, kind, payload)
             if isinstance(record, Scheduled):
@@ -75,41 +60,31 @@ def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCach
     """
     for folder in ("schedule", "dispatch"):
         disk.make_dir(f"{root}/{folder}")
-    checkpoints = CheckpointStore(disk, f"{root}/checkpoint", CHECKPOINT_NAME)
-    checkpoint = checkpoints.load()
-    for skipped in checkpoints.skipped:
-        logger.error("a corrupted checkpoint was skipped: %s", skipped)
-    store = DelayStore(disk, root, handles)
-    start: Position | None = None
-    synced_to = 0
+    checkpoint = load_checkpoint(disk, f"{root}/checkpoint", CHECKPOINT_NAME)
+    store, memory = DelayStore(disk, root, handles), LogMemory()
     if checkpoint is not None:
-        restore_state(store, checkpoint)
-        start, synced_to = checkpoint.log_position, checkpoint.synced_to
+        memory = restore_state(store, checkpoint)
     elif _log_is_cut(disk, f"{root}/log"):
         _salvage(store)
     is_salvaged = checkpoint is None and bool(store.hours)
-    replay = Replay(store)
-    store.log = SegmentedLog.open(
-        disk,
-        f"{root}/log",
-        segment_bytes=segment_bytes,
-        start=start,
-        synced_to=synced_to,
-        tails=store.known_tails,
-        visit=replay.commit,
-    )
-    known = {damage.begin for damage in store.log.damaged}
-    store.log.damaged += tuple(
-        damage for damage in store.known_damage if damage.begin not in known and damage.end > store.log.begin
-    )
+    replay = DelayReplay(store)
+    store.log = replay.open_log(disk, f"{root}/log", segment_bytes, checkpoint, memory)
     for hour in list(store.hours.values()):
         if is_salvaged or hour.refused:
             _recount(hour)
     store.recount()
     if checkpoint is not None:
         _remove_strays(store)
-    offset = start.offset if start is not None else store.log.begin
-    return store, RecoveryReport(offset, is_salvaged, replay.commits, replay.messages)
+    report = replay.report(store.log, checkpoint, "" if checkpoint is not None else "no checkpoint")
+    logger.info(
+        "%d commits with %d messages replayed from log offset %d on; %d messages pending in %d hours",
+        report.replayed_commits,
+        report.replayed_messages,
+        report.from_offset,
+        store.pending,
+        len(store.hours),
+    )
+    return store, report
 
 
 def _recount(hour: Hour) -> None:

@@ -40,8 +40,6 @@ from qmq.errors import LogError
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
-from qmq.log.record import Position
-from qmq.log.recovery import Damage
 from qmq.protocol.scan import CRC_BYTES, Run
 
 
@@ -101,8 +99,6 @@ class DelayStore:
         self.bodies = Bodies(self.hours, self.io)
         self.effects = Effects()
         self.counters = StoreCounters()
-        self.known_damage: list[Damage] = []
-        self.known_tails: dict[int, Position] = {}
         self.pending = 0
         """Messages waiting for delivery, over all hours."""
         self.refused = 0

@@ -165,10 +165,6 @@ class StoredLog:
         """The segments, oldest first."""
         return self._segments.infos()
 
-    def segment_holding(self, offset: int) -> SegmentInfo | None:
-        """The segment that a log offset is in."""
-        return self._segments.holding(offset)
-
     # --- dropping --------------------------------------------------------------------------------------------------
 
     def hide_before(self, offset: int) -> list[int]:

@@ -27,7 +27,7 @@ FLIPPED = 52
 def flip(broker: Broker, disk: MemoryDisk, sequence: int) -> int:
     """Flip a bit of a stored message; its log offset."""
     (entry,) = broker.store.subjects["orders"].consume_log.entries(sequence, sequence + 1)
-    info = broker.log.segment_holding(entry.log_offset)
+    info = broker.log._segments.holding(entry.log_offset)
     assert info is not None
     path = f"{broker.options.data_dir}/log/{info.base:020d}"
     disk.names[path].content[entry.log_offset - info.base + entry.size // 2] ^= 1

@@ -155,3 +155,21 @@ def test_one_index_that_can_not_be_written_holds_up_no_other_and_is_written_late
     node.checkpoint()
     store, is_rebuilt = node.reopened()
     assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
+
+
+def test_what_was_written_is_freed_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SMALL_BYTES_MAX", 0)
+    monkeypatch.setattr(module, "FREED_MAX", 2)
+    node = Node()
+    for number in range(5):
+        node.send(f"subject{number}", 1)
+    indexes = [subject.consume_log.index for subject in node.driver.store.subjects.values()]
+    node.checkpoint()
+    assert sum(index.memory_bytes > 0 for index in indexes) == 3
+    steps = node.checkpoints.draft()
+    next(steps)
+    assert sum(index.memory_bytes > 0 for index in indexes) == 1
+    next(steps)
+    assert sum(index.memory_bytes > 0 for index in indexes) == 0
+    run_to_end(steps)
+    assert [index.end for index in indexes] == [1] * 5
