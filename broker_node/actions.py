@@ -179,11 +179,7 @@ def encode_messages_head(subject: str, first_sequence: int, stored_at_ms: int, c
 
 
 def decode_messages_head(payload: memoryview) -> tuple[MessagesHead, int]:
-    """The head, and where the entries begin inside the payload.
-
-    Raises:
-        LogError: the payload is not a message record.
-    """
+    """The head, and where the entries begin inside the payload. Raises LogError if the payload is not a message record."""
     try:
         subject, at = _read_str(payload, 0)
         first, stored_at_ms, count, origin = _MESSAGES.unpack_from(payload, at)
@@ -218,11 +214,7 @@ def encode_action(action: Action) -> tuple[RecordKind, bytes]:
 
 
 def decode_action(kind: int, payload: memoryview) -> Action:
-    """An action from its record.
-
-    Raises:
-        LogError: the kind is unknown (a newer version wrote it), or the payload does not fit the kind.
-    """
+    """An action from its record. Raises LogError for the kind of a newer version, or a payload that does not fit the kind."""
     try:
         subject, at = _read_str(payload, 0)
         group, at = _read_str(payload, at)

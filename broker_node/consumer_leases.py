@@ -49,10 +49,7 @@ class ConsumerLeases:
 
     def check(self) -> None:
         """Check the next SWEEP_SUBJECTS_MAX subjects: retry messages of consumers whose lease expired, and deferred ones; remove
-        consumers that have been silent for `forget_seconds`.
-
-        Raises:
-            Exception: the first error of a consumer, after all others were handled.
+        consumers that have been silent for `forget_seconds`. Raises the first error of a consumer, after all others were handled.
         """
         self._runner.resume()
         for settlement in self._settlements.retry_deferred(SWEEP_CONSUMERS_MAX):

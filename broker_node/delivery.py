@@ -121,8 +121,7 @@ class Delivery:
     def touch(self, request: PullRequest, peer: Peer | None = None) -> None:
         """Keep a consumer alive whose pull gets nothing, and set a new group's position as any first pull does.
 
-        Raises:
-            LimitReached: one more subject, group or consumer does not fit.
+        Raises LimitReached when one more subject, group or consumer does not fit.
         """
         subject = self._subject(request.subject)
         if subject is not None:

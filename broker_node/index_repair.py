@@ -60,11 +60,7 @@ class DamagedEntries(DiskWork):
         """Damage of the log that was met. A place that the disk can't read now is none."""
 
     def read(self) -> None:
-        """Find the entries; from a thread that may wait for the disk.
-
-        Raises:
-            LogError: the index file can't be opened, or a record of the log can't be read.
-        """
+        """Find the entries; from a thread that may wait for the disk. Raises LogError for an unreadable index file or record."""
         log = self._store.message_log
         wanted = range(self._begin, self._end)
         found: dict[int, bytes] = {}
@@ -113,9 +109,7 @@ class DamagedEntries(DiskWork):
     def finish(self) -> DiskWork | None:
         """Write what was found to the index, and withhold messages that were not; on the event loop.
 
-        Raises:
-            LogError: `read` found nothing out.
-            OSError: an entry can't be written.
+        Raises LogError when `read` failed, or OSError when an entry can't be written.
         """
         changed, store, subject = self._changed, self._store, self._subject
         if changed is None:

@@ -25,11 +25,7 @@ class KnownRequests:
         self._acks: dict[tuple[bytes, bytes, int], tuple[Any, ...]] = {}
 
     def pull(self, frame: Frame) -> PullRequest:
-        """The pull of a frame, with legal names.
-
-        Raises:
-            ProtocolError: it can't be decoded, or a name is illegal.
-        """
+        """The pull of a frame. Raises ProtocolError if it can't be decoded, or a name is illegal."""
         body = frame.body
         key, at = _key(frame, _PULL.size)
         known = self._pulls.get(key)

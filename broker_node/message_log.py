@@ -73,10 +73,8 @@ class MessageLog:
         """The raw messages that index entries (`consume_log.ENTRY`) point at, each checked; None where a check failed.
 
         None also for a message that the disk can't read: it is withheld, see `unreadable`, and not read again for a while.
-        Stops early, after at least one message, when the next would bring the total over `bytes_max`.
-
-        Raises:
-            NotCached: with `cached_only`, when the disk would have to be asked.
+        Stops early, after at least one message, when the next would bring the total over `bytes_max`. With `cached_only`, raises
+        NotCached when the disk would have to be asked.
         """
         places = list(_PLACE.iter_unpack(index_bytes))
         if not places:
@@ -162,9 +160,7 @@ class MessageLog:
     def _read_span(self, offset: int, size: int, cached_only: bool) -> bytes | None:
         """Bytes of the log; None for a place that is no longer kept, or never was.
 
-        Raises:
-            NotCached: with `cached_only`, when they are not in memory.
-            ReadFailed: the disk returned an error.
+        Raises NotCached with `cached_only` when they are not in memory, or ReadFailed when the disk returned an error.
         """
         if size <= 0:
             return None

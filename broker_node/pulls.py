@@ -64,11 +64,7 @@ class PullHandler:
         self._is_stopping = False
 
     def handle(self, connection: Connection, frame: Frame) -> None:
-        """Answer a pull, now or when there is something for it.
-
-        Raises:
-            ProtocolError: it can't be decoded.
-        """
+        """Answer a pull, now or when there is something for it. Raises ProtocolError if it can't be decoded."""
         request = self.known.pull(frame)
         self._counters.pulls += 1
         self.consumer_connections.note(request.consumer_id, connection)

@@ -119,13 +119,9 @@ class ReadPlan(DiskWork):
 
 
 def read_messages(store: MessageStore, subject: Subject, wanted: Wanted, plan: DiskWork | None = None) -> Messages:
-    """Read messages without waiting for the disk.
+    """Read messages without waiting for the disk. Raises DiskWork, before any change, when that is not possible.
 
-    Args:
-        plan: what an earlier call raised, finished: its messages are returned if they are still those wanted.
-
-    Raises:
-        DiskWork: messages are not in memory, or fail their checks; nothing was changed.
+    `plan` is what an earlier call raised, finished: its messages are returned if they are still those wanted.
     """
     if isinstance(plan, ReadPlan) and (found := plan.messages(subject, wanted)) is not None:
         return found

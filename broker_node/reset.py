@@ -11,12 +11,9 @@ STARTS = ("earliest", "latest", "time", "sequence")
 
 
 def position_at(subject: Subject, start: str, value: int) -> int:
-    """The consume sequence that `start` means, within what is stored.
+    """The consume sequence that `start` means, within what is stored. Raises ProtocolError for one that is not in STARTS.
 
     `value` is milliseconds since the epoch for "time", a consume sequence for "sequence", else unused.
-
-    Raises:
-        ProtocolError: `start` is none of `STARTS`.
     """
     match start:
         case "earliest":
@@ -35,9 +32,7 @@ def set_position(
 ) -> tuple[Group, bool]:
     """Make a group at a place, or set it there; (group, whether it is new). Durable once its `applied_at` is synced.
 
-    Raises:
-        ProtocolError: as `position_at`.
-        LimitReached: one more group does not fit.
+    Raises ProtocolError as `position_at`, or LimitReached when one more group does not fit.
     """
     store.adjust_begin(subject)
     is_new = name not in subject.groups
@@ -65,11 +60,7 @@ class ResetPlan:
 
 
 def plan_reset(store: MessageStore, subject: Subject, name: str, start: str, value: int) -> ResetPlan:
-    """What `set_position` would do now; changes nothing.
-
-    Raises:
-        ProtocolError: as `position_at`.
-    """
+    """What `set_position` would do now; changes nothing. Raises ProtocolError as `position_at`."""
     store.adjust_begin(subject)
     target = position_at(subject, start, value)
     group = subject.groups.get(name)

@@ -107,8 +107,7 @@ class GapFile:
     def load(self) -> tuple[Sequence[Gap], int | None]:
         """Return the gaps that were kept last, and the wall time in milliseconds when they were; None without a file.
 
-        Raises:
-            OSError: the file can't be read, or is damaged.
+        Raises OSError for a file that can't be read, or is damaged.
         """
         content = self._file.load()
         found: list[Gap] = []
@@ -133,11 +132,7 @@ class GapFile:
         )
 
     def keep(self, gaps: Sequence[Gap], wall_ms: int) -> None:
-        """Write the gaps and the wall time of now; durable when this returns.
-
-        Raises:
-            OSError: the file has the old content or this; the next call writes it again.
-        """
+        """Write the gaps and the current wall time; durable when this returns. OSError: the next call writes them again."""
         self._kept = None
         document = {"wall_ms": wall_ms, "gaps": [[gap.ms, round(gap.age_ms)] for gap in gaps]}
         self._file.save(json.dumps(document).encode())

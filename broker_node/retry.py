@@ -47,11 +47,7 @@ class Moved:
 
 
 def retry_target(store: MessageStore, subject: Subject, group: Group) -> Subject:
-    """The subject that a group's unfinished messages go to, made when new.
-
-    Raises:
-        LimitReached: one more subject does not fit.
-    """
+    """The subject for a group's unfinished messages, made when new. Raises LimitReached when one more subject does not fit."""
     if split_subject(subject.name).kind == "dead":
         # No consumer pulls the retry subject of a dead-letter subject: its messages return to the subject itself.
         return subject
@@ -68,15 +64,11 @@ def move_to_retry(
 ) -> Moved:
     """Append messages of these consume sequences, from the first on, to the retry subject until the budget is spent.
 
-    A message that is withheld or past retention can't be written again and is passed over. All messages become one record.
+    A message that is withheld or past retention can't be written again and is passed over. All messages become one record. `plan`
+    is what an earlier call raised, finished.
 
-    Args:
-        plan: what an earlier call raised, finished.
-
-    Raises:
-        DiskWork: messages have to be read from the disk; nothing was written.
-        LimitReached: the retry subject is new and does not fit.
-        NoSpace: the record would use the space reserved for acks and pulls; nothing was written.
+    Raises DiskWork when messages have to be read from the disk, LimitReached when the retry subject is new and does not fit, or
+    NoSpace when only the space reserved for acks and pulls is left; nothing was written then.
     """
     if problem := store.lacks_space_for_copy(0):
         raise NoSpace(problem)

@@ -82,11 +82,7 @@ class Settlement:
         return self.subject.name, self.group.progress.group, self.consumer.consumer_id
 
     def then(self, callback: Callable[[QmqError | None], None]) -> None:
-        """Call back when the settlement has ended, with the error if there was one.
-
-        Raises:
-            LimitReached: WAITING_MAX requests wait already.
-        """
+        """Call back when the settlement has ended, with its error if there was one. Raises LimitReached beyond WAITING_MAX."""
         if len(self._waiting) >= WAITING_MAX:
             raise LimitReached(f"{WAITING_MAX} requests wait until {self.consumer.consumer_id} is settled, the limit")
         self._waiting.append(callback)
@@ -100,10 +96,8 @@ class Settlement:
     def step(self, budget: Budget) -> bool:
         """Settle one slice; True when nothing is left to do.
 
-        Raises:
-            DiskWork: the next messages have to be read from the disk; nothing was changed. Set `plan` to it when it is finished.
-            LimitReached: the retry subject does not fit.
-            NoSpace: only the space reserved for acks and pulls is left; nothing was changed.
+        Raises DiskWork (set `plan` to it when it is finished) or NoSpace, both before any change, or LimitReached when the retry
+        subject does not fit.
         """
         subject, group, consumer = self.subject, self.group, self.consumer
         progress, log = group.progress, consumer.log

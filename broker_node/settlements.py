@@ -42,9 +42,7 @@ class Settlements:
     def skip(self, subject: Subject, group: Group, consumer: Consumer, ranges: list[tuple[int, int]]) -> None:
         """Settle what an ack jumped over, or defer it while there is no space.
 
-        Raises:
-            BeingSettled: take the ack again when that has ended.
-            LimitReached: the retry subject does not fit.
+        Raises BeingSettled (repeat the ack when that has ended), or LimitReached when the retry subject does not fit.
         """
         if self.defers:
             self._defer((subject.name, group.progress.group, consumer.consumer_id), ranges, Holder.LIVE)
@@ -54,10 +52,8 @@ class Settlements:
     def settle(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
         """Begin to settle all that a silent consumer holds; None when there is nothing to begin, or no space.
 
-        Its numbering stays, so that an ack it still sends finds its own messages done, and confirms no others.
-
-        Raises:
-            LimitReached: the retry subject does not fit.
+        Its numbering stays, so that an ack it still sends finds its own messages done, and confirms no others. Raises LimitReached
+        when the retry subject does not fit.
         """
         key = (subject.name, group.progress.group, consumer.consumer_id)
         if group.progress.broadcast or not consumer.log.in_flight or key in self.running:
@@ -80,10 +76,7 @@ class Settlements:
 
     def settle_abandoned(self, subject: Subject, group: Group, consumer: Consumer) -> Settlement | None:
         """Begin to settle the oldest messages of a live consumer that a dead session holds, see `abandoned`; None: under way, or no
-        space.
-
-        Raises:
-            LimitReached: the retry subject does not fit.
+        space. Raises LimitReached when the retry subject does not fit.
         """
         first = consumer.log.first()
         if first is None or (subject.name, group.progress.group, consumer.consumer_id) in self.running or self.defers:

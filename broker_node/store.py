@@ -64,8 +64,7 @@ class MessageStore(SubjectTable):
     def drop_subject(self, subject: Subject) -> int:
         """Remove an empty subject, durably with the next commit; returns the record's log offset.
 
-        Raises:
-            ValueError: it is not empty, or files of an earlier subject of its name still exist.
+        Raises ValueError unless it is empty and no files of an earlier subject of its name exist.
         """
         if not subject.is_empty or subject.name in self.removed:
             raise ValueError(f"subject {subject.name} can't be removed: it is not empty, or was removed a moment ago")

@@ -190,8 +190,7 @@ def restore_groups(
 ) -> None:
     """Rebuild a subject's groups from its checkpoint line; `open_history(subject, group, end)` opens their history.
 
-    Raises:
-        ValueError, TypeError: the line is not one that `checkpoint_line` makes.
+    Raises ValueError or TypeError for a line that `checkpoint_line` does not make.
     """
     for name, broadcast, next_sequence, applied_at, history_end, consumers, *orphans in states:
         progress = GroupProgress(subject.name, as_text(name), as_number(next_sequence), bool(broadcast))

@@ -31,10 +31,8 @@ class SubjectRemoval:
     async def tick(self) -> None:
         """Check some subjects, and remove those that are empty with the next commit.
 
-        Nothing is removed from a damaged log: what seems to be missing may be hidden.
-
-        Raises:
-            LogError: an index could not be read; its subject stays, the others were checked.
+        Nothing is removed from a damaged log: what seems to be missing may be hidden. Raises LogError when an index could not be
+        read; its subject stays, the others were checked.
         """
         store = self._store
         if store.log.damaged:

@@ -67,11 +67,7 @@ class StateEncoder:
 
 
 def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
-    """Fill an empty store from a checkpoint; what it remembers of the log.
-
-    Raises:
-        LogError: another version wrote it.
-    """
+    """Fill an empty store from a checkpoint; what it remembers of the log. Raises LogError for one of another version."""
     line, _, rows = checkpoint.state.partition(b"\n")
     try:
         head = json.loads(line)

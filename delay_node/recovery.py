@@ -56,9 +56,7 @@ class DelayReplay(Replay):
 def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCache) -> tuple[DelayStore, RecoveryReport]:
     """Open a delay node's data folder, new or used.
 
-    Raises:
-        LogError: the log or the checkpoint was written by a newer version, or can't be read.
-        OSError: the disk failed.
+    Raises LogError for a log or checkpoint that is unreadable or of a newer version, or OSError.
     """
     for folder in ("schedule", "dispatch"):
         disk.make_dir(f"{root}/{folder}")

@@ -138,11 +138,7 @@ class ScheduleLog:
         self.next_place = data.end
 
     def append(self, index: bytes, data: bytes | memoryview, number: int) -> None:
-        """Add messages, the first of which has this number. Entries are as `make_index` made them.
-
-        Raises:
-            LogError: another number comes next.
-        """
+        """Add messages as `make_index` made them, the first with this number. Raises LogError if another number comes next."""
         if self.count != number:
             raise LogError(
                 f"the schedule of an hour holds {self.count} messages where number {number} should come next"
@@ -156,11 +152,7 @@ class ScheduleLog:
         return np.frombuffer(self.index.read(begin * INDEX_BYTES, end * INDEX_BYTES), dtype=INDEX)
 
     def read_entry(self, hour: int, number: int, bytes_max: int) -> Entry:
-        """A message by number, its body only when it has at most `bytes_max` bytes; from any thread.
-
-        Raises:
-            LogError: the disk could not give it.
-        """
+        """A message by number, its body only when it has at most `bytes_max` bytes; from any thread. Raises LogError."""
         index = self.index.read(number * INDEX_BYTES, (number + 1) * INDEX_BYTES)
         ref = ref_of(hour, number)
         if not is_valid(index):

@@ -47,12 +47,7 @@ class Plan:
 
 
 def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Plan:
-    """Apply a document as a whole.
-
-    Raises:
-        ChangeRefused: the document or a value is invalid; the text says where.
-        NotAllowed: a subject belongs, or would belong, to a team that the actor is not in.
-    """
+    """Apply a document as a whole. Raises ChangeRefused with the place of an invalid value, or NotAllowed."""
     document_rows = _checked(document)
     steps: list[Step] = []
     with changing(dry_run=dry_run):

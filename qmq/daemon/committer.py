@@ -111,11 +111,7 @@ class Committer:
             self._gather()
 
     async def synced(self, offset: int) -> None:
-        """Wait until the record at log offset `offset` is on disk.
-
-        Raises:
-            LogError: The committer has failed, or fails meanwhile. Whether the record is on disk is unknown.
-        """
+        """Wait until the record at a log offset is on disk. Raises LogError when the committer fails; the outcome is unknown."""
         if self.failed is not None:
             raise _has_failed(self.failed)
         done = asyncio.get_running_loop().create_future()

@@ -147,13 +147,7 @@ class Daemon(ABC):
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the data and serve.
-
-        Raises:
-            SettingError: a setting is wrong, or the data folder belongs to another process.
-            LogError: the data can't be read.
-            OSError: an address is taken, or the disk failed.
-        """
+        """Open the data and serve. Raises SettingError, LogError for unreadable data, or OSError."""
         options = self.options
         self._is_starting = True
         budget = file_budget(options.connections_max)

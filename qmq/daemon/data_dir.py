@@ -39,9 +39,7 @@ class DataDir:
     def open(cls, path: str, owner: DataDirOwner, disk: Disk, rng: "Random") -> "DataDir":
         """Lock the folder and check that it belongs to this node; a new folder gets a random incarnation of 64 bits. Uses the disk.
 
-        Raises:
-            SettingError: another process uses it, it belongs to another user or node, or another version wrote it.
-            OSError: it can't be created or read.
+        Raises OSError, or SettingError for a folder of another process, user, node or version.
         """
         disk.make_dir(path)
         disk.make_private_dir(path)

@@ -51,9 +51,7 @@ class PolicyInForce:
     async def replace(self, document: bytes) -> None:
         """Store a policy in a thread, then apply it.
 
-        Raises:
-            ProtocolError: the document is not valid; the previous policy stays in force.
-            OSError: it can't be stored; as above.
+        Raises ProtocolError for an invalid document, or OSError when it can't be stored; the previous policy stays in force.
         """
 
         def store() -> NodePolicy:
@@ -91,12 +89,7 @@ class PolicyFile:
         replace_file(self._disk, f"{self._folder}/{self.NAME}", [_check(document) + b"\n", document])
 
     def load(self) -> NodePolicy | None:
-        """The policy that was saved last; None when none was.
-
-        Raises:
-            ProtocolError: the file is damaged.
-            OSError: it can't be read.
-        """
+        """The policy that was saved last; None when none was. Raises ProtocolError for a damaged file, or OSError."""
         if self.NAME not in self._disk.list_dir(self._folder):
             return None
         file = self._disk.open(f"{self._folder}/{self.NAME}", writable=False)

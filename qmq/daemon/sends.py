@@ -81,11 +81,7 @@ class SendHandler(ABC):
         return self._log.pending_bytes > UNSYNCED_BYTES_MAX
 
     def handle(self, connection: Connection, frame: Frame) -> None:
-        """Store a batch and answer it once it is on disk.
-
-        Raises:
-            ProtocolError: the batch can't be decoded; nothing of it is stored.
-        """
+        """Store a batch and answer it once it is on disk. Raises ProtocolError if it can't be decoded; nothing is stored then."""
         runs, failures = self._scanner.scan(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
         refused = self._refuse_sends()
         if refused or self.is_busy():

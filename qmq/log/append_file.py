@@ -113,11 +113,7 @@ class AppendFile(Tail):
         self.path = path
 
     def read(self, begin: int, end: int) -> bytes:
-        """Bytes [begin, end), zeros where the file is shorter than it should be: such entries fail their check.
-
-        Raises:
-            LogError: the disk could not give them.
-        """
+        """Bytes [begin, end), zeros where the file is too short: such entries fail their check. Raises LogError."""
         written, parts = self.memory(begin, end)
         if begin < written:
             stop = min(end, written)
@@ -131,11 +127,7 @@ class AppendFile(Tail):
         return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
 
     def write(self) -> None:
-        """Write what was taken; in another thread. `HandleCache.sync` makes it durable.
-
-        Raises:
-            OSError: it can be tried again.
-        """
+        """Write what was taken; in another thread. `HandleCache.sync` makes it durable. After OSError it can be tried again."""
         written, taken = self.taken
         if not taken:
             return

@@ -141,11 +141,7 @@ class Appender(CommitWriter):
         self._sealed_bytes += commit.body_bytes
 
     def take(self) -> SealedCommit | None:
-        """The next commit to write, in order; None when nothing is pending.
-
-        Raises:
-            LogError: the log has failed.
-        """
+        """The next commit to write, in order; None when nothing is pending. Raises LogError when the log has failed."""
         if self.failed is not None:
             raise LogError(f"the log has failed: {self.failed}", code="log.failed")
         if not self._sealed:
@@ -177,8 +173,7 @@ class Appender(CommitWriter):
     def prepare_next(self) -> bool:
         """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is needed.
 
-        Raises:
-            OSError: no space; nothing is left behind.
+        Raises OSError without space; nothing is left behind.
         """
         with self._make_lock:
             infos = self._segments.infos()

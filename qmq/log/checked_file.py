@@ -22,11 +22,7 @@ class CheckedFile:
         self._lock = threading.Lock()
 
     def load(self) -> bytes | None:
-        """Return the content; None when there is no file.
-
-        Raises:
-            OSError: the file can't be read, or is damaged.
-        """
+        """Return the content; None when there is no file. Raises OSError for one that can't be read, or is damaged."""
         if self._name not in self._disk.list_dir(self._folder):
             return None
         file = self._disk.open(self.path, writable=False)

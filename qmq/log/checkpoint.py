@@ -32,22 +32,14 @@ class Checkpoint:
 
 
 def as_number(value: object, minimum: int = 0) -> int:
-    """A whole number of a checkpoint's state, as it came out of JSON.
-
-    Raises:
-        ValueError: it is none, or out of the range of sequences, offsets and times.
-    """
+    """A whole number of a checkpoint's JSON. Raises ValueError for others, or out of the range of sequences, offsets and times."""
     if type(value) is not int or not minimum <= value < 1 << 63:
         raise ValueError(f"{value!r} where a number from {minimum} on belongs")
     return value
 
 
 def as_text(value: object) -> str:
-    """A name of a checkpoint's state, as it came out of JSON.
-
-    Raises:
-        ValueError: it is not a text that has an UTF-8 form.
-    """
+    """A name of a checkpoint's JSON. Raises ValueError for anything but a text with a UTF-8 form."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} where a text belongs")
     value.encode()

@@ -35,11 +35,7 @@ class CommitWriter(StoredLog):
         return self._writer_synced_to
 
     def write(self, commit: SealedCommit, *, sync: bool = True) -> None:
-        """Write a commit, and sync it. Any failure is for good: the log takes nothing more.
-
-        Raises:
-            OSError: the disk refused; whether the commit is there is unknown.
-        """
+        """Write a commit, and sync it. After OSError it is unknown whether the commit is there, and the log takes nothing more."""
         try:
             file = self._file_for(commit.segment_base, sync)
             head = encode_header(

@@ -80,10 +80,7 @@ class HandleCache:
         """Make the files written so far durable, with all folders above them up to `root`; from a thread that may wait.
 
         The folders may be new; also one that was there, because a process that was killed may have made it a moment before.
-        Files deleted meanwhile are passed over.
-
-        Raises:
-            OSError: the next call tries all of them again.
+        Files deleted meanwhile are passed over. After OSError the next call tries all of them again.
         """
         paths = sorted(self.unsynced.pop() for _ in range(len(self.unsynced)))
         try:

@@ -60,8 +60,7 @@ class IndexView:
     def read(self, begin: int, end: int) -> bytes:
         """Entries [begin, end), clipped to what the view holds; zeros for those that the disk can't read.
 
-        Raises:
-            LogError: a file can't be opened, or is gone.
+        Raises LogError when a file can't be opened, or is gone.
         """
         begin, end = max(begin, self.begin), min(end, self.end)
         if begin >= end:
@@ -127,11 +126,7 @@ class DenseIndex(IndexFiles):
         self._tail.append(entries)
 
     def read(self, begin: int, end: int) -> bytes:
-        """Entries [begin, end), clipped to what there is; zeros for those that the disk can't read.
-
-        Raises:
-            LogError: a file can't be opened.
-        """
+        """Entries [begin, end), clipped to what there is; zeros for those that the disk can't read. Raises LogError."""
         begin, stop, parts = self._in_memory(begin, end)
         if begin < stop:
             segments = self._segments_of(begin, stop)

@@ -48,8 +48,7 @@ def read_files(
 ) -> list[bytes]:
     """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending.
 
-    Raises:
-        LogError: a file can't be opened or read, for another reason than unreadable pages.
+    Raises LogError when a file can't be opened or read, for another reason than unreadable pages.
     """
     parts = []
     for first, end in segments:
@@ -116,11 +115,7 @@ class RewrittenPage:
     delay_seconds: float
 
     def sync_and_read_back(self, handles: HandleCache) -> None:
-        """Make the page durable and read it from the disk; from a thread that may wait. Nothing when its file was removed.
-
-        Raises:
-            OSError: the disk could not write or read it.
-        """
+        """Make the page durable and read it from the disk, if its file exists; from a thread that may wait. Raises OSError."""
         try:
             file = handles.get(self.path)
         except FileNotFoundError:
@@ -223,10 +218,8 @@ class IndexFiles:
     def _end_unreadable_page(self, path: str, data: Buffer, offset: int, error: OSError) -> None:
         """End the file with `data` at `offset`, after an error of doing so because the kernel can't read the rest of that page.
 
-        The page's other entries become zeros: they fail their checks, as they did unreadable.
-
-        Raises:
-            OSError: `error`, when the page can be read, or the file can't be written.
+        The page's other entries become zeros: they fail their checks, as they did unreadable. Raises OSError: `error` if the
+        page can be read, or the error of writing.
         """
         begin = offset // PAGE_BYTES * PAGE_BYTES
         if begin == offset or not is_read_error(error) or self._is_page_readable(path, begin):

@@ -119,8 +119,7 @@ def is_whole(header: CommitHeader, data: bytes | memoryview) -> bool:
 def iter_records(body: memoryview, body_offset: int) -> Iterator[tuple[int, int, memoryview]]:
     """The records of a commit's body: (log offset of the payload, kind, payload).
 
-    Raises:
-        LogError: the envelopes do not fill the body; with a good CRC that means that a writer was wrong.
+    Raises LogError when the envelopes do not fill the body; with a good CRC that is an error of the writer.
     """
     at, end = 0, len(body)
     while at < end:

@@ -91,11 +91,7 @@ class _Window:
         self._begin = 0
 
     def get(self, place: int, size: int) -> memoryview:
-        """Up to `size` bytes at `place`; fewer at the end of the file.
-
-        Raises:
-            ReadFailed: the disk can't read them.
-        """
+        """Up to `size` bytes at `place`; fewer at the end of the file. Raises ReadFailed."""
         at = place - self._begin
         if not (at >= 0 and at + size <= len(self._data)):
             self._data, self._begin, at = memoryview(self._read(place, size)), place, 0
@@ -164,8 +160,7 @@ class Walker:
     def walk(self, start: Position | None) -> Walked:
         """From a position, or from the oldest segment's beginning with an unknown chain.
 
-        Raises:
-            ReadFailed: the disk can't read a place, and unreadable places are not skipped.
+        Raises ReadFailed when the disk can't read a place, and unreadable places are not skipped.
         """
         infos = self._segments.infos()
         if not infos:

@@ -141,11 +141,7 @@ class Segments:
         return kept
 
     def locate(self, offset: int, size: int) -> tuple[File, int]:
-        """The file and place of a range of the log.
-
-        Raises:
-            LogError: the range is not in one segment that is still there.
-        """
+        """The file and place of a range of the log. Raises LogError unless it is in one segment that is still there."""
         info = self.holding(offset)
         if info is None or offset + size > info.end:
             raise _not_kept(offset, size)

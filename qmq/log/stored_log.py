@@ -104,12 +104,7 @@ class StoredLog:
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes of the log.
-
-        Raises:
-            ReadFailed: the disk returned an error.
-            LogError: they are not kept.
-        """
+        """Bytes of the log. Raises ReadFailed when the disk returned an error, or LogError when they are not kept."""
         file, place = self._segments.locate(offset, size)
         try:
             data = file.pread(size, place)
@@ -195,10 +190,7 @@ class StoredLog:
     def delete_hidden(self, files_max: int) -> None:
         """Delete files of dropped segments, oldest first; in one thread at a time, which may wait for the disk.
 
-        Each deletion is durable before the next: a crash in between leaves a log without a gap.
-
-        Raises:
-            OSError: the disk refused; the rest is tried again by the next call.
+        Each deletion is durable before the next: a crash leaves no gap in the log. After OSError the next call continues.
         """
         if files_max and self._hidden and self._begin_file.exists:
             self._begin_file.write(self.begin)

@@ -57,11 +57,7 @@ class Caller(asyncio.BufferedProtocol):
         return self._transport is not None and not self.is_closed
 
     async def connect(self) -> None:
-        """Open the connection.
-
-        Raises:
-            ConnectionLost: nobody listens there, or not in time.
-        """
+        """Open the connection. Raises ConnectionLost when no server accepts it in time."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_seconds):
@@ -74,8 +70,7 @@ class Caller(asyncio.BufferedProtocol):
     def call_soon(self, code: int, *body: bytes, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
         """Send a request, its body in any number of parts; the future gets the answer, or ConnectionLost.
 
-        Raises:
-            ConnectionLost: the connection is closed, or too many requests wait on it.
+        Raises ConnectionLost when the connection is closed, or too many requests are pending on it.
         """
         if self._transport is None or self.is_closed:
             raise ConnectionLost(f"the connection to {self.address} is closed")
@@ -92,13 +87,10 @@ class Caller(asyncio.BufferedProtocol):
         return future
 
     async def call(self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION) -> Frame:
-        """Send a request and wait for its answer.
+        """Send a request and wait for its answer, up to `timeout_s` seconds. Raises CallTimeout or ConnectionLost.
 
-        An answer that arrived while this process stood still is returned, although the time is up when the process continues.
-
-        Raises:
-            CallTimeout: no answer within `timeout_s` seconds.
-            ConnectionLost: the connection ended first; its code is ANSWER_TOO_LARGE if the answer was above the limit.
+        An answer that arrived while this process stood still is returned, although the time is up when the process continues. The
+        code of ConnectionLost is ANSWER_TOO_LARGE if the answer was above the limit.
         """
         future = self.call_soon(code, body, version=version)
         try:

@@ -114,13 +114,9 @@ class ConnectionAuth:
         connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(REQUIRED, text).encode())
 
     def handle(self, connection: Connection, frame: Frame) -> str:
-        """Answer an AUTHENTICATE request.
+        """Answer an AUTHENTICATE request. Raises ProtocolError.
 
-        Returns:
-            Why the proof was refused, after which the connection is closed; "" when nothing is wrong.
-
-        Raises:
-            ProtocolError: it can't be decoded.
+        Returns why the proof was refused, after which the connection is closed; "" when nothing is wrong.
         """
         request = AuthenticateRequest.decode(frame.body)
         if self._secret is None:

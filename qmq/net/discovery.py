@@ -20,11 +20,7 @@ PORT_MAX = 65_535
 
 
 def meta_url(text: str) -> str:
-    """A metaserver's address page from what a user types: `host:port`, a base URL, or the whole URL.
-
-    Raises:
-        SettingError: it is none of these.
-    """
+    """A metaserver's address page from `host:port`, a base URL or the whole URL. Raises SettingError for anything else."""
     url = text if "://" in text else f"http://{text}"
     parts = urlsplit(url)
     try:
@@ -39,11 +35,7 @@ def meta_url(text: str) -> str:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Host and port of `host:port`.
-
-    Raises:
-        ProtocolError: it is not of that form, or the port is not between 1 and 65535.
-    """
+    """Host and port of `host:port`. Raises ProtocolError for another form, or a port that is not between 1 and 65535."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 1 <= int(port[:6]) <= PORT_MAX:
         raise ProtocolError(f"{text[:80]!r} is not of the form host:port")
@@ -53,13 +45,9 @@ def split_address(text: str) -> tuple[str, int]:
 async def http_get(
     url: str, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX, signer: RequestSigner | None = None
 ) -> tuple[int, bytes]:
-    """A plain GET: (status, body).
+    """A plain GET: (status, body); `signer` signs the request when the server requires it.
 
-    Args:
-        signer: signs the request when the server asks for that.
-
-    Raises:
-        ConnectionLost: nobody answers there in time, not in HTTP, or with more than `bytes_max` bytes.
+    Raises ConnectionLost without an HTTP response in time, or for one with more than `bytes_max` bytes.
     """
     return await _signed(url, "GET", "", b"", timeout_s, bytes_max, signer)
 
@@ -72,11 +60,7 @@ async def http_post_json(
     bytes_max: int = ANSWER_BYTES_MAX,
     signer: RequestSigner | None = None,
 ) -> tuple[int, bytes]:
-    """A POST of a JSON object: (status, body).
-
-    Raises:
-        ConnectionLost: as `http_get`; whether the request took effect is unknown then.
-    """
+    """A POST of a JSON object: (status, body). Raises ConnectionLost; whether the request took effect is unknown then."""
     fields = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return await _signed(url, "POST", fields, body, timeout_s, bytes_max, signer)
 
@@ -159,11 +143,7 @@ def pages_missing(url: str) -> QmqError:
 
 
 async def find_metaserver(url: str, *, timeout_s: float = 1.5) -> tuple[str, int]:
-    """The metaserver's TCP address from its address page.
-
-    Raises:
-        ConnectionLost: the page can't be had, or does not say `host:port`.
-    """
+    """The metaserver's TCP address from its address page. Raises ConnectionLost when the page does not contain `host:port`."""
     status, body = await http_get(url, timeout_s=timeout_s)
     text = body.decode("latin-1").strip()
     try:

@@ -36,13 +36,9 @@ class NodeSecret:
 
     @classmethod
     def parse(cls, text: str, source: str) -> "NodeSecret":
-        """The secrets of a text, separated by commas or lines.
+        """The secrets of a text, separated by commas or lines. Raises SettingError for none, too many, or one that is too short.
 
-        Args:
-            source: the setting or file, for error messages; the text itself appears in none.
-
-        Raises:
-            SettingError: there is none, there are too many, or one is too short.
+        `source` is the setting or file, for error messages; the text itself appears in none.
         """
         found = [part.strip() for part in text.replace("\n", ",").split(",")]
         keys = [part.encode() for part in found if part]
@@ -56,8 +52,7 @@ class NodeSecret:
     def load(cls, token: str, path: str) -> "NodeSecret | None":
         """The secret of a setting's text, else of a file; None when neither is set.
 
-        Raises:
-            SettingError: the file can't be read or other users may read or change it; or as `parse`.
+        Raises SettingError as `parse`, or for a file that can't be read or that other users may read or change.
         """
         if token:
             return cls.parse(token, VARIABLE)

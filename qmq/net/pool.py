@@ -28,13 +28,7 @@ class Pool:
         return caller if caller is not None and caller.is_connected else None
 
     async def get(self, address: str) -> Caller:
-        """A connected caller.
-
-        Raises:
-            ConnectionLost: no process listens there.
-            ProtocolError: the address is not of the form host:port.
-            ClientClosed: the pool was closed.
-        """
+        """A connected caller. Raises ConnectionLost without a listener, ProtocolError for an invalid address, and ClientClosed."""
         if (caller := self.connected(address)) is not None:
             return caller
         async with self._locks.setdefault(address, asyncio.Lock()):

@@ -114,11 +114,7 @@ class MetaSession:
             self._wake.set()
 
     async def wait_routes(self, subject: str, client_type: ClientType, group: str = "") -> tuple[BrokerGroupRoute, ...]:
-        """Routes of a subject, registering it if need be.
-
-        Raises:
-            RouteUnknown: no answer with a broker group came in time, or the session ended; the message says why.
-        """
+        """Routes of a subject, registering it if need be. Raises RouteUnknown when none came in time, or the session ended."""
         self.register(subject, client_type, group)
         interest = self._interests[(subject, int(client_type))][group]
         try:
