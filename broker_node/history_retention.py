@@ -22,7 +22,7 @@ TICK_SUBJECTS_MAX = 200
 """Subjects looked at in one tick. A history of one file costs nothing, another one a read of one entry."""
 
 
-_Look = tuple[Group, IndexView, Sequence[int]]
+_Searched = tuple[Group, IndexView, Sequence[int]]
 
 
 class HistoryRetention:
@@ -44,7 +44,7 @@ class HistoryRetention:
             self._look_at = now + LOOK_SECONDS
             self.problem = ""
             self._queue.extend(self._store.subjects)
-        before_ms, looks = self._clock.before_ms(self._keep_ms), list[_Look]()
+        before_ms, searched = self._clock.before_ms(self._keep_ms), list[_Searched]()
         for _ in range(min(len(self._queue), TICK_SUBJECTS_MAX)):
             subject = self._store.subjects.get(self._queue.popleft())
             for group in subject.groups.values() if subject is not None else ():
@@ -52,10 +52,10 @@ class HistoryRetention:
                     self._drop(group, *group.old_history, checkpoints_saved)
                 elif firsts := group.history.firsts[1:]:
                     history = group.history
-                    looks.append((group, history.view(history.begin, firsts[-1]), list(firsts)))
-        if not looks:
+                    searched.append((group, history.view(history.begin, firsts[-1]), list(firsts)))
+        if not searched:
             return
-        for group, kept in await asyncio.to_thread(_first_kept, looks, before_ms):
+        for group, kept in await asyncio.to_thread(_first_kept, searched, before_ms):
             if isinstance(kept, LogError):
                 self._failed(group, kept)
             elif kept > group.history.begin:
@@ -77,10 +77,10 @@ class HistoryRetention:
         self.problem = self.problem or f"group {progress.group} of {progress.subject}: its history stays: {error}"
 
 
-def _first_kept(looks: list[_Look], before_ms: int) -> list[tuple[Group, int | LogError]]:
+def _first_kept(searched: list[_Searched], before_ms: int) -> list[tuple[Group, int | LogError]]:
     """For each history the first entry of the oldest file that holds a young one; from any thread."""
     found: list[tuple[Group, int | LogError]] = []
-    for group, view, firsts in looks:
+    for group, view, firsts in searched:
         kept = view.begin
         for first in firsts:
             # Times may step back with the wall clock, by less than it matters here: the last entry stands for its file, or the

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from qmq.daemon.node_options import NodeOptions
-from qmq.options import option
+from qmq.options import option, size_option
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class BrokerOptions(NodeOptions):
     port: int = option(20881, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_port: int = option(20981, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)
     retention_hours: float = option(72.0, help="retention of messages", unit="h", minimum=0.01)
-    retention_bytes: int = option(0, help="maximum size of the log; 0: no limit", unit="bytes", minimum=0)
+    retention_bytes: int = size_option(0, "maximum size of the log; 0: no limit", minimum=0)
     subjects_max: int = option(
         200_000, help="maximum number of subjects of this node, plus as many retry and dead-letter subjects", minimum=1
     )

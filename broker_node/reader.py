@@ -88,7 +88,8 @@ class ReadPlan(DiskWork):
                 # The pulls that follow find the next messages in memory.
                 ahead = False
                 with contextlib.suppress(LogError):
-                    log.log.warm(ENTRY.unpack_from(found)[0], min(READ_AHEAD_BYTES, log.log.written_end))
+                    offset = ENTRY.unpack_from(found)[0]
+                    log.log.warm(offset, min(READ_AHEAD_BYTES, max(0, log.log.written_end - offset)))
             return found
 
         try:

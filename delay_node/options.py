@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from qmq.daemon.node_options import MIB, NodeOptions
-from qmq.options import option
+from qmq.options import option, size_option
 
 
 @dataclass(frozen=True)
@@ -14,16 +14,12 @@ class DelayOptions(NodeOptions):
     data_dir: str = option("var/delay", help="data folder of this node")
     port: int = option(20885, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_port: int = option(20985, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)
-    segment_bytes: int = option(
-        256 * MIB,
-        help="maximum size of a segment of the message log; a new log starts with smaller ones",
-        unit="bytes",
-        minimum=1 * MIB,
+    segment_bytes: int = size_option(
+        256 * MIB, "maximum size of a segment of the message log; a new log starts with smaller ones", minimum=MIB
     )
-    checkpoint_bytes: int = option(
+    checkpoint_bytes: int = size_option(
         128 * MIB,
-        help="amount of log between writes of the schedule files, and so the maximum that a restart replays",
-        unit="bytes",
+        "amount of log between writes of the schedule files, and so the maximum that a restart replays",
         minimum=MIB,
     )
     delay_max_days: float = option(

@@ -139,8 +139,10 @@ class Placer:
 
     def _place_near(self, hour: Hour, dues_ms: list[int], ids: NDArray[np.uint32], number: int) -> None:
         """Update what is in memory of an hour that messages were just added to."""
-        if hour.begin_ms < self.near_before_ms and not hour.is_near:
-            self._come_near(hour, len(dues_ms))
+        if hour.begin_ms < self.near_before_ms and not hour.is_near and hour.schedule.count == len(dues_ms):
+            # A new hour is in the wheel from its first message on; one with older messages is loaded instead.
+            hour.is_near = True
+            hour.states = bytearray() if hour.states is None else hour.states
         if hour.states is not None:
             hour.states += bytes(len(dues_ms))
         if hour.ids is not None:
@@ -151,13 +153,6 @@ class Placer:
                 add(due_ms, number)
                 number += 1
             self.on_near(min(dues_ms))
-
-    def _come_near(self, hour: Hour, just_added: int) -> None:
-        """Have a new hour in the wheel from its first message on; one with older messages is loaded instead."""
-        if hour.schedule.count == just_added:
-            hour.is_near = True
-            if hour.states is None:
-                hour.states = bytearray()
 
 
 def _each(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:

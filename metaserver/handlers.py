@@ -59,7 +59,6 @@ class MetaHandlers(ClientHandlers):
         call_soon: CallSoon | None = None,
     ) -> None:
         super().__init__(directory, write_behind, clock, limits=limits, auth=auth, call_soon=call_soon)
-        self._bulk_reads = bulk_reads
         self._official_nodes = official_nodes or OfficialNodes()
         self._store_node_at: dict[str, float] = {}
         self._node_connections: dict[str, Connection] = {}
@@ -71,7 +70,7 @@ class MetaHandlers(ClientHandlers):
             Command.NODE_POLICY: self._node_policy,
             Command.BROKER_REGISTER: self._broker_register,
             Command.BROKER_ACQUIRE_META: self._acquire_meta,
-            Command.LIST_NODES: self._list_nodes,
+            Command.LIST_NODES: bulk_reads.handler(ListNodesRequest, self._list_nodes),
         }
 
     # --- nodes -----------------------------------------------------------------------------------------------------
@@ -138,14 +137,9 @@ class MetaHandlers(ClientHandlers):
         self.counters.policies_sent += 1 if document else 0
         connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode())
 
-    def _list_nodes(self, connection: Connection, frame: Frame) -> None:
-        request = ListNodesRequest.decode(frame.body)
-
-        async def work() -> list[Part]:
-            now_ms = self._clock.wall_ms()
-            return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
-
-        self._bulk_reads.serve(connection, frame, request.token, work)
+    async def _list_nodes(self, _: ListNodesRequest) -> list[Part]:
+        now_ms = self._clock.wall_ms()
+        return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
 
     def _after(self, registered: Registered) -> None:
         node = registered.node

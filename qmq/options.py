@@ -56,6 +56,11 @@ def option(
     return result
 
 
+def size_option(default: int, help: str, *, minimum: int = 64 << 10) -> int:
+    """A setting in bytes."""
+    return option(default, help=help, unit="bytes", minimum=minimum)
+
+
 def _info(item: "dataclasses.Field[Any]") -> OptionInfo:
     info = item.metadata.get("option")
     assert isinstance(info, OptionInfo), f"{item.name} lacks its option(...)"

@@ -170,25 +170,27 @@ class Committer:
         if self._gather_timer is not None:
             self._gather_timer.cancel()
             self._gather_timer = None
-        try:
-            commit = self._log.take()
-        except Exception as error:  # noqa: BLE001 - nothing can be written any more
-            self._fail(error)
-            return
-        if commit is None:
+        if not self._write(self._log.take):
             self._release(self._log.synced_end)
             self._idle.set()
             self._seal_later()
-            return
-        self._submit(commit)
 
-    def _submit(self, commit: SealedCommit) -> None:
+    def _write(self, take: Callable[[], SealedCommit | None]) -> bool:
+        """Have the commit that `take` returns written; False when there is none."""
+        try:
+            commit = take()
+        except Exception as error:  # noqa: BLE001 - nothing can be written any more
+            self._fail(error)
+            return True
+        if commit is None:
+            return False
         self._in_flight = True
         self._idle.clear()
         self._started_at = self._clock.monotonic()
         assert self._thread is not None
         is_synced = self._policy is FlushPolicy.ALWAYS and not commit.is_seal
         self._thread.put(partial(self._log.write, commit, sync=is_synced), partial(self._done, commit))
+        return True
 
     def _done(self, commit: SealedCommit) -> None:
         try:
@@ -238,13 +240,7 @@ class Committer:
         self._seal_timer = None
         if self._in_flight or self._scheduled or self.failed is not None:
             return
-        try:
-            commit = self._log.seal_idle()
-        except Exception as error:  # noqa: BLE001 - nothing can be written any more
-            self._fail(error)
-            return
-        if commit is not None:
-            self._submit(commit)
+        self._write(self._log.seal_idle)
 
     def _sync_by_interval(self) -> None:
         if self.failed is None and self._thread is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from qmq.daemon.rejections import Rejections
 from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
-from qmq.protocol.codes import VERSIONS_SERVED, Command, ResponseCode
+from qmq.protocol.codes import Command, ResponseCode, is_served
 from qmq.protocol.frames import Frame
 
 CommandTable = dict[int, Callable[[Connection, Frame], None]]
@@ -29,7 +29,7 @@ class RequestHandlers:
             self.rejections.count("unknown_command", connection, f"command {frame.code}")
             connection.reply(frame, ResponseCode.UNKNOWN_CODE)
             return
-        if frame.version not in VERSIONS_SERVED:
+        if not is_served(frame.version):
             self.rejections.count("unknown_version", connection, f"version {frame.version}")
             self.rejections.refuse(connection, frame)
             return

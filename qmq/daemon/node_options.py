@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from qmq.daemon.daemon_options import DaemonOptions
-from qmq.options import option
+from qmq.options import option, size_option
 from qmq.protocol.frames import FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
 MIB = 1 << 20
@@ -29,61 +29,37 @@ class NodeOptions(DaemonOptions):
         choices=("always", "interval", "os"),
     )
     flush_interval_seconds: float = option(0.5, help="interval of syncs with flush=interval", unit="s", minimum=0.01)
-    segment_bytes: int = option(
-        1024 * MIB,
-        help="maximum size of a log segment; a new log starts with smaller ones",
-        unit="bytes",
-        minimum=1 * MIB,
+    segment_bytes: int = size_option(
+        1024 * MIB, "maximum size of a log segment; a new log starts with smaller ones", minimum=MIB
     )
-    disk_reserve_bytes: int = option(
+    disk_reserve_bytes: int = size_option(
         16 * MIB,
-        help="free space below which sends are rejected, so that stored messages can still be processed",
-        unit="bytes",
+        "free space below which sends are rejected, so that stored messages can still be processed",
         minimum=MIB,
     )
-    checkpoint_bytes: int = option(
-        256 * MIB,
-        help="amount of log between checkpoints, and so the maximum that a restart replays",
-        unit="bytes",
-        minimum=MIB,
+    checkpoint_bytes: int = size_option(
+        256 * MIB, "amount of log between checkpoints, and so the maximum that a restart replays", minimum=MIB
     )
     checkpoint_seconds: float = option(60.0, help="maximum time between checkpoints", unit="s", minimum=1)
-    message_bytes_max: int = option(
-        MESSAGE_BYTES_MAX,
-        help="maximum message size; a larger message is rejected, the rest of its batch is stored",
-        unit="bytes",
-        minimum=64 * 1024,
+    message_bytes_max: int = size_option(
+        MESSAGE_BYTES_MAX, "maximum message size; a larger message is rejected, the rest of its batch is stored"
     )
-    frame_bytes_max: int = option(
+    frame_bytes_max: int = size_option(
         FRAME_BYTES_MAX,
-        help="maximum size of a client's frame; official producers send 30 messages per frame, whatever their size",
-        unit="bytes",
-        minimum=64 * 1024,
+        "maximum size of a client's frame; official producers send 30 messages per frame, whatever their size",
     )
-    large_frames_bytes_max: int = option(
+    large_frames_bytes_max: int = size_option(
         512 * MIB,
-        help="memory of all connections for frames above 1 MiB that are being received; further frames wait unread",
-        unit="bytes",
-        minimum=64 * 1024,
+        "memory of all connections for frames above 1 MiB that are being received; further frames wait unread",
     )
-    in_flight_total_bytes_max: int = option(
-        1024 * MIB,
-        help="unanswered requests of all connections, above which reading pauses",
-        unit="bytes",
-        minimum=64 * 1024,
+    in_flight_total_bytes_max: int = size_option(
+        1024 * MIB, "unanswered requests of all connections, above which reading pauses"
     )
-    answer_total_bytes_max: int = option(
+    answer_total_bytes_max: int = size_option(
         64 * MIB,
-        help="responses of all connections that wait for the disk or the client; responses become smaller near this limit",
-        unit="bytes",
-        minimum=64 * 1024,
+        "responses of all connections that wait for the disk or the client; responses become smaller near this limit",
     )
-    in_flight_bytes_max: int = option(
-        64 * MIB,
-        help="unanswered requests of a connection, above which reading pauses",
-        unit="bytes",
-        minimum=64 * 1024,
-    )
+    in_flight_bytes_max: int = size_option(64 * MIB, "unanswered requests of a connection, above which reading pauses")
     read_bytes_per_second: int = option(
         READ_BYTES_PER_SECOND,
         help="maximum rate of all bulk reads together, so that producers are not slowed down; 0: no limit",

@@ -98,6 +98,10 @@ class SendHandler(ABC):
         if failures:
             self.counters.send_failures.update(SendResult(failure.result).name.lower() for failure in failures)
             body = encode_send_response(failures)
+        if offset < 0:
+            # Nothing was stored: the answer does not wait behind those that wait for the disk.
+            connection.reply(frame, ResponseCode.SUCCESS, body)
+            return
         self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
 
     def _admit(self, frame: Frame, runs: list[Run], failures: list[SendFailure]) -> list[Run]:

@@ -6,14 +6,12 @@ CURRENT_VERSION = 9
 """Header version of the official client 1.1.5 and later, and of ours."""
 
 
-class _VersionsServed:
-    def __contains__(self, version: object) -> bool:
-        return isinstance(version, int) and (version == 0 or version >= 4)
+def is_served(version: int) -> bool:
+    """Whether a node answers a header version; those above 9 are read as 9, as by the official server.
 
-
-VERSIONS_SERVED = _VersionsServed()
-"""Header versions a node answers; those above 9 are read as 9, as by the official server. Version 3 (C++, Erlang) sends messages
-without a CRC and is refused (trap T28)."""
+    Version 3 (C++, Erlang) sends messages without a CRC and is refused (trap T28).
+    """
+    return version == 0 or version >= 4
 
 
 class Command(IntEnum):

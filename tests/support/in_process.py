@@ -172,15 +172,7 @@ class Client:
         return await self.caller.call(code, body, timeout_s=30, version=version)
 
 
-ALLOWED_ON_LOOP = frozenset(
-    (
-        "index:__init__",
-        "index:flush",
-        "store:remove_history",
-        "store:adjust_begin",
-        "subject_retention:_remove_files",
-    )
-)
+ALLOWED_ON_LOOP = frozenset(("subject_retention:_remove_files", "store:adjust_begin"))
 """Functions of nodes that still wait for the disk on the event loop, as `CheckedDisk` names them."""
 
 

@@ -308,6 +308,14 @@ async def test_a_message_that_is_too_large_is_refused_alone(tmp_path: Path) -> N
         assert (await client.pull())[1] == ["m0", "m2", "large3"]
 
 
+async def test_a_refused_send_is_answered_while_others_wait_for_the_disk(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        broker.committer.when_synced(1 << 60, lambda: None)
+        broker.operator_read_only = "read only: for this test"
+        failures = await client.send(message(1))
+        assert failures["m1"].remark == "read only: for this test"
+
+
 async def test_a_message_that_no_segment_can_hold_is_refused_alone(tmp_path: Path) -> None:
     async with running_broker(tmp_path, segment_bytes=1 << 20) as broker, connected(broker) as client:
         await client.begin()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker_node import pulls
 from broker_node.admin import metrics, pages, stats
 from qmq.clock import ManualClock
 from qmq.log.index import IndexView
@@ -242,3 +243,19 @@ async def test_requests_at_the_same_time_are_answered_with_one_page(
             answers = await asyncio.gather(*(answer_of(peers, path) for _ in range(4)))
         assert [answer[:12] for answer in answers] == [b"HTTP/1.1 200"] * 4
         assert sum(turns.calls) == 3, "subjects of one page"
+
+
+async def test_so_many_pulls_read_from_the_disk_at_a_time_and_the_others_get_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulls, "COLD_READS_MAX", 2)
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        for group in "abcd":
+            await client.begin(group=group)
+        await client.send(*(message(n) for n in range(5)))
+        disk.chill(f"{broker.options.data_dir}/log/")
+        got = await asyncio.gather(*(client.pull(group=group) for group in "abcd"))
+        assert [len(messages) for _, messages in got] == [5, 5, 0, 0]
+        assert broker.handlers.counters.cold_pulls == 4
+        assert [len((await client.pull(group=group))[1]) for group in "cd"] == [5, 5]
