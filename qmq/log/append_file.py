@@ -21,11 +21,13 @@ class Tail:
         end: how much is in files.
     """
 
-    __slots__ = ("_parts", "end")
+    __slots__ = ("_parts", "_used", "end")
 
     def __init__(self, end: int = 0) -> None:
         self.end = end
         """Bytes in all."""
+        self._used = 0
+        """Of the room."""
         self._parts: tuple[int, memoryview | None, bytearray | None] = (end, None, None)
         """(bytes in files, those being written, room for those that came since, of which the first are used)."""
 
@@ -46,24 +48,28 @@ class Tail:
 
     def append(self, data: Buffer) -> None:
         """Add bytes at the end."""
-        written, taken, tail = self._parts
-        used = self.end - written - (len(taken) if taken is not None else 0)
-        size = len(data)
-        if tail is None or used + size > len(tail):
+        tail, used = self._parts[2], self._used
+        stop = used + len(data)
+        if tail is None or stop > len(tail):
             # By half, and not by bytearray's own eighth: that would copy each byte eight times over.
-            room = bytearray(max(used + size, used + (used >> 1), ROOM_BYTES_MIN))
+            room = bytearray(max(stop, used + (used >> 1), ROOM_BYTES_MIN))
             if used and tail is not None:
                 room[:used] = memoryview(tail)[:used]
-            self._parts = (written, taken, room)
+            self._parts = (*self._parts[:2], room)
             tail = room
-        tail[used : used + size] = data
-        self.end += size
+        tail[used:stop] = data
+        self._used = stop
+        self.end += stop - used
 
     def memory(self, begin: int, end: int) -> tuple[int, list[Buffer]]:
         """Where memory begins, and what of [begin, end) is in it; `end` is not above `self.end`. From any thread."""
+        written, taken, tail = self._parts
+        if taken is None:
+            return written, [
+                tail[max(0, begin - written) : end - written]
+            ] if tail is not None and end > written else []
         found: list[Buffer] = []
-        at, *pieces = self._parts
-        written = at
+        at, pieces = written, (taken, tail)
         for piece in pieces:
             if piece is not None:
                 if begin < at + len(piece) and at < end:
@@ -84,9 +90,9 @@ class Tail:
     def take(self) -> bool:
         """Set aside what is in memory, to be written; whether there is anything."""
         written, taken, tail = self._parts
-        used = self.end - written - (len(taken) if taken is not None else 0)
-        if tail is not None and used:
-            fresh = memoryview(tail)[:used]
+        if tail is not None and self._used:
+            fresh = memoryview(tail)[: self._used]
+            self._used = 0
             self._parts = (written, fresh if taken is None else memoryview(bytearray(taken) + fresh), None)
         return self._parts[1] is not None
 

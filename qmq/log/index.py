@@ -5,6 +5,7 @@ New entries gather in memory. The event loop `take`s them, one other thread `wri
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from qmq.log.append_file import Tail
 from qmq.log.disk import Buffer
@@ -21,41 +22,22 @@ from qmq.log.index_files import (
 from qmq.log.unreadable_pages import PAGE_BYTES
 
 
+@dataclass(slots=True, eq=False)
 class IndexView:
     """An index as it was at one moment, to be read from any thread while the index goes on.
 
     Files that the index drops meanwhile can't be read any more: who reads compares with its `begin` afterwards.
     """
 
-    __slots__ = (
-        "_entry_bytes",
-        "_flushed_end",
-        "_folder",
-        "_handles",
-        "_segments",
-        "_tail",
-        "_tail_begin",
-        "begin",
-        "end",
-    )
-
-    def __init__(
-        self,
-        handles: HandleCache,
-        folder: str,
-        entry_bytes: int,
-        segments: tuple[tuple[int, int], ...],
-        bounds: tuple[int, int, int],
-        tail_begin: int,
-        tail: bytes,
-    ) -> None:
-        self._handles = handles
-        self._folder = folder
-        self._entry_bytes = entry_bytes
-        self._segments = segments
-        self.begin, self._flushed_end, self.end = bounds
-        self._tail_begin = tail_begin
-        self._tail = tail
+    _handles: HandleCache
+    _folder: str
+    _entry_bytes: int
+    _segments: tuple[tuple[int, int], ...]
+    begin: int
+    _flushed_end: int
+    end: int
+    _tail_begin: int
+    _tail: bytes
 
     def read(self, begin: int, end: int) -> bytes:
         """Entries [begin, end), clipped to what the view holds; zeros for those that the disk can't read.
@@ -138,7 +120,7 @@ class DenseIndex(IndexFiles):
         """As `read`, but None when the disk would have to be asked: then a `view` reads them in a thread."""
         begin, stop, parts = self._in_memory(begin, end)
         size = self._entry_bytes
-        for place, (first, until) in enumerate(self._segments_of(begin, stop)):
+        for place, (first, until) in enumerate(self._segments_of(begin, stop) if begin < stop else ()):
             at, until = max(begin, first), min(stop, until)
             part = self._read_file_cached(self._path(first), (until - at) * size, (at - first) * size)
             if part is None:
@@ -149,8 +131,12 @@ class DenseIndex(IndexFiles):
     def _in_memory(self, begin: int, end: int) -> tuple[int, int, list[Buffer]]:
         """What of entries [begin, end) has to be read from files, as (begin, end), and the rest, which is in memory."""
         size = self._entry_bytes
-        begin, end = max(begin, self.begin), min(end, self.end)
-        written, parts = self._tail.memory(begin * size, end * size) if begin < end else (0, [])
+        if begin < self.begin:
+            begin = self.begin
+        end = min(end, self.end)
+        if begin >= end:
+            return begin, 0, []
+        written, parts = self._tail.memory(begin * size, end * size)
         return begin, min(end, written // size), parts
 
     def _read_file_cached(self, path: str, size: int, offset: int) -> bytes | None:
@@ -168,10 +154,18 @@ class DenseIndex(IndexFiles):
         """Entries [begin, end) as they are now, clipped to what there is; only those in memory are copied."""
         begin, end = max(begin, self.begin), min(end, self.end)
         _, stop, parts = self._in_memory(begin, end)
-        segments = tuple(self._segments_of(begin, stop))
-        bounds = (begin, self.flushed_end, max(begin, end))
-        tail_begin = max(begin, self.flushed_end)
-        return IndexView(self._handles, self._folder, self._entry_bytes, segments, bounds, tail_begin, b"".join(parts))
+        flushed_end = self.flushed_end
+        return IndexView(
+            self._handles,
+            self._folder,
+            self._entry_bytes,
+            tuple(self._segments_of(begin, stop)),
+            begin,
+            flushed_end,
+            max(begin, end),
+            max(begin, flushed_end),
+            b"".join(parts),
+        )
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
