@@ -415,7 +415,7 @@ BREAKAGES = (
     # --- derived state, processes, metadata
     Breakage(
         "an ack is not replayed",
-        "broker_node.recovery:Replay._action",
+        "broker_node.recovery:BrokerReplay._action",
         "store.apply(subject, group, action, offset, self._seen_at)",
         "type(action).__name__ == 'Ack' or store.apply(subject, group, action, offset, self._seen_at)",
         "derived",
