@@ -83,15 +83,15 @@ class BrokerCheckpoints:
             self._free_written()
             yield
         store, log = self._store, self._store.log
-        self._left_out = [
-            (name, group, index)
-            for name, group, index in self._left_out
-            # Made again, a group deletes the old files when it writes its own.
-            if not group or name not in store.subjects or group not in store.subjects[name].groups
-        ]
         position, synced_to, damaged = log.position, log.known_synced_to, log.damaged
         forgotten, removed = list(store.forgotten.items()), list(store.removed.items())
         state, indexes = yield from encode_state(store, *self._sizes)
+        self._left_out = [
+            (name, group, index)
+            for name, group, index in self._left_out
+            # Made again, also since the first slice, a group deletes the old files when it writes its own.
+            if not group or name not in store.subjects or group not in store.subjects[name].groups
+        ]
         return BrokerDraft(state, position, synced_to, log.appended_end, indexes, forgotten, removed, damaged)
 
     def save(self, draft: BrokerDraft) -> None:

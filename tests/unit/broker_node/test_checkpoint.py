@@ -15,7 +15,7 @@ from qmq.log.handles import HandleCache
 from qmq.slices import run_to_end
 from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import ROOT, StoreDriver
+from tests.support.store_driver import GROUP, ROOT, StoreDriver
 
 SMALL_COUNT = 4096 // ENTRY_BYTES - 1
 """Messages whose consume log is just small."""
@@ -173,3 +173,29 @@ def test_what_was_written_is_freed_in_slices(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(index.memory_bytes > 0 for index in indexes) == 0
     run_to_end(steps)
     assert [index.end for index in indexes] == [1] * 5
+
+
+def test_a_group_that_is_made_again_between_slices_keeps_its_new_history() -> None:
+    node = Node()
+    store = node.driver.store
+    node.checkpoints = BrokerCheckpoints(store, slice_indexes=1, small_bytes=1)
+    node.send("first", 1)
+    node.send("orders", 9)
+    node.driver.pull("orders", "c1", 5)
+    node.driver.commit()
+    node.checkpoint()
+    subject = store.subjects["orders"]
+    store.forget_group(subject, subject.groups[GROUP])
+    node.driver.commit()
+    node.checkpoint()
+    steps = node.checkpoints.draft()
+    next(steps)
+    assert (store.forgotten, GROUP in subject.groups) == ({}, False)
+    node.driver.pull("orders", "c1", 5)
+    node.driver.commit()
+    draft = run_to_end(steps)
+    node.checkpoints.save(draft)
+    node.checkpoints.saved(draft)
+    history = subject.groups[GROUP].history
+    assert (history.memory_bytes, any(history.read(0, history.end))) == (0, True)
+    assert ends(node.reopened()[0]) == ends(store)
