@@ -10,19 +10,21 @@ from qmq.protocol.names import check_consumer_id, check_group, check_subject
 
 REQUESTS_KNOWN_MAX = 20_000
 """Different pulls and acks remembered; when there are more, all are forgotten and decoded whole again."""
+REQUEST_BYTES_MAX = 1024
+"""A longer request, with many tags for example, is decoded each time."""
 _length = Struct(">H").unpack_from
 _PULL = Struct(">iqqqqb")
 """The numbers behind the three names: limit, a constant, pull_begin, pull_last, timeout_ms, broadcast."""
 _ACK = Struct(">qq")
-_UNKNOWN = (b"", b"", -1)
+_Key = tuple[bytes, bytes, int]
 
 
 class KnownRequests:
     """Requests by the bytes that are the same in all of a consumer's: the names in front, and what follows the numbers."""
 
     def __init__(self) -> None:
-        self._pulls: dict[tuple[bytes, bytes, int], tuple[Any, ...]] = {}
-        self._acks: dict[tuple[bytes, bytes, int], tuple[Any, ...]] = {}
+        self._pulls: dict[_Key | None, tuple[Any, ...]] = {}
+        self._acks: dict[_Key | None, tuple[Any, ...]] = {}
 
     def pull(self, frame: Frame) -> PullRequest:
         """The pull of a frame. Raises ProtocolError if it can't be decoded, or a name is illegal."""
@@ -55,20 +57,24 @@ class KnownRequests:
         return request
 
 
-def _key(frame: Frame, numbers_bytes: int) -> tuple[tuple[bytes, bytes, int], int]:
-    """What identifies a request, and where its numbers begin."""
+def _key(frame: Frame, numbers_bytes: int) -> tuple[_Key | None, int]:
+    """What identifies a request, and where its numbers begin; None for one that is not remembered."""
     body, at = frame.body, 0
+    if len(body) > REQUEST_BYTES_MAX:
+        return None, 0
     try:
         for _ in range(3):
             at += 2 + _length(body, at)[0]
     except StructError:
-        return _UNKNOWN, 0
+        return None, 0
     if at + numbers_bytes > len(body):
-        return _UNKNOWN, 0
+        return None, 0
     return (bytes(body[:at]), bytes(body[at + numbers_bytes :]), frame.version), at
 
 
-def _remember(known: dict[tuple[bytes, bytes, int], tuple[Any, ...]], key: Any, values: tuple[Any, ...]) -> None:
+def _remember(known: dict[_Key | None, tuple[Any, ...]], key: _Key | None, values: tuple[Any, ...]) -> None:
+    if key is None:
+        return
     if len(known) >= REQUESTS_KNOWN_MAX:
         known.clear()
     known[key] = values

@@ -79,3 +79,12 @@ def test_a_limited_number_of_requests_is_remembered(monkeypatch: pytest.MonkeyPa
         known.pull(frame_of(Command.PULL_MESSAGE, body, version))
         assert max(len(known._acks), len(known._pulls)) <= 10
     assert len(known._acks) == len(known._pulls) == 5
+
+
+def test_a_long_request_is_not_remembered() -> None:
+    known, version = KnownRequests(), VERSIONS[-1]
+    tags = tuple("t" * 100 + str(number) for number in range(known_requests.REQUEST_BYTES_MAX // 100))
+    request = PullRequest("orders", "g", "c", 50, 0, 9, 200, False, (TagFilter(TagType.OR, tags),))
+    frame = frame_of(Command.PULL_MESSAGE, request.encode(version), version)
+    assert known.pull(frame) == request
+    assert known._pulls == {}
