@@ -134,7 +134,7 @@ def test_a_subject_that_was_handed_over_in_between_is_left_alone(
     method, path, body = CHANGES[name]
     for query in ("?dry_run=true", ""):
         with monkeypatch.context() as patch:
-            patch.setattr("metaserver.services.subjects.lock", _handed_over(lock))
+            patch.setattr("metaserver.services.resources.lock", _handed_over(lock))
             answer = getattr(own, method)(f"{API}/{path}{query}", body)
         assert (answer.status_code, answer.json()["code"]) == (403, "access.denied"), answer.json()
         assert "warehouse" in answer.json()["detail"]
