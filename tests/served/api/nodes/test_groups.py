@@ -252,7 +252,7 @@ def test_nothing_is_changed_on_nodes_without_an_audit_entry(
     before, there = positions(crew), everything()
     asked = when_nodes_change(monkeypatch, name, lambda: None)
 
-    def unwritable(**_: Any) -> None:
+    def unwritable(*_: Any, **__: Any) -> None:
         raise DatabaseError("the disk is full")
 
     with monkeypatch.context() as broken:

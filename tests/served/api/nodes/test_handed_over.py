@@ -71,7 +71,7 @@ def test_nothing_is_changed_on_nodes(cluster: ThreadedSystem, crew: Crew, monkey
     for method, path, body in calls:
         with monkeypatch.context() as patch:
             patch.setattr(queries, "owner_of", _asked_before(queries.owner_of))
-            patch.setattr("metaserver.services.subjects.lock", _locked_after(lock))
+            patch.setattr("metaserver.services.resources.lock", _locked_after(lock))
             answer = getattr(crew.own, method)(path, body)
         assert (answer.status_code, answer.json()["code"]) == (403, "access.denied"), (path, answer.json())
         _owner_is("sales")
