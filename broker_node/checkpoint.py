@@ -126,7 +126,7 @@ class BrokerCheckpoints:
                 del store.removed[name]
         self._left_out = [(name, "", index) for name, index in draft.removed if store.removed.get(name) is index]
         for (name, group), history in draft.forgotten:
-            # Unless the group was made again, and goes on with its history.
+            # Unless the group was created again: it continues its history.
             if store.forgotten.get((name, group)) is history:
                 del store.forgotten[name, group]
                 self._left_out.append((name, group, history))

@@ -20,7 +20,7 @@ from qmq.protocol.names import check_new_group, check_new_subject, split_subject
 
 @dataclass(frozen=True, slots=True)
 class StoreLimits:
-    """What one node holds at most. Reaching one refuses the newcomer and nobody else."""
+    """Maximum numbers of what one node holds. At a limit, only what is new is refused."""
 
     subjects_max: int = 200_000
     """Of real subjects; as many retry and dead-letter subjects fit beside them. Official consumers send a failed message back
@@ -194,7 +194,7 @@ class SubjectTable:
     def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
         """A group in memory; the action that makes it durable is the caller's, and so is the limit."""
         progress = GroupProgress(subject.name, name, next_sequence, broadcast)
-        # A group forgotten lately goes on with its old history: the last checkpoint counts on those files.
+        # A group that was removed since the last checkpoint continues its history: that checkpoint counts on the files.
         history = self.forgotten.pop((subject.name, name), None)
         if history is None:
             history = self.open_history(subject.name, name, 0)

@@ -108,7 +108,7 @@ class AppendFile(Tail):
 
     Args:
         path: where it is, or will be; a function, because most files of a node are at rest.
-        end: how much of the file counts; what stands behind is from before a crash and is written anew.
+        end: how many bytes of the file count; those behind are from before a crash and are overwritten.
     """
 
     __slots__ = ("_handles", "path")
