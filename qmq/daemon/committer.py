@@ -72,7 +72,7 @@ class Committer:
         self._in_flight = False
         self._scheduled = False
         self._is_urgent = False
-        """Whether `kick` was called since a commit was taken."""
+        """Whether something of what is not taken yet does not wait for others, or may not."""
         self._gather_timer: asyncio.TimerHandle | None = None
         self._seal_timer: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
@@ -166,11 +166,13 @@ class Committer:
         self._scheduled = False
         if self._in_flight or self.failed is not None or self._thread is None:
             return
-        self._is_urgent = False
         if self._gather_timer is not None:
             self._gather_timer.cancel()
             self._gather_timer = None
-        if not self._write(self._log.take):
+        is_written = self._write(self._log.take)
+        # More than one commit holds: the rest follows at once.
+        self._is_urgent = self._is_urgent and self._log.has_pending
+        if not is_written:
             self._release(self._log.synced_end)
             self._idle.set()
             self._seal_later()

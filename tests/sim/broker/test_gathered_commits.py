@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from broker_node.broker import Broker
 from qmq.daemon.committer import GATHER_SECONDS
 from qmq.protocol.codes import Command, ResponseCode
@@ -80,3 +82,19 @@ async def test_a_node_that_stops_answers_the_acks_that_wait(tmp_path: Path) -> N
         await broker.committer.drain()
         acked = ack(broker, 0)
     assert acked.codes == [ResponseCode.SUCCESS]
+
+
+async def test_what_is_more_than_a_commit_holds_is_written_commit_after_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qmq.log.appender.COMMIT_BYTES_TARGET", 500)
+    # Nothing is synced by the timer of acks.
+    monkeypatch.setattr("qmq.daemon.committer.GATHER_SECONDS", 1_000.0)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(0))
+        before = broker.committer.commits
+        sends = [FakeConnection(number) for number in range(6)]
+        for number, sending in enumerate(sends):
+            give(broker, sending, Command.SEND_MESSAGE, encode_entry(message(number)))
+        await eventually_async(lambda: all(sending.codes for sending in sends))
+        assert broker.committer.commits > before + 1
