@@ -1,6 +1,7 @@
 """How a node opens its log: load the newest checkpoint, replay the commits behind it, report."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,16 +69,16 @@ def load_checkpoint(disk: Disk, folder: str, name: str) -> Checkpoint | None:
     return checkpoint
 
 
-class Replay:
+class Replay(ABC):
     """Applies commits of the log to a store; a kind of node says how."""
 
     def __init__(self) -> None:
         self.commits = 0
         self.messages = 0
 
+    @abstractmethod
     def visit(self, commit: Commit) -> None:
         """Apply one valid commit; in order."""
-        raise NotImplementedError
 
     def open_log(
         self,
