@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -173,17 +174,12 @@ class DelayPages:
         to_ms = params.moment_ms("to") if operation is Operation.RESCHEDULE else -1
         change = ChangeDelayedRequest(operation, to_ms, (self._target(request, params),))
         (done,) = await answered(self._changes.change(change))
-        return {"message_id": done.message_id, "outcome": done.outcome, "state": done.state, "due_ms": done.due_ms}
+        return asdict(done)
 
     async def _cancel_matching(self, request: web.Request, params: Params) -> dict[str, Any]:
         query = CancelDelayedRequest(self._query(params), params.flag("dry_run"))
         done = await answered(self._changes.cancel_matching(query))
-        return {
-            "matched": done.matched,
-            "cancelled": done.cancelled,
-            "too_late": done.too_late,
-            "cursor": done.cursor or None,
-        }
+        return asdict(done) | {"cursor": done.cursor or None}
 
     async def _confirm_clock(self, request: web.Request, params: Params) -> dict[str, Any]:
         try:

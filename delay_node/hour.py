@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.dispatch_log import DISPATCH_BYTES, DispatchLog
 from delay_node.records import HOUR_MS
-from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, hour_name
+from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, DispatchLog, ScheduleLog, hour_name
 from qmq.log.append_file import AppendFile
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
@@ -54,7 +53,6 @@ class Hour:
         handles: HandleCache,
         root: str,
         number: int,
-        *,
         count: int = 0,
         data_end: int = 0,
         dispatch_count: int = 0,
@@ -148,11 +146,11 @@ class Hours(dict[int, Hour]):
         self.unwritten_bytes = 0
         """Bytes of schedule and dispatch logs in memory only."""
 
-    def make(self, number: int, **counters: int) -> Hour:
-        """Return the hour, created when it is new. A finished hour is in use again."""
+    def make(self, number: int, *counters: int) -> Hour:
+        """Return the hour, created when it is new with the counters of `Hour`. A finished hour is in use again."""
         hour = self.get(number)
         if hour is None:
-            hour = self[number] = Hour(self.handles, self.root, number, **counters)
+            hour = self[number] = Hour(self.handles, self.root, number, *counters)
             insort(self.order, number)
         self.finished.discard(number)
         return hour

@@ -12,7 +12,7 @@ from delay_node.hour import Hour, Hours
 from delay_node.records import HOUR_MS, NUMBER_MAX
 from delay_node.schedule_log import INDEX, INDEX_BYTES, id_digests, lost_index, make_index
 from delay_node.wheel import Wheel
-from qmq.protocol.scan import CRC_BYTES
+from qmq.protocol.scan import CRC_BYTES, Run
 
 logger = logging.getLogger("qmq.delay.placement")
 
@@ -53,14 +53,15 @@ class Placer:
 
     def prepare(
         self,
+        run: Run,
         data: memoryview,
-        begins: NDArray[np.int64],
-        sizes: NDArray[np.int64],
         dues: NDArray[np.int64],
         subject: int,
-        given: Sequence[int] | None,
+        given: Sequence[int] | None = None,
     ) -> tuple[Placement, list[int]]:
         """Sort a record's messages by hour; numbers are those `given`, or the next of each hour. Raises LimitReached."""
+        begins = np.array(run.raw_begins, dtype=np.int64)
+        sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
         ids = id_digests(data, begins)
         hours = dues // HOUR_MS
         order = np.argsort(hours, kind="stable") if (hours != hours[0]).any() else np.arange(len(hours))
