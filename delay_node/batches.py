@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from delay_node.due_lanes import Destinations, DueLanes, Group
+from delay_node.due_lanes import DueLanes, Group
 from delay_node.lanes import Item, Lane
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of
@@ -57,7 +57,6 @@ class BatchSender:
         pool: Pool,
         supervisor: Supervisor,
         lanes: DueLanes,
-        destinations: Destinations,
         *,
         observe: Callable[[float], None],
         on_end: Callable[[], None],
@@ -69,7 +68,7 @@ class BatchSender:
         self._pool = pool
         self._supervisor = supervisor
         self._lanes = lanes
-        self._breaker = destinations.breaker
+        self._breaker = lanes.destinations.breaker
         self._observe = observe
         self._on_end = on_end
         self._send_seconds = send_seconds

@@ -92,8 +92,7 @@ class BulkReads:
             last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
             assert hour.states is not None
             states = bytes(hour.states[first:last])
-        if (decided := self._store.effects.last_offset) >= 0:
-            await self._committer.synced(decided)
+        await self._committer.synced(self._store.log.appended_end - 1)
         if request.with_data:
             entries, sizes, raws = await self._gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
             self._record_damage(request.hour, first, states, sizes)

@@ -154,7 +154,7 @@ class DelayNode(Node):
     # --- what happens ----------------------------------------------------------------------------------------------
 
     def synced(self, synced_end: int) -> None:
-        self.store.effects.completed(synced_end)
+        self.store.synced(synced_end)
 
     def start_jobs(self) -> None:
         super().start_jobs()

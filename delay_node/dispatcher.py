@@ -73,7 +73,7 @@ class Dispatcher:
         self.destinations = Destinations(session, backoff)
         self.lanes = DueLanes(store.subjects, self.destinations, rng)
         self.sender = BatchSender(
-            store, committer, clock, pool, supervisor, self.lanes, self.destinations,
+            store, committer, clock, pool, supervisor, self.lanes,
             observe=observe, on_end=self.wake, send_seconds=send_seconds,
         )  # fmt: skip
         self._wake = asyncio.Event()
@@ -205,7 +205,7 @@ class Dispatcher:
             if lane.is_parked or not lanes.routes(lane, now):
                 lane.is_refilling = False
                 continue
-            refs = lanes.take_late(lane, max(1, FETCH_MESSAGES // count))
+            refs = lane.late.take(max(1, FETCH_MESSAGES // count))
             waiting = [(due_ms, ref) for due_ms, ref in refs if self.sender.is_waiting(ref)]
             lanes.drop(len(refs) - len(waiting))
             chosen.append((lane, waiting))

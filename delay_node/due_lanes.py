@@ -104,7 +104,7 @@ class DueLanes:
 
     def __init__(self, subjects: Subjects, destinations: Destinations, rng: "Random") -> None:
         self._subjects = subjects
-        self._destinations = destinations
+        self.destinations = destinations
         self._rng = rng
         self.by_subject: dict[int, Lane] = {}
         self.to_refill: deque[Lane] = deque()
@@ -147,8 +147,7 @@ class DueLanes:
     def add(self, lane: Lane, entry: Entry, *, is_late: bool) -> None:
         """Add a due message: with its body if the lane has room for it."""
         self._waiting += 1
-        is_behind_others = is_late and (lane.late or lane.returned)
-        if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or is_behind_others:
+        if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or (is_late and lane.late):
             lane.late.add([(entry.due_ms, entry.ref)])
         else:
             item = Item(entry.ref, entry.due_ms, entry.subject, entry.data)
@@ -162,27 +161,17 @@ class DueLanes:
         """Account for messages that need no delivery any more, or that can't be read."""
         self._waiting -= count
 
-    def take_late(self, lane: Lane, limit: int) -> list[tuple[int, int]]:
-        """Remove overdue messages without bodies: (due time, ref). Each is added again, or dropped."""
-        if lane.returned:
-            lane.late.add(sorted(lane.returned))
-            lane.returned.clear()
-        return lane.late.take(limit)
-
-    def refill(self, lane: Lane, refs: Sequence[tuple[int, int]], entries: Sequence[Entry]) -> int:
-        """Give a lane bodies of the messages that `take_late` removed; return how many are corrupted."""
+    def refill(self, lane: Lane, refs: Sequence[tuple[int, int]], entries: Sequence[Entry]) -> None:
+        """Give a lane bodies of messages that were taken from its `late`; corrupted ones are dropped."""
         if lane.is_parked:
-            lane.returned += refs
-            return 0
+            lane.late.add(refs)
+            return
         lane.late.add([(entry.due_ms, entry.ref) for entry in entries if entry.is_unread])
-        damaged = 0
         for entry in entries:
             if entry.data is not None:
                 self._load(lane.old, Item(entry.ref, entry.due_ms, entry.subject, entry.data))
             elif not entry.is_unread:
-                damaged += 1
-        self.drop(damaged)
-        return damaged
+                self.drop(1)
 
     def taken(self, items: Sequence[Item]) -> None:
         """Account for messages that leave in a frame."""
@@ -197,10 +186,10 @@ class DueLanes:
         for subject, mine in by_subject.items():
             lane = self.lane(subject)
             lane.problem, lane.avoid = problem, avoid
-            self._destinations.refresh(lane)
+            self.destinations.refresh(lane)
             self._waiting += len(mine)
             if lane.is_parked:
-                lane.returned += [(item.due_ms, item.ref) for item in mine]
+                lane.late.add([(item.due_ms, item.ref) for item in mine])
                 continue
             lane.old = deque(sorted((*mine, *lane.old), key=lambda item: item.due_ms))
             self.ready_bytes += sum(len(item.data) for item in mine)
@@ -219,9 +208,9 @@ class DueLanes:
 
     def routes(self, lane: Lane, now: float) -> list[BrokerGroupRoute]:
         """Return the broker groups that the lane may use now; without any it is parked."""
-        routes = self._destinations.routes(lane, now)
+        routes = self.destinations.routes(lane, now)
         if not routes:
-            self.park(lane, *self._destinations.pause(lane, now))
+            self.park(lane, *self.destinations.pause(lane, now))
         return routes
 
     def enqueue(self, lane: Lane, now: float) -> None:
@@ -234,9 +223,9 @@ class DueLanes:
         if lane.ready:
             for route in self.routes(lane, now):
                 if lane.frames[route.name] < LANE_FRAMES_IN_FLIGHT:
-                    self._destinations.group(route.name).queue.add(lane)
+                    self.destinations.group(route.name).queue.add(lane)
         has_room = len(lane.old) < LANE_OVERDUE_MESSAGES
-        if (lane.late or lane.returned) and has_room and not lane.is_refilling:
+        if lane.late and has_room and not lane.is_refilling:
             lane.is_refilling = True
             self.to_refill.append(lane)
 
@@ -245,11 +234,10 @@ class DueLanes:
         lane.is_parked = True
         lane.problem = problem
         self._parked_lanes[lane] = None
-        lane.returned += [(item.due_ms, item.ref) for item in lane.old]
-        lane.late.add([(item.due_ms, item.ref) for item in lane.fresh])
-        self.ready_bytes -= sum(len(item.data) for queue in (lane.old, lane.fresh) for item in queue)
-        lane.old.clear()
-        lane.fresh.clear()
+        for queue in (lane.old, lane.fresh):
+            lane.late.add([(item.due_ms, item.ref) for item in queue])
+            self.ready_bytes -= sum(len(item.data) for item in queue)
+            queue.clear()
         self._park_until(lane, until)
 
     def _park_until(self, lane: Lane, until: float) -> None:
@@ -287,7 +275,7 @@ class DueLanes:
         self._waiting += 1
         lane = self.lane(item.subject)
         if lane.is_parked:
-            lane.returned.append((item.due_ms, item.ref))
+            lane.late.add([(item.due_ms, item.ref)])
         else:
             self._load(lane.fresh, item)
             self.enqueue(lane, now)

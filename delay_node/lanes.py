@@ -69,7 +69,7 @@ class _Run:
 
 
 class LateQueue:
-    """Taken from the front in due order; refs are added in any order.
+    """(due time, ref) of messages; taken from the front in due order, added in any order.
 
     It keeps ascending runs, and takes from the one that begins with the oldest ref. Refs that fit at no end of a run begin a new
     one; then runs of up to MERGED_REFS_MAX are merged until each is more than twice as long as the next. Refs in due order, or from
@@ -83,9 +83,10 @@ class LateQueue:
         return sum(map(len, self._runs))
 
     def add(self, items: Sequence[tuple[int, int]]) -> None:
-        """Add (due time, ref) pairs, ascending by due time."""
+        """Add messages, in any order."""
         if not items:
             return
+        items = sorted(items)
         dues, refs = array("q", [due for due, _ in items]), array("Q", [ref for _, ref in items])
         if not any(run.extend(dues, refs) for run in self._runs):
             self._runs.append(_Run(dues, refs))
@@ -150,17 +151,13 @@ class Item:
 
 @dataclass(eq=False, slots=True)
 class Lane:
-    """Due messages of one subject, in due order: `old` and `fresh` with their bytes, `late` without.
-
-    `returned` holds (due time, ref) of messages whose batch failed while the lane was parked, in no order.
-    """
+    """Due messages of one subject, in due order: `old` and `fresh` with their bytes, `late` without."""
 
     subject: int
     name: str
     old: deque[Item] = field(default_factory=deque)
     fresh: deque[Item] = field(default_factory=deque)
     late: LateQueue = field(default_factory=LateQueue)
-    returned: list[tuple[int, int]] = field(default_factory=list)
     frames: Counter[str] = field(default_factory=Counter)
     """Unanswered frames with messages of this lane, by broker group."""
     parked_until: float = 0.0
@@ -181,7 +178,7 @@ class Lane:
     @property
     def waiting(self) -> int:
         """All messages of the lane, except those in unanswered frames."""
-        return len(self.old) + len(self.fresh) + len(self.late) + len(self.returned)
+        return self.ready + len(self.late)
 
     @property
     def is_idle(self) -> bool:

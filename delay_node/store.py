@@ -33,6 +33,7 @@ from delay_node.records import (
     hour_of,
     number_of,
     numbers_by_hour,
+    ref_of,
 )
 from delay_node.schedule_log import DISPATCH_BYTES
 from delay_node.subjects import Subjects
@@ -43,29 +44,6 @@ from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.protocol.scan import CRC_BYTES, Run
-
-
-class Effects:
-    """Calls that change files and counters, in the order of the log, so that a replay leads to the same numbers."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-
-    def add(self, offset: int, effect: Callable[[], None]) -> None:
-        """Have `effect` called when the record at this log offset is synced."""
-        self._waiting.append((offset, effect))
-
-    @property
-    def last_offset(self) -> int:
-        """Log offset of the last record whose effect is waiting for its sync; -1: none."""
-        return self._waiting[-1][0] if self._waiting else -1
-
-    def completed(self, synced_end: int) -> None:
-        """Call the effects of all records below `synced_end`."""
-        waiting = self._waiting
-        while waiting and waiting[0][0] < synced_end:
-            waiting.popleft()[1]()
-
 
 ACTION_REFS_MAX = 10_000
 """Messages of one action's record."""
@@ -99,7 +77,8 @@ class DelayStore:
         self.placer = Placer(self.hours, self.wheel)
         self.open_hours = OpenHours(self.hours, self.io, self._lost)
         self.bodies = Bodies(self.hours, self.io)
-        self.effects = Effects()
+        self._effects: deque[tuple[int, Callable[[], None]]] = deque()
+        """Changes of files and counters by the log offset of their record, so that a replay leads to the same numbers."""
         self.counters = StoreCounters()
         self.pending = 0
         """Messages waiting for delivery, over all hours."""
@@ -123,6 +102,12 @@ class DelayStore:
         if seconds:
             self.placer.on_near(seconds[0][0] * 1000)
 
+    def synced(self, synced_end: int) -> None:
+        """Apply the records below `synced_end` to files and counters."""
+        effects = self._effects
+        while effects and effects[0][0] < synced_end:
+            effects.popleft()[1]()
+
     # --- messages --------------------------------------------------------------------------------------------------
 
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
@@ -134,7 +119,7 @@ class DelayStore:
         except LogError:
             placement.cancel()
             raise
-        self.effects.add(offset, partial(self._place, placement))
+        self._effects.append((offset, partial(self._place, placement)))
         return offset
 
     def replay_scheduled(self, record: Scheduled, run: Run) -> int:
@@ -172,7 +157,7 @@ class DelayStore:
                     was_refused += hour.states[n] == State.REFUSED
                     hour.states[n] = kind
                 hour.undecided += 1
-                self.effects.add(offset, partial(self._decided, hour, numbers, kind, at_ms, was_refused))
+                self._effects.append((offset, partial(self._decided, hour, numbers, kind, at_ms, was_refused)))
         return offset
 
     def release(self, refs: Iterable[int]) -> None:
@@ -183,8 +168,8 @@ class DelayStore:
             if states[number_of(ref)] == State.CLAIMED:
                 states[number_of(ref)] = State.PENDING
 
-    def move(self, ref: int, due_ms: int, entry: bytes, subject: int, at_ms: int) -> None:
-        """Give a pending or held message another due time, as `entry`. Answers wait until it is synced. Raises LimitReached."""
+    def move(self, ref: int, due_ms: int, entry: bytes, subject: int, at_ms: int) -> int:
+        """Give a pending or held message another due time, as `entry`; the new ref. Raises LimitReached."""
         hour = self.hours.make(due_ms // HOUR_MS)
         if hour.schedule.next_number >= NUMBER_MAX:
             raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
@@ -202,10 +187,9 @@ class DelayStore:
         old.states[number_of(ref)] = State.MOVED
         old.moved[number_of(ref)] = hour.number
         old.undecided += 1
-        self.effects.add(
-            offset, partial(self._decided, old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
-        )
-        self.effects.add(offset, partial(self._place, placement))
+        effect = partial(self._decided, old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
+        self._effects += (offset, effect), (offset, partial(self._place, placement))
+        return ref_of(hour.number, number)
 
     def _moved(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None = None) -> Placement:
         run = Run("", 0, len(data), [CRC_BYTES])
