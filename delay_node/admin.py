@@ -173,7 +173,7 @@ class DelayPages:
         operation = Operation(request.match_info["operation"])
         to_ms = params.moment_ms("to") if operation is Operation.RESCHEDULE else -1
         change = ChangeDelayedRequest(operation, to_ms, (self._target(request, params),))
-        (done,) = await answered(self._changes.change(change))
+        (done,) = (await answered(self._changes.change(change))).changes
         return asdict(done)
 
     async def _cancel_matching(self, request: web.Request, params: Params) -> dict[str, Any]:

@@ -9,16 +9,19 @@ from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.dispatcher import Dispatcher
-from delay_node.handlers import Handlers
+from delay_node.errors import LimitReached
+from delay_node.handlers import HandlerCounters, Handlers
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
 from delay_node.recovery import open_store
+from delay_node.sends import DelaySends
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.rejections import Rejections
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.open_files import FileBudget
@@ -80,18 +83,15 @@ class DelayNode(Node):
         delay_max_ms = round(options.delay_max_days * DAY_MS)
         self.queries = Queries(self.store)
         self.changes = Changes(self.store, self.queries, self.committer, self.trusted, delay_max_ms)
+        counters = HandlerCounters()
+        rejections = Rejections(counters, self.clock, logger, {LimitReached: "limit_reached"})
+        unwritten_bytes_max = UNWRITTEN_FACTOR * options.checkpoint_bytes
+        sends = DelaySends(
+            self.store, self.committer, self.trusted, self.admission, delay_max_ms, unwritten_bytes_max, rejections, counters
+        )  # fmt: skip
+        bulk_reads = BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id)
         self.handlers = self.metrics.handlers = Handlers(
-            self.store,
-            self.queries,
-            self.changes,
-            self.committer,
-            self.trusted,
-            self.clock,
-            self.admission,
-            delay_max_ms,
-            UNWRITTEN_FACTOR * options.checkpoint_bytes,
-            BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
-            self.supervisor,
+            rejections, counters, sends, self.queries, self.changes, bulk_reads, self.supervisor
         )
         self.checkpoints = Checkpointing(
             DelayCheckpoints(self.store),
