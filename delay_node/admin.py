@@ -79,7 +79,6 @@ T = TypeVar("T")
 
 
 def shown(found: Found) -> dict[str, Any]:
-    """Return a message as JSON."""
     item = found.item()
     return {
         "message_id": item.message.message_id,
@@ -104,8 +103,6 @@ async def answered(work: Awaitable[T]) -> T:
 
 
 class DelayPages:
-    """The pages of one delay node."""
-
     def __init__(
         self,
         describe: Callable[[], dict[str, Any]],

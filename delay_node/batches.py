@@ -38,8 +38,6 @@ _REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 
 @dataclass(slots=True)
 class DeliveryCounters:
-    """Counts since start, for metrics."""
-
     batches: int = counted("batches", "Batches sent to brokers")
     failed_batches: int = counted("failed_batches", "Failed batches")
     unknown: int = counted("unknown_deliveries", "Messages sent again because their first delivery is uncertain")
@@ -117,7 +115,6 @@ class BatchSender:
             await asyncio.wait(list(self._tasks))
 
     async def _send(self, items: list[Item], route: BrokerGroupRoute) -> None:
-        """Send one batch to one broker group."""
         loop = asyncio.get_running_loop()
         try:
             caller = await self._pool.get(route.master)

@@ -40,8 +40,6 @@ MESSAGE_BYTES_GUESSED = 256
 
 
 class BulkReads:
-    """Answers reads in bulk over a delay node's store."""
-
     def __init__(
         self, store: DelayStore, committer: Committer, gate: BulkReadLimiter, broker_group: str, node_id: str
     ) -> None:
@@ -52,7 +50,6 @@ class BulkReads:
         self._node_id = node_id
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
-        """Return the commands and their handlers."""
         handler = self._gate.handler
         return {
             Command.LIST_HOURS: handler(ListHoursRequest, self._hours),

@@ -44,7 +44,6 @@ class StateEncoder:
         return self._rows.get(hour.number) == self._row(hour)
 
     def forget(self, hour: int) -> None:
-        """Forget an hour that was removed."""
         self._rows.pop(hour, None)
 
     def encode(self) -> list[bytes]:

@@ -40,8 +40,6 @@ UNWRITTEN_FACTOR = 4
 
 
 class DelayNode(Node):
-    """One delay node."""
-
     kind = "delay"
     role = Role.DELAY_MASTER
     options: DelayOptions
@@ -176,7 +174,7 @@ class DelayNode(Node):
     def _check_clock(self) -> None:
         """Move the time before which hours belong into the wheel; log when the clock's alarm starts and ends."""
         self.store.placer.near_before_ms = self.trusted.now_ms() + round(self.options.load_ahead_minutes * 60_000)
-        alarm = self.clock_alarm
+        alarm = self.trusted.held
         if (alarm is not None) == self._has_logged_alarm:
             return
         self._has_logged_alarm = alarm is not None
@@ -200,7 +198,7 @@ class DelayNode(Node):
         """Accept the wall clock, also after a restart; return the step that was held. Raises OSError; it is held as before."""
         async with self._clock_change:
             await asyncio.to_thread(self._step_file.keep, None)
-            alarm = self.clock_alarm
+            alarm = self.trusted.held
             self.trusted.confirm()
         self.dispatcher.wake()
         return alarm
@@ -229,14 +227,9 @@ class DelayNode(Node):
 
     # --- state -----------------------------------------------------------------------------------------------------
 
-    @property
-    def clock_alarm(self) -> HeldStep | None:
-        """The forward step of the wall clock that is not accepted."""
-        return self.trusted.held
-
     def restrictions(self) -> dict[str, str]:
         """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""
-        found, alarm = super().restrictions(), self.clock_alarm
+        found, alarm = super().restrictions(), self.trusted.held
         if alarm is not None:
             found["clock"] = (
                 f"the wall clock jumped ahead by {alarm.ahead_ms} ms; messages are delivered by the previous time"

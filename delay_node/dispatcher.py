@@ -48,7 +48,6 @@ PASS_SECONDS = 0.004
 IDLE_SECONDS = 1.0
 DUE_SOON_MS = 60_000
 READ_RETRY_SECONDS = 1.0
-BACKOFF = Backoff()
 
 
 class Dispatcher:
@@ -64,13 +63,12 @@ class Dispatcher:
         supervisor: Supervisor,
         *,
         observe: Callable[[float], None],
-        backoff: Backoff = BACKOFF,
         send_seconds: float = SEND_SECONDS,
         rng: "Random",
     ) -> None:
         self._store = store
         self._clock = clock
-        self.destinations = Destinations(session, backoff)
+        self.destinations = Destinations(session, Backoff())
         self.lanes = DueLanes(store.subjects, self.destinations, rng)
         self.sender = BatchSender(
             store, committer, clock, pool, supervisor, self.lanes,

@@ -40,8 +40,6 @@ QUERIES_MAX = 64
 
 @dataclass(slots=True)
 class HandlerCounters(SendCounters):
-    """Counts since start, for metrics."""
-
     send_failures: Counter[str] = counted_by("result", "refused_sends", "Rejected messages")
     queries: Counter[str] = counted_by("command", "queries", "Lookups and changes")
 

@@ -167,8 +167,6 @@ UNBOUNDED = 1 << 62
 
 
 class Bodies:
-    """Messages of all hours."""
-
     def __init__(self, hours: Hours, io: IoThreads) -> None:
         self._hours = hours
         self._io = io

@@ -34,7 +34,6 @@ class DelayMetrics(NodeMetrics):
         self.last_minute = LatenessWindow(LATENESS_BUCKETS)
 
     def observe_lateness(self, seconds: float) -> None:
-        """Record the lateness of a delivered message."""
         self.lateness_seconds.observe(seconds)
         self.last_minute.observe(seconds)
 

@@ -58,8 +58,6 @@ class Found:
 
 
 class Queries:
-    """Queries about one node's messages."""
-
     def __init__(self, store: DelayStore) -> None:
         self._store = store
         self._calendar: OrderedDict[int, tuple[tuple[int, int], dict[int, int]]] = OrderedDict()

@@ -66,12 +66,10 @@ def ref_of(hour: int, number: int) -> int:
 
 
 def hour_of(ref: int) -> int:
-    """The due hour of a ref."""
     return ref >> NUMBER_BITS
 
 
 def number_of(ref: int) -> int:
-    """The number within the hour."""
     return ref & NUMBER_MAX
 
 
@@ -126,7 +124,6 @@ def encode_scheduled_head(subject: str, received_at_ms: int, dues_ms: Sequence[i
 
 
 def encode_action(at_ms: int, refs: Sequence[int]) -> bytes:
-    """The payload of an action's record."""
     return _COUNTED.pack(at_ms, len(refs)) + Struct(f">{len(refs)}Q").pack(*refs)
 
 

@@ -31,8 +31,6 @@ logger = logging.getLogger("qmq.delay.recovery")
 
 
 class DelayReplay(Replay):
-    """Applies commits of the log to a store."""
-
     def __init__(self, store: DelayStore) -> None:
         super().__init__()
         self._store = store
@@ -110,7 +108,7 @@ def _salvage(store: DelayStore) -> None:
         index_bytes = _size(store.disk, f"{store.root}/schedule/{name}.index")
         dispatch_bytes = _size(store.disk, f"{store.root}/dispatch/{name}")
         counts = index_bytes // INDEX_BYTES, 0, dispatch_bytes // DISPATCH_BYTES
-        hour = Hour(store.hours.handles, store.root, number, *counts)
+        hour = Hour.of_files(store.hours.handles, store.root, number, *counts)
         count, data_end = _good_length(hour)
         _, bad = hour.dispatch.read(0, hour.dispatch.count)
         hour = store.hours.make(number, count, data_end, hour.dispatch.count - bad)

@@ -168,8 +168,6 @@ class ScheduleLog:
 
 
 class DispatchLog:
-    """The dispatch log of one hour."""
-
     __slots__ = ("file",)
 
     def __init__(self, file: AppendFile) -> None:

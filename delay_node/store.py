@@ -51,8 +51,6 @@ ACTION_REFS_MAX = 10_000
 
 @dataclass(slots=True)
 class StoreCounters:
-    """Counts since start, for metrics."""
-
     scheduled: int = counted("scheduled_messages", "Messages scheduled")
     claimed: int = counted("claimed_messages", "Messages claimed for delivery")
     delivered: int = counted("delivered_messages", "Messages that a broker stored (scheduleDispatch)")
@@ -196,13 +194,11 @@ class DelayStore:
         return self.placer.prepare(run, data, np.array([due_ms], dtype=np.int64), subject, given)[0]
 
     def replay_moved(self, record: Moved, subject_name: str) -> None:
-        """Apply a MOVED record in recovery."""
         self._note(self.hours.make(hour_of(record.ref)), [number_of(record.ref)], RecordKind.MOVED, record.at_ms, 0,
                    record.due_ms // HOUR_MS)  # fmt: skip
         self._place(self._moved(record.entry, record.due_ms, self.subjects.number(subject_name), [record.number]))
 
     def replay_action(self, record: Action) -> None:
-        """Apply an action in recovery."""
         for number, numbers in numbers_by_hour(record.refs).items():
             self._note(self.hours.make(number), numbers, record.kind, record.at_ms, 0)
 

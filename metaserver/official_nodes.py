@@ -20,7 +20,6 @@ class OfficialNodes:
 
     @property
     def broker_groups(self) -> frozenset[str]:
-        """All groups that the setting names."""
         return self.open_groups | {group for group, _ in self.nodes}
 
     @classmethod

@@ -222,7 +222,6 @@ def approved_broker_groups() -> QuerySet[BrokerGroup]:
 
 
 def clients() -> QuerySet[ClientSeen]:
-    """Clients that registered."""
     return ClientSeen.objects.all()
 
 
