@@ -66,7 +66,7 @@ class BatchSender:
         self._pool = pool
         self._supervisor = supervisor
         self._lanes = lanes
-        self._breaker = lanes.destinations.breaker
+        self._breaker = lanes.breaker
         self._observe = observe
         self._on_end = on_end
         self._send_seconds = send_seconds

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from delay_node.batches import SEND_SECONDS, BatchSender
-from delay_node.due_lanes import FRAMES_IN_FLIGHT, Destinations, DueLanes, Group
+from delay_node.due_lanes import FRAMES_IN_FLIGHT, DueLanes, Group
 from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
@@ -22,7 +22,6 @@ from qmq.daemon.committer import Committer
 from qmq.errors import LogError
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
-from qmq.net.timing import Backoff
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.supervisor import Supervisor
 
@@ -68,8 +67,7 @@ class Dispatcher:
     ) -> None:
         self._store = store
         self._clock = clock
-        self.destinations = Destinations(session, Backoff())
-        self.lanes = DueLanes(store.subjects, self.destinations, rng)
+        self.lanes = DueLanes(store.subjects, session, rng)
         self.sender = BatchSender(
             store, committer, clock, pool, supervisor, self.lanes,
             observe=observe, on_end=self.wake, send_seconds=send_seconds,
@@ -248,7 +246,7 @@ class Dispatcher:
         sent, has_sent = 0, True
         while has_sent:
             has_sent = False
-            for group in list(self.destinations.groups.values()):
+            for group in list(self.lanes.groups.values()):
                 if group.in_flight < FRAMES_IN_FLIGHT and group.queue and (formed := self._send_frame(group)):
                     sent, has_sent = sent + formed, True
                     if sent >= SLICE_MESSAGES:
@@ -267,7 +265,7 @@ class Dispatcher:
             mine = next((known for known in routes if known.name == group.name), None)
             if mine is None or not group.has_room(lane):
                 return Verdict.LEAVE
-            if len(routes) > 1 and (preferred := self.destinations.preferred(lane, routes)) is not group:
+            if len(routes) > 1 and (preferred := lanes.preferred(lane, routes)) is not group:
                 if preferred.queue.add(lane):
                     self._wake.set()
                 return Verdict.SKIP

@@ -172,7 +172,6 @@ class Bodies:
         self._io = io
         self._damaged: dict[int, set[int]] = {}
         """Numbers of corrupted messages by hour."""
-        self._damaged_count = 0
         self.unreadable = 0
         """Corrupted messages found since start."""
 
@@ -210,14 +209,14 @@ class Bodies:
             if hour not in self._hours:
                 continue
             known = self._damaged.setdefault(hour, set())
-            new = sorted(set(found) - known)[: DAMAGED_MAX - self._damaged_count]
+            room = DAMAGED_MAX - sum(map(len, self._damaged.values()))
+            new = sorted(set(found) - known)[: max(0, room)]
             if new:
                 known.update(new)
-                self._damaged_count += len(new)
                 self.unreadable += len(new)
                 logger.error("hour %d: %d messages between numbers %d and %d fail their checks and can't be delivered",
                              hour, len(new), new[0], new[-1])  # fmt: skip
 
     def forget(self, hour: int) -> None:
         """Forget the corrupted messages of an hour that is removed."""
-        self._damaged_count -= len(self._damaged.pop(hour, ()))
+        self._damaged.pop(hour, None)

@@ -22,15 +22,13 @@ MERGED_REFS_MAX = 250_000
 """Larger runs are not merged: it would hold up the event loop."""
 
 
+@dataclass(eq=False, slots=True)
 class _Run:
     """(due times, refs), ascending by due time; those before `begin` were taken."""
 
-    __slots__ = ("begin", "dues", "refs")
-
-    def __init__(self, dues: "array[int]", refs: "array[int]") -> None:
-        self.dues = dues
-        self.refs = refs
-        self.begin = 0
+    dues: "array[int]"
+    refs: "array[int]"
+    begin: int = 0
 
     def __len__(self) -> int:
         return len(self.dues) - self.begin

@@ -105,8 +105,8 @@ def _salvage(store: DelayStore) -> None:
         number = hour_number(name)
         if number is None:
             continue
-        index_bytes = _size(store.disk, f"{store.root}/schedule/{name}.index")
-        dispatch_bytes = _size(store.disk, f"{store.root}/dispatch/{name}")
+        index_bytes = _size(store.hours.handles, f"{store.root}/schedule/{name}.index")
+        dispatch_bytes = _size(store.hours.handles, f"{store.root}/dispatch/{name}")
         counts = index_bytes // INDEX_BYTES, 0, dispatch_bytes // DISPATCH_BYTES
         hour = Hour.of_files(store.hours.handles, store.root, number, *counts)
         count, data_end = _good_length(hour)
@@ -143,15 +143,11 @@ def _good_length(hour: Hour) -> tuple[int, int]:
     return hour.schedule.count, data_end
 
 
-def _size(disk: Disk, path: str) -> int:
+def _size(handles: HandleCache, path: str) -> int:
     try:
-        file = disk.open(path, writable=False)
+        return handles.get(path).size()
     except FileNotFoundError:
         return 0
-    try:
-        return file.size()
-    finally:
-        file.close()
 
 
 def _remove_strays(store: DelayStore) -> None:

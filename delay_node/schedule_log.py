@@ -167,11 +167,9 @@ class ScheduleLog:
         return Entry(ref, due_ms, subject, data if is_whole(data) else None)
 
 
+@dataclass(eq=False, slots=True)
 class DispatchLog:
-    __slots__ = ("file",)
-
-    def __init__(self, file: AppendFile) -> None:
-        self.file = file
+    file: AppendFile
 
     @property
     def count(self) -> int:
