@@ -205,12 +205,11 @@ class DelayNode(Node):
 
     async def _load_hours(self) -> None:
         """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before. Raises LogError."""
-        hours = self.store.open_hours.to_load(self.store.placer.near_before_ms)
-        self.dispatcher.frontier_ms = hours[0].begin_ms if hours else None
-        for i, hour in enumerate(hours):
-            await self.store.load(hour)
-            self.dispatcher.frontier_ms = hours[i + 1].begin_ms if i + 1 < len(hours) else None
+        while hours := self.store.open_hours.to_load(self.store.placer.near_before_ms):
+            self.dispatcher.frontier_ms = hours[0].begin_ms
+            await self.store.load(hours[0])
             self.dispatcher.wake()
+        self.dispatcher.frontier_ms = None
 
     def _close_hours(self) -> None:
         """Close hours that are past and have nothing left to do; the next checkpoint removes the files of old ones."""

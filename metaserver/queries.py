@@ -253,13 +253,16 @@ def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
     return fresh.order_by("steady_since").values_list("steady_since", flat=True).first()
 
 
+def _of_master(field: str) -> Subquery:
+    """A field of a broker group's master."""
+    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
+    return Subquery(masters.values(field))
+
+
 def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
     """(broker group, time of its master's last stored lease) of groups that are silent and not offline."""
     limit = now - timedelta(seconds=silent_seconds)
-    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
-    groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).annotate(
-        leased=Subquery(masters.values("leased_at"))
-    )
+    groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).annotate(leased=_of_master("leased_at"))
     silent = groups.filter(Q(leased__isnull=True) | Q(leased__lt=limit))
     return list(silent.values_list("name", "leased"))
 
@@ -332,8 +335,7 @@ class MasterAddress:
 def broker_masters() -> dict[str, MasterAddress]:
     """The masters of approved broker groups, by group; delay groups are left out."""
     groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
-    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
-    rows = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address", "state")
+    rows = groups.annotate(address=_of_master("admin_address")).values_list("name", "address", "state")
     return {name: MasterAddress(address or "", state == GroupState.OFFLINE) for name, address, state in rows}
 
 
