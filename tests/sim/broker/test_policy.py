@@ -13,7 +13,6 @@ from broker_node.broker import Broker
 from broker_node.rejections import ERROR_HOLD_SECONDS
 from qmq import Producer
 from qmq.client.receipt import Receipt
-from qmq.clock import ManualClock
 from qmq.log.index import DenseIndex
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
@@ -32,6 +31,7 @@ from tests.support.in_process import (
     small_system,
     write_file,
 )
+from tests.support.manual_clock import ManualClock
 from tests.support.policies import set_policies
 from tests.support.waiting import eventually_async
 

@@ -11,13 +11,13 @@ import pytest
 
 from qmq import Consumer, Delivery, Limits, Producer
 from qmq.client.acker import ACK_FIRST_SECONDS_MAX
-from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import AckRequest
 from qmq.protocol.frames import Frame
 from tests.support.in_process import SmallSystem, small_system
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 Call = Callable[[], Awaitable[Frame]]
