@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any
 
 from qmq.client.middleware import OutgoingMessage
 from qmq.client.receipt import Receipt
 from qmq.errors import QmqError, SendFailed, SendManyFailed
+from qmq.protocol.codes import ClientType
 
-T = TypeVar("T")
 Outcome = Receipt | SendFailed
-Key = tuple[str, bool]
-"""Subject, and whether its messages are delayed: the messages of a batch share it."""
+Key = tuple[str, ClientType]
+"""Subject, and as what the producer registers for it: the messages of a batch share it. A DELAY_PRODUCER sends to delay groups."""
 Token = asyncio.Future[Receipt] | Callable[[Outcome], object]
 """Where the outcome of one message goes."""
 
@@ -25,9 +25,8 @@ class ManyOutcomes:
         self._observed: dict[int, OutgoingMessage] = {}
         self.future: asyncio.Future[list[Receipt]] = loop.create_future()
         self._outcomes: list[Receipt | QmqError] = []
-        self._open = 0
-        self._failed = 0
-        self._is_complete = False
+        self._open = 1
+        """Messages without an outcome, and one more until `complete`."""
 
     def reserve(self, message: OutgoingMessage | None = None) -> int:
         """The place of the next message, whose outcome is set later."""
@@ -41,7 +40,6 @@ class ManyOutcomes:
     def add_failure(self, error: QmqError) -> None:
         """The next message can't be sent at all."""
         self._outcomes.append(error)
-        self._failed += 1
 
     def set(self, places: Sequence[int], outcomes: Sequence[Outcome]) -> None:
         """The outcomes of a batch."""
@@ -50,21 +48,17 @@ class ManyOutcomes:
             found[place] = outcome
             if self._observed:
                 self._observe(self._observed.pop(place), outcome)
-        self._open -= len(places)
-        self._failed += sum(not isinstance(outcome, Receipt) for outcome in outcomes)
-        if self._is_complete and not self._open:
-            self._end()
+        self._count_down(len(places))
 
     def complete(self) -> None:
         """No more messages follow."""
-        self._is_complete = True
-        if not self._open:
-            self._end()
+        self._count_down(1)
 
-    def _end(self) -> None:
-        if self.future.done():
+    def _count_down(self, count: int) -> None:
+        self._open -= count
+        if self._open or self.future.done():
             return
-        if self._failed:
+        if any(isinstance(outcome, QmqError) for outcome in self._outcomes):
             self.future.set_exception(SendManyFailed(self._outcomes))
             self.future.exception()  # no warning of asyncio if the caller was cancelled
         else:
@@ -121,11 +115,6 @@ class Batch:
     def subject(self) -> str:
         return self.key[0]
 
-    @property
-    def is_delayed(self) -> bool:
-        """To a delay group, not to a broker group."""
-        return self.key[1]
-
     def add(self, message_id: str, entry: bytes) -> None:
         """Add a message; its token or place is added apart."""
         self.ids.append(message_id)
@@ -139,19 +128,37 @@ class Batch:
 
     def part(self, numbers: Iterable[int]) -> "Batch":
         """A batch of some of its messages, with the same history."""
-
-        def chosen(values: list[T]) -> list[T]:
-            return [values[number] for number in numbers] if values else []
-
         numbers = list(numbers)
-        entries = chosen(self.entries)
-        return replace(
-            self,
-            entries=entries,
-            ids=chosen(self.ids),
-            tokens=chosen(self.tokens),
-            places=chosen(self.places),
-            size=sum(map(len, entries)),
-            is_open=False,
-            queued=None,
-        )
+        lists: dict[str, Any] = {}
+        for name in ("entries", "ids", "tokens", "places"):
+            values = getattr(self, name)
+            lists[name] = [values[number] for number in numbers] if values else []
+        return replace(self, **lists, size=sum(map(len, lists["entries"])), is_open=False, queued=None)
+
+    # --- outcomes --------------------------------------------------------------------------------------------------
+
+    def receipts(self, group: str) -> list[Outcome]:
+        """The receipts of messages that a broker group has stored."""
+        subject, attempts = self.subject, self.attempts
+        return [Receipt(message_id, subject, group, attempts) for message_id in self.ids]
+
+    def no_space_errors(self, problem: str = "") -> list[Outcome]:
+        """The errors of messages that no broker or delay group has space for."""
+        problem = problem or self.last_problem
+        kind = "delay group" if self.key[1] is ClientType.DELAY_PRODUCER else "broker group"
+        stored = "it may be stored by an earlier attempt" if self.may_be_stored else "it is not stored"
+        text = f"of {self.subject}; {stored}" + (f". Last: {problem}" if problem else "")
+        return [
+            SendFailed(f"no {kind} has space for message {message_id} {text}", code="client.no_space", retriable=True)
+            for message_id in self.ids
+        ]
+
+    def not_confirmed_errors(self, seconds: float) -> list[Outcome]:
+        """The errors of messages that were not stored within this number of seconds."""
+        stored = "it may be stored" if self.may_be_stored else "it is not stored"
+        text = f"was not confirmed in {seconds:g} s and {self.attempts} attempts; {stored}."
+        problem = self.last_problem or "it was not sent yet"
+        return [
+            SendFailed(f"message {message_id} for {self.subject} {text} Last: {problem}", retriable=True)
+            for message_id in self.ids
+        ]

@@ -1,13 +1,12 @@
-"""What responses to a SEND mean, and the errors of messages that are not stored."""
+"""What responses to a SEND mean."""
 
 import asyncio
 from dataclasses import dataclass, field
 
-from qmq.client.outgoing import Batch, Outcome
-from qmq.client.receipt import Receipt
+from qmq.client.outgoing import Batch
 from qmq.errors import SendFailed
 from qmq.net.caller import Caller, timed_out
-from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
+from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import NO_SPACE, is_subject_refusal
@@ -65,41 +64,7 @@ def classify(batch: Batch, failures: dict[str, SendFailure], group: str) -> Clas
     return found
 
 
-def client_type_of(batch: Batch) -> ClientType:
-    """Return as what the producer registers for the messages of a batch."""
-    return ClientType.DELAY_PRODUCER if batch.is_delayed else ClientType.PRODUCER
-
-
 def _code_of(remark: str) -> str:
     """The code that a node's remark begins with, if it does."""
     code, colon, _ = remark.partition(": ")
     return code if colon and code.startswith("delay.") else "client.message_refused"
-
-
-def receipts(batch: Batch, group: str) -> list[Outcome]:
-    """The receipts of a batch that a broker group has stored."""
-    subject, attempts = batch.subject, batch.attempts
-    return [Receipt(message_id, subject, group, attempts) for message_id in batch.ids]
-
-
-def no_space_errors(batch: Batch, problem: str = "") -> list[Outcome]:
-    """The errors of messages that no broker or delay group has space for."""
-    problem = problem or batch.last_problem
-    kind = "delay group" if batch.is_delayed else "broker group"
-    stored = "it may be stored by an earlier attempt" if batch.may_be_stored else "it is not stored"
-    text = f"of {batch.subject}; {stored}. Last: {problem}" if problem else f"of {batch.subject}; {stored}"
-    return [
-        SendFailed(f"no {kind} has space for message {message_id} {text}", code="client.no_space", retriable=True)
-        for message_id in batch.ids
-    ]
-
-
-def not_confirmed_errors(batch: Batch, seconds: float) -> list[Outcome]:
-    """The errors of messages that were not stored within this number of seconds."""
-    stored = "it may be stored" if batch.may_be_stored else "it is not stored"
-    text = f"was not confirmed in {seconds:g} s and {batch.attempts} attempts; {stored}."
-    problem = batch.last_problem or "it was not sent yet"
-    return [
-        SendFailed(f"message {message_id} for {batch.subject} {text} Last: {problem}", retriable=True)
-        for message_id in batch.ids
-    ]

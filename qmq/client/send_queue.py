@@ -12,34 +12,10 @@ from qmq.client.encoder import ObservedSends
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
+from qmq.protocol.codes import ClientType
 from qmq.supervisor import Supervisor
 
 CALLBACK_NAME = "send_callback"
-
-
-class Unsettled:
-    """Counts the messages that have no outcome yet."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._is_zero = asyncio.Event()
-        self._is_zero.set()
-
-    def add(self, count: int) -> None:
-        """Count new messages."""
-        if not self.count:
-            self._is_zero.clear()
-        self.count += count
-
-    def remove(self, count: int) -> None:
-        """Count messages that have an outcome."""
-        self.count -= count
-        if not self.count:
-            self._is_zero.set()
-
-    async def wait(self) -> None:
-        """Wait until every message has an outcome."""
-        await self._is_zero.wait()
 
 
 class SendQueue:
@@ -61,7 +37,9 @@ class SendQueue:
         self._on_ready = on_ready
         self.loop: asyncio.AbstractEventLoop
         self._supervisor: Supervisor
-        self.unsettled = Unsettled()
+        self.unsettled = 0
+        """Messages without an outcome."""
+        self._all_settled = asyncio.Event()
         self._waiting: OrderedDict[Batch, None] = OrderedDict()
         """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
         self.failed: BaseException | None = None
@@ -78,11 +56,17 @@ class SendQueue:
         """Whether messages wait for room."""
         return bool(self._waiting)
 
+    async def flush(self) -> None:
+        """Wait until every message has an outcome."""
+        if self.unsettled:
+            self._all_settled.clear()
+            await self._all_settled.wait()
+
     def fail(self, error: BaseException) -> None:
         """Fail what is queued or waits for room, and every later message."""
         self.failed = error
         for batch in self.drain():
-            self.settle(batch, same_error(self._failure(), batch))
+            self.settle(batch, [self._failure()] * len(batch))
 
     def close(self, error: SendFailed) -> None:
         """Fail every later message."""
@@ -113,7 +97,7 @@ class SendQueue:
             return await future
         alone = Batch(key, now, now + self._delivery_seconds, tokens=[future])
         alone.add(message_id, entry)
-        self.unsettled.add(1)
+        self.unsettled += 1
         await self._wait_for_room(alone, future)
         return future.result()
 
@@ -125,7 +109,7 @@ class SendQueue:
         finally:
             if batch in self._waiting:
                 del self._waiting[batch]
-                self.unsettled.remove(len(batch))
+                self._count_settled(len(batch))
 
     async def send_many(
         self,
@@ -155,7 +139,7 @@ class SendQueue:
                     break
             if batch is None:
                 now = self.loop.time()
-                batch = Batch((subject, False), now, now + self._delivery_seconds, many=many)
+                batch = Batch((subject, ClientType.PRODUCER), now, now + self._delivery_seconds, many=many)
             batch.add(message_id, entry)
             batch.places.append(many.reserve(message))
         if batch is not None:
@@ -165,9 +149,9 @@ class SendQueue:
 
     async def _send_batch(self, batch: Batch) -> None:
         """Queue a batch of one `send_many` as soon as there is room for it, behind those that wait already."""
-        self.unsettled.add(len(batch))
+        self.unsettled += len(batch)
         if (error := self.stopped()) is not None:
-            self.settle(batch, same_error(error, batch))
+            self.settle(batch, [error] * len(batch))
         elif self._waiting or not self.accumulator.has_room(len(batch), batch.size):
             batch.queued = self.loop.create_future()
             await self._wait_for_room(batch, batch.queued)
@@ -177,7 +161,7 @@ class SendQueue:
             await asyncio.sleep(0)  # responses and other tasks have their turn between two batches
 
     def _queue(self, key: Key, message_id: str, entry: bytes, token: Token, now: float, give_up_at: float) -> None:
-        self.unsettled.add(1)
+        self.unsettled += 1
         batch = self.accumulator.add(key, message_id, entry, token, now, give_up_at)
         if batch is None:
             return
@@ -198,7 +182,7 @@ class SendQueue:
                 queue.add_batch(batch)
                 batch.end_wait()
             elif is_cancelled(batch.tokens[0]):  # its caller has not run yet
-                self.unsettled.remove(1)
+                self._count_settled(1)
             else:
                 # It joins the open batch of its subject.
                 now = self.loop.time()
@@ -244,12 +228,12 @@ class SendQueue:
         remaining = [n for n, token in enumerate(batch.tokens) if not is_cancelled(token)]
         if batch.many is not None or len(remaining) == len(batch):
             return batch
-        self.unsettled.remove(len(batch) - len(remaining))
+        self._count_settled(len(batch) - len(remaining))
         return batch.part(remaining)
 
     def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         """Hand out the outcome of each message."""
-        self.unsettled.remove(len(batch))
+        self._count_settled(len(batch))
         if batch.many is not None:
             batch.many.set(batch.places, outcomes)
             return
@@ -259,12 +243,12 @@ class SendQueue:
             except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
                 self._supervisor.report(CALLBACK_NAME, error)
 
+    def _count_settled(self, count: int) -> None:
+        self.unsettled -= count
+        if not self.unsettled:
+            self._all_settled.set()
+
 
 def is_cancelled(token: Token) -> bool:
     """Whether the caller of a message without an outcome was cancelled."""
     return isinstance(token, asyncio.Future) and token.done()
-
-
-def same_error(error: SendFailed, batch: Batch) -> list[Outcome]:
-    """One error as the outcome of all messages of a batch."""
-    return [error] * len(batch)

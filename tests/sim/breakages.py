@@ -282,7 +282,7 @@ BREAKAGES = (
         "a send that timed out counts as stored",
         "qmq.client.sender:Sender._responded",
         "batch.may_be_stored = True",
-        "self._settle(batch, receipts(batch, route.name)); return self._attempt_ended()",
+        "self._settle(batch, batch.receipts(route.name)); return self._attempt_ended()",
         "lost",
         replace(KILLS, faults=("kill", "cut")),
     ),

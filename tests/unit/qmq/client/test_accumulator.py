@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from qmq.client.accumulator import SPREAD_SECONDS_MAX, Accumulator
 from qmq.client.config import Limits
 from qmq.client.outgoing import Batch
+from qmq.protocol.codes import ClientType
 
 LINGER = 0.5
 
@@ -22,12 +23,12 @@ def ignore(outcome: object) -> None: ...
 
 
 def add(queue: Accumulator, subject: str, size: int = 10, now: float = 0.0, name: str = "m") -> Batch | None:
-    return queue.add((subject, False), name, b"x" * size, ignore, now, now + 100.0)
+    return queue.add((subject, ClientType.PRODUCER), name, b"x" * size, ignore, now, now + 100.0)
 
 
 def failed(subject: str, until: float, count: int = 1, give_up_at: float = 100.0) -> Batch:
     """A batch whose attempt failed."""
-    batch = Batch((subject, False), 0.0, give_up_at, not_before=until)
+    batch = Batch((subject, ClientType.PRODUCER), 0.0, give_up_at, not_before=until)
     for _ in range(count):
         batch.add("late", b"x" * 10)
         batch.tokens.append(ignore)
