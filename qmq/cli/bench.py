@@ -19,7 +19,7 @@ from qmq.cli.load import PullingConnection, SendingConnection, connect, pull_all
 from qmq.cli.pages import cluster
 from qmq.cli.values import delay_of
 from qmq.client.lifecycle import reach
-from qmq.client.message import delayed_message
+from qmq.client.message import delayed_message, standard_properties
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import split_address
 from qmq.net.pool import Pool
@@ -28,7 +28,7 @@ from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import ClientType, Command
 from qmq.protocol.frames import FrameReader, encode_request
-from qmq.protocol.messages import KEY_APP, KEY_CREATED, KEY_EXPIRE, Message, encode_entry
+from qmq.protocol.messages import Message, encode_entry
 
 WINDOW_MESSAGES = 4_000
 """Unanswered messages per connection when --window is not given."""
@@ -133,12 +133,7 @@ def _report(
 def encode_batch(subject: str, size: int, batch: int, dues_ms: Sequence[int] = ()) -> bytes:
     """The body of a SEND with `batch` messages whose property `data` has `size` bytes; delayed when due times are given."""
     now_ms = int(time.time() * 1000)
-    properties = {
-        KEY_CREATED: str(now_ms),
-        KEY_EXPIRE: str(now_ms + 900_000),
-        KEY_APP: "qmq-bench",
-        "data": "x" * size,
-    }
+    properties = standard_properties("qmq-bench", now_ms) | {"data": "x" * size}
     stamp = time.strftime("%y%m%d.%H%M%S")
     messages = (
         Message(subject, f"{stamp}.127.0.0.1.1.{100_000 + i}", properties, (), 0, now_ms, now_ms) for i in range(batch)

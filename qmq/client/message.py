@@ -68,13 +68,13 @@ EXPIRE_AFTER_MS = 15 * 60 * 1000
 
 def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: str, app: str, now_ms: int) -> Message:
     """Build a new message with the properties that the protocol requires."""
-    properties = {
-        KEY_CREATED: str(now_ms),
-        KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS),
-        KEY_APP: app,
-        **encode_body(body),
-    }
+    properties = standard_properties(app, now_ms) | encode_body(body)
     return Message(subject, message_id, properties, tags, 0, now_ms, now_ms)
+
+
+def standard_properties(app: str, now_ms: int) -> dict[str, str]:
+    """The properties that each message has besides its body."""
+    return {KEY_CREATED: str(now_ms), KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS), KEY_APP: app}
 
 
 def delayed_message(message: Message, due_ms: int) -> Message:

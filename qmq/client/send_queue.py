@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Any
 
 from qmq.client.accumulator import Accumulator
@@ -65,7 +66,7 @@ class SendQueue:
     def fail(self, error: BaseException) -> None:
         """Fail what is queued or waits for room, and every later message."""
         self.failed = error
-        for batch in self.drain():
+        for batch in self.take_expired(inf):
             self.settle(batch, [self._failure()] * len(batch))
 
     def close(self, error: SendFailed) -> None:
@@ -120,7 +121,7 @@ class SendQueue:
         is_open: Callable[[], bool],
     ) -> list[Receipt]:
         """Encode messages, queue them batch by batch as there is room while `is_open`, and wait for their outcomes."""
-        many = ManyOutcomes(self.loop, observed.settled)
+        many = ManyOutcomes(self.loop, observed.chain.after_send)
         batch: Batch | None = None
         limits = self._limits
         for body in bodies:
@@ -200,25 +201,12 @@ class SendQueue:
 
     # --- outcomes --------------------------------------------------------------------------------------------------
 
-    def drain(self) -> list[Batch]:
-        """Remove and return everything that is queued or waits for room."""
-        batches = self.accumulator.drain()
-        while self._waiting:
-            batches.append(self._take_waiting())
-        return batches
-
-    def _take_waiting(self) -> Batch:
-        """The oldest message, or batch, that waits for room."""
-        batch, _ = self._waiting.popitem(last=False)
-        batch.end_wait()
-        return batch
-
-    def take_expired(self) -> list[Batch]:
-        """Remove and return batches whose messages could not be sent in time."""
-        now = self.loop.time()
+    def take_expired(self, now: float) -> list[Batch]:
+        """Remove and return batches whose messages could not be sent in time; with infinity, all that are not in flight."""
         batches = self.accumulator.take_expired(now)
         while self._waiting and next(iter(self._waiting)).give_up_at <= now:
-            batch = self._take_waiting()
+            batch, _ = self._waiting.popitem(last=False)
+            batch.end_wait()
             batch.last_problem = batch.last_problem or "the producer's queue was full"
             batches.append(batch)
         return batches

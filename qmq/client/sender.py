@@ -7,6 +7,7 @@ failures. While nothing is in flight, an open batch starts at the loop's next tu
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from math import inf
 from typing import Any, TypeVar
 
 from qmq.client.config import Limits
@@ -34,7 +35,7 @@ class GroupChoice:
     def __init__(self, session: MetaSession, backoff: Backoff) -> None:
         self._session = session
         self._backoff = backoff
-        self._breaker = Breaker(backoff)
+        self.breaker = Breaker(backoff)
         self._full_until: dict[str, float] = {}
         """Broker groups that had no space, and until when they get no messages."""
         self._round_robins: dict[Key, RoundRobin] = {}
@@ -47,19 +48,15 @@ class GroupChoice:
             return None, None
         round_robin = self._round_robins.get(batch.key)
         if round_robin is None:
-            round_robin = self._round_robins[batch.key] = RoundRobin(self._breaker)
+            round_robin = self._round_robins[batch.key] = RoundRobin(self.breaker)
         route = round_robin.choose(routes, now, batch.last_group)
         if route is not None:
             return route, None
-        return None, min((self._breaker.closes_at(r.name) for r in routes), default=now + self._backoff.first)
-
-    def succeeded(self, group: str) -> None:
-        """A request to the group succeeded."""
-        self._breaker.succeeded(group)
+        return None, min((self.breaker.closes_at(r.name) for r in routes), default=now + self._backoff.first)
 
     def failed(self, group: str, batch: Batch, now: float) -> None:
         """A request to the group failed: avoid it for a while and request the subject's routes again."""
-        self._breaker.failed(group, now)
+        self.breaker.failed(group, now)
         self._session.refresh(*batch.key)
 
     def is_any_left(self, full: str, batch: Batch, now: float) -> bool:
@@ -113,7 +110,7 @@ class Sender:
         self.queue.close(error)
         if self._task is not None:
             await self._supervisor.cancel(self._task)
-        left = [*self._in_flight, *self.queue.drain()]
+        left = [*self._in_flight, *self.queue.take_expired(inf)]
         under_way = [work for work in self._in_flight.values() if work is not None]
         self._in_flight.clear()
         for work in under_way:
@@ -132,7 +129,7 @@ class Sender:
         while True:
             self._wake.clear()
             if self._loop.time() >= expire_at:
-                for batch in self.queue.take_expired():
+                for batch in self.queue.take_expired(self._loop.time()):
                     self._settle(batch, batch.not_confirmed_errors(self._timeouts.delivery))
                 expire_at = self._loop.time() + IDLE_SECONDS
             self._start_ready()
@@ -255,7 +252,7 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
             self._crash(batch, error)
         else:
-            self._choice.succeeded(route.name)
+            self._choice.breaker.succeeded(route.name)
             self._partly_stored(batch, failures, route.name)
         self._attempt_ended()
 
