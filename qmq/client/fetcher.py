@@ -17,7 +17,7 @@ from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.commands import BrokerGroupRoute, PullRequest, PullResponse
+from qmq.protocol.commands import PullRequest, PullResponse
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
@@ -110,10 +110,6 @@ class Fetcher:
         where = f"{self.link.source.subject} from {self.link.route.name}"
         self._pull_task = self._context.supervisor.critical(f"pull {where}", self._pull_loop())
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())
-
-    def moved(self, route: BrokerGroupRoute) -> None:
-        """The group's master has another address: the next request goes there, with the same pull sequences."""
-        self.link.route = route
 
     async def stop_pulling(self) -> None:
         """Stop pulling. Acks are sent until `stop`."""

@@ -5,10 +5,10 @@ from functools import partial
 
 from qmq.client.delivery import Delivery, Pulled
 from qmq.client.fetcher import Fetcher
+from qmq.client.message import whole_number
 from qmq.client.middleware import MiddlewareChain
 from qmq.client.ready_queue import ReadyQueue
 from qmq.client.source import Link, PullContext, Source, Subscription
-from qmq.client.workers import whole_number
 from qmq.errors import ProtocolError
 from qmq.net.routing import READABLE, usable
 from qmq.net.session import MetaSession
@@ -85,7 +85,8 @@ class Fetchers:
                         fetcher = self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
                         fetcher.start()
                     elif fetcher.link.route.master != route.master:
-                        fetcher.moved(route)
+                        # The next request goes there, with the same pull sequences.
+                        fetcher.link.route = route
             try:
                 async with asyncio.timeout(ROUTE_CHECK_SECONDS):
                     await self._changed.wait()

@@ -83,6 +83,14 @@ def delayed_message(message: Message, due_ms: int) -> Message:
     return replace(message, properties=properties, flag=message.flag | FLAG_DELAY, time_ms=due_ms)
 
 
+def whole_number(text: str | None, default: int) -> int:
+    """The number that a property contains; `default` when it contains none."""
+    try:
+        return int(text) if text else default
+    except ValueError:
+        return default
+
+
 def cause_label(text: str) -> str:
     """A cause as it is stored: one line, at most CAUSE_CHARS_MAX characters, nothing that can't be written as UTF-8."""
     return " ".join(text.encode("utf-8", "replace").decode().split())[:CAUSE_CHARS_MAX].rstrip()

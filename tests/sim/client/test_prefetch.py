@@ -172,13 +172,13 @@ async def test_messages_of_other_groups_are_acked_and_not_delivered(system: Offi
     async with consumer_of(system) as consumer:
         deliveries = await take(consumer, 3)
         assert [delivery.message_id for delivery in deliveries] == ["m0", "m1", "m3"]
-        assert consumer._prefetch.messages == 3
+        assert consumer._ready.prefetch.messages == 3
         batch_ids = [delivery.message_id for delivery in deliveries]
         for delivery in deliveries:
             await delivery.ack()
         await eventually_async(lambda: "ack orders 0-5" in system.events)
         assert batch_ids == ["m0", "m1", "m3"]
-        assert (consumer._prefetch.messages, consumer._prefetch.bytes) == (0, 0)
+        assert (consumer._ready.prefetch.messages, consumer._ready.prefetch.bytes) == (0, 0)
 
 
 async def test_an_answer_for_other_groups_only_is_acked(system: OfficialSystem) -> None:
