@@ -37,7 +37,6 @@ DELAY_FRAMES = 64
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add this file's commands."""
     bench = commands.add_parser("bench", help="measure throughput and latency")
     kinds = bench.add_subparsers(dest="kind", required=True)
     for kind, run, text in (
@@ -144,7 +143,6 @@ def encode_batch(subject: str, size: int, batch: int, dues_ms: Sequence[int] = (
 
 
 def bench_produce(arguments: argparse.Namespace) -> int:
-    """Send batches and count their answers."""
     _check(arguments)
     batch = min(arguments.batch, arguments.count)
     body = encode_batch(arguments.subject, arguments.size, batch)
@@ -168,7 +166,6 @@ def bench_delay(arguments: argparse.Namespace) -> int:
 
 
 def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
-    """Send encoded batches in turn."""
     addresses = _addresses(arguments, client_type)
     batch = min(arguments.batch, arguments.count)
     frames = [encode_request(Command.SEND_MESSAGE, 1, body) for body in bodies]

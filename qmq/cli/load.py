@@ -21,8 +21,6 @@ RECEIVE_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class SendingConnection:
-    """One sending connection."""
-
     sock: socket.socket
     frames: int
     sent: int = 0

@@ -59,13 +59,11 @@ def with_advice(error: ConnectionLost) -> ConnectionLost:
 
 
 def cluster(meta: str) -> dict[str, Any]:
-    """Broker groups as the metaserver knows them."""
     answer: dict[str, Any] = fetch_metaserver_page(meta, "/meta/cluster")
     return answer
 
 
 def subject_page(meta: str, subject: str) -> dict[str, Any]:
-    """One subject's route."""
     answer: dict[str, Any] = fetch_metaserver_page(meta, f"/meta/subjects/{quote(subject, safe='')}")
     return answer
 
