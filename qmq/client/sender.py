@@ -11,8 +11,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from qmq.client.config import Limits
-from qmq.client.outgoing import Batch, Key, Outcome
-from qmq.client.send_outcomes import classify, failures_in
+from qmq.client.outgoing import Batch, Key, Outcome, classify, failures_in
 from qmq.client.send_queue import SendQueue
 from qmq.errors import QmqError, SendFailed
 from qmq.net.caller import Caller

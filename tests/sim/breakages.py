@@ -288,7 +288,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refused message is reported as stored",
-        "qmq.client.send_outcomes:classify",
+        "qmq.client.outgoing:classify",
         "if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:",
         "if True:",
         "lost",
