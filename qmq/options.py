@@ -57,7 +57,6 @@ def option(
 
 
 def size_option(default: int, help: str, *, minimum: int = 64 << 10) -> int:
-    """A setting in bytes."""
     return option(default, help=help, unit="bytes", minimum=minimum)
 
 
@@ -68,7 +67,6 @@ def _info(item: "dataclasses.Field[Any]") -> OptionInfo:
 
 
 def flag_of(name: str) -> str:
-    """The flag of a field."""
     return "--" + name.replace("_", "-")
 
 
@@ -186,7 +184,6 @@ def _read_file(items: Mapping[str, Any], names: Mapping[str, str], path: str) ->
 
 
 def print_help(cls: type[Any], prog: str, process: str, description: str) -> None:
-    """Write --help to standard output."""
     out = sys.stdout.write
     out(f"usage: {prog} [--config FILE] [flags]\n\n{description}\n\n")
     for item in fields(cls):

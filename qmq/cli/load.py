@@ -30,7 +30,6 @@ class SendingConnection:
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
-    """Return a non-blocking socket that is connected to a node."""
     try:
         sock = socket.create_connection(address, timeout=limits.TIMEOUTS.connect)
     except OSError as error:

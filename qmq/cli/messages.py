@@ -221,7 +221,6 @@ async def _consume(arguments: argparse.Namespace) -> int:
 
 
 def nothing_arrived(arguments: argparse.Namespace) -> str:
-    """The hint of `qmq consume` when there is nothing to print."""
     seconds, subject, group = f"{limits.HINT_SECONDS:g} s", arguments.subject, arguments.group
     if arguments.start == "latest":
         return (

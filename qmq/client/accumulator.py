@@ -55,7 +55,6 @@ class Accumulator:
         )
 
     def full(self) -> QueueFull:
-        """The error of a message that does not fit."""
         return QueueFull(
             f"{self.messages} messages of {self.bytes} bytes are waiting to be sent, the limits are"
             f" {self._limits.queue_messages} and {self._limits.queue_bytes}: await send(), or raise Limits.queue_messages"

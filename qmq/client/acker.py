@@ -32,7 +32,6 @@ class Acker:
         self._last_contact = 0.0
 
     async def run(self) -> None:
-        """Acknowledge until the task is cancelled."""
         failures = 0
         while True:
             try:
@@ -65,7 +64,6 @@ class Acker:
         return True
 
     async def ack_finished(self) -> None:
-        """Acknowledge what is settled."""
         while await self._ack_range():
             pass
 

@@ -308,7 +308,6 @@ def _convert_items(items: Mapping[str, Any], convert_key: Convert, convert_value
 
 @lru_cache(maxsize=CONVERTERS_MAX)
 def _object_converter(cls: Any, *, is_text: bool) -> Convert:
-    """The converter of a dataclass or TypedDict."""
     # Built at the first use: a class may contain itself.
     plan: list[tuple[str, Convert, bool]] | None = None
     is_typed_dict = typing.is_typeddict(cls)

@@ -107,7 +107,6 @@ class Pulled(Span):
         self.on_settled()
 
     def settle_range(self, begin: int, end: int) -> int:
-        """As `Span.settle_range`, for delivered messages."""
         is_whole = self.marks.count(OPEN, begin, end) == end - begin
         if is_whole:
             size = sum(map(len, self.raws[begin:end]))  # type: ignore[arg-type]  # none of them is settled

@@ -182,7 +182,6 @@ class ObservedSends:
         return message.message_id, entry, message if chain else None
 
     async def observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
-        """Wait for the outcome of a message, and give it to middleware."""
         outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
         try:
             outcome = receipt = await sending

@@ -106,7 +106,6 @@ class Fetcher:
         self._ack_task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, on the running loop."""
         where = f"{self.link.source.subject} from {self.link.route.name}"
         self._pull_task = self._context.supervisor.critical(f"pull {where}", self._pull_loop())
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())

@@ -46,7 +46,6 @@ class Fetchers:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, sources: list[Source]) -> None:
-        """Begin, on the running loop."""
         self._sources = sources
         for source in sources:
             self._session.register(source.subject, ClientType.CONSUMER, source.group)

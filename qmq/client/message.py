@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 
 from qmq.client.bodies import Body, encode_body
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -20,16 +21,12 @@ def this_process() -> str:
     return f"{_host()}.{os.getpid()}"
 
 
-_host_cache: list[str] = []
-
-
+@cache
 def _host() -> str:
-    if not _host_cache:
-        try:
-            _host_cache.append(socket.gethostbyname(socket.gethostname()))
-        except OSError:
-            _host_cache.append("0.0.0.0")
-    return _host_cache[0]
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "0.0.0.0"
 
 
 class MessageIds:

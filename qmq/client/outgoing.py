@@ -128,7 +128,6 @@ class Batch:
         self.size += len(entry)
 
     def end_wait(self) -> None:
-        """Let `send_many` continue."""
         if self.queued is not None and not self.queued.done():
             self.queued.set_result(None)
 
@@ -144,7 +143,6 @@ class Batch:
     # --- outcomes --------------------------------------------------------------------------------------------------
 
     def receipts(self, group: str) -> list[Outcome]:
-        """The receipts of messages that a broker group has stored."""
         subject, attempts = self.subject, self.attempts
         return [Receipt(message_id, subject, group, attempts) for message_id in self.ids]
 

@@ -27,7 +27,6 @@ class ReadyQueue:
         return len(self.deliveries)
 
     def add(self, deliveries: list[Delivery]) -> None:
-        """Queue deliveries and wake as many callers."""
         self.deliveries.extend(deliveries)
         self.wake(len(deliveries))
 
@@ -53,7 +52,6 @@ class ReadyQueue:
     # --- receiving -------------------------------------------------------------------------------------------------
 
     async def iterate(self) -> AsyncIterator[Delivery]:
-        """Yield deliveries until the queue is closed."""
         ready = self.deliveries
         while True:
             while ready and self.failure is None:

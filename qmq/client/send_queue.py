@@ -48,17 +48,14 @@ class SendQueue:
         """The error of every message after `close`."""
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin, on the running loop."""
         self.loop = asyncio.get_running_loop()
         self._supervisor = supervisor
 
     @property
     def has_waiting(self) -> bool:
-        """Whether messages wait for room."""
         return bool(self._waiting)
 
     async def flush(self) -> None:
-        """Wait until every message has an outcome."""
         if self.unsettled:
             self._all_settled.clear()
             await self._all_settled.wait()
@@ -220,7 +217,6 @@ class SendQueue:
         return batch.part(remaining)
 
     def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
-        """Hand out the outcome of each message."""
         self._count_settled(len(batch))
         if batch.many is not None:
             batch.many.set(batch.places, outcomes)

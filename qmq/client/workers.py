@@ -169,7 +169,6 @@ class Workers:
             self.tasks[task] = None
 
     async def _process(self, invoke: Invoke, delivery: Delivery) -> None:
-        """Call the handler with a delivery, and settle it."""
         error: BaseException | None = None
         if self._middleware is not None:
             self._middleware.before_process(delivery)
