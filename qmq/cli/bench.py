@@ -17,7 +17,7 @@ from typing import Any
 from qmq.cli import limits
 from qmq.cli.load import PullingConnection, SendingConnection, connect, pull_all, send_all_frames
 from qmq.cli.pages import cluster
-from qmq.cli.values import delay_of
+from qmq.cli.values import delay_of, rate, whole
 from qmq.client.lifecycle import reach
 from qmq.client.message import delayed_message, standard_properties
 from qmq.errors import QmqError, SettingError
@@ -46,13 +46,15 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     ):
         command = kinds.add_parser(kind, parents=[shared], help=text)
         command.add_argument("subject", help="name of the subject")
-        command.add_argument("--count", type=int, required=True, metavar="N", help="total number of messages")
-        command.add_argument("--size", type=int, default=128, metavar="B", help="size of property `data` in bytes")
-        command.add_argument("--batch", type=int, default=500, metavar="N", help="messages per frame")
-        command.add_argument("--connections", type=int, default=2, metavar="N", help="connections to each broker group")
-        command.add_argument("--window", type=int, metavar="FRAMES", help="unanswered frames per connection")
+        command.add_argument("--count", type=whole, required=True, metavar="N", help="total number of messages")
+        command.add_argument("--size", type=whole, default=128, metavar="B", help="size of property `data` in bytes")
+        command.add_argument("--batch", type=whole, default=500, metavar="N", help="messages per frame")
         command.add_argument(
-            "--rate", type=float, metavar="MSGS", help="messages per second in total; default: no limit"
+            "--connections", type=whole, default=2, metavar="N", help="connections to each broker group"
+        )
+        command.add_argument("--window", type=whole, metavar="FRAMES", help="unanswered frames per connection")
+        command.add_argument(
+            "--rate", type=rate, metavar="MSGS", help="messages per second in total; default: no limit"
         )
         command.add_argument("--broker-group", metavar="G", help="only this broker group")
         if kind == "consume":
@@ -61,14 +63,6 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
             command.add_argument("--due-from", type=delay_of, required=True, metavar="D", help="minimum delay")
             command.add_argument("--due-to", type=delay_of, required=True, metavar="D", help="maximum delay")
         command.set_defaults(run=run)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    for name in ("count", "size", "batch", "connections"):
-        if getattr(arguments, name) < 1:
-            raise SettingError(f"--{name} {getattr(arguments, name)}: must be at least 1")
-    if arguments.rate is not None and arguments.rate <= 0:
-        raise SettingError(f"--rate {arguments.rate}: must be greater than 0")
 
 
 def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[tuple[str, int]]:
@@ -143,7 +137,6 @@ def encode_batch(subject: str, size: int, batch: int, dues_ms: Sequence[int] = (
 
 
 def bench_produce(arguments: argparse.Namespace) -> int:
-    _check(arguments)
     batch = min(arguments.batch, arguments.count)
     body = encode_batch(arguments.subject, arguments.size, batch)
     return _produce(arguments, ClientType.PRODUCER, [body])
@@ -151,7 +144,6 @@ def bench_produce(arguments: argparse.Namespace) -> int:
 
 def bench_delay(arguments: argparse.Namespace) -> int:
     """Send batches of delayed messages, due times drawn evenly from the range, and count their answers."""
-    _check(arguments)
     if arguments.due_to < arguments.due_from:
         raise SettingError("--due-to is before --due-from")
     batch = min(arguments.batch, arguments.count)
@@ -189,7 +181,6 @@ def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: lis
 
 def bench_consume(arguments: argparse.Namespace) -> int:
     """Pull and ack until `count` messages came; 3 when the subject holds fewer."""
-    _check(arguments)
     addresses = _addresses(arguments, ClientType.CONSUMER)
     places = [address for address in addresses for _ in range(arguments.connections)]
     pullers = [

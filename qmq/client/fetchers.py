@@ -1,6 +1,7 @@
 """All fetchers of one consumer: class Fetchers."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 from qmq.client.delivery import Delivery, Pulled
@@ -67,8 +68,6 @@ class Fetchers:
             ends += await asyncio.gather(*stops, return_exceptions=True)
         return ends
 
-    # --- inside ----------------------------------------------------------------------------------------------------
-
     async def _follow_routes(self) -> None:
         """Keep one fetcher per subject and readable broker group."""
         while True:
@@ -86,11 +85,9 @@ class Fetchers:
                     elif fetcher.link.route.master != route.master:
                         # The next request goes there, with the same pull sequences.
                         fetcher.link.route = route
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(ROUTE_CHECK_SECONDS):
                     await self._changed.wait()
-            except TimeoutError:
-                pass
 
     async def _may_pull(self, source: str, messages: int) -> int:
         while True:

@@ -41,7 +41,7 @@ class SendQueue:
         self.unsettled = 0
         """Messages without an outcome."""
         self._all_settled = asyncio.Event()
-        self._waiting: OrderedDict[Batch, None] = OrderedDict()
+        self.waiting: OrderedDict[Batch, None] = OrderedDict()
         """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
         self.failed: BaseException | None = None
         self._closed: SendFailed | None = None
@@ -50,10 +50,6 @@ class SendQueue:
     def start(self, supervisor: Supervisor) -> None:
         self.loop = asyncio.get_running_loop()
         self._supervisor = supervisor
-
-    @property
-    def has_waiting(self) -> bool:
-        return bool(self._waiting)
 
     async def flush(self) -> None:
         if self.unsettled:
@@ -76,7 +72,7 @@ class SendQueue:
         """Queue a message that does not wait for room. Raises QueueFull, or SendFailed when the sender failed."""
         if (error := self.stopped()) is not None:
             raise error
-        if self._waiting or not self.accumulator.has_room(1, len(entry)):
+        if self.waiting or not self.accumulator.has_room(1, len(entry)):
             raise self.accumulator.full()
         now = self.loop.time()
         self._queue(key, message_id, entry, token, now, now + self._delivery_seconds)
@@ -90,7 +86,7 @@ class SendQueue:
             raise error
         future: asyncio.Future[Receipt] = self.loop.create_future()
         now = self.loop.time()
-        if not self._waiting and self.accumulator.has_room(1, len(entry)):
+        if not self.waiting and self.accumulator.has_room(1, len(entry)):
             self._queue(key, message_id, entry, future, now, now + self._delivery_seconds)
             return await future
         alone = Batch(key, now, now + self._delivery_seconds, tokens=[future])
@@ -101,12 +97,12 @@ class SendQueue:
 
     async def _wait_for_room(self, batch: Batch, until: "asyncio.Future[Any]") -> None:
         """Wait behind what waits for room, until this future is done. A batch whose caller is cancelled before is never queued."""
-        self._waiting[batch] = None
+        self.waiting[batch] = None
         try:
             await until
         finally:
-            if batch in self._waiting:
-                del self._waiting[batch]
+            if batch in self.waiting:
+                del self.waiting[batch]
                 self._count_settled(len(batch))
 
     async def send_many(
@@ -150,7 +146,7 @@ class SendQueue:
         self.unsettled += len(batch)
         if (error := self.stopped()) is not None:
             self.settle(batch, [error] * len(batch))
-        elif self._waiting or not self.accumulator.has_room(len(batch), batch.size):
+        elif self.waiting or not self.accumulator.has_room(len(batch), batch.size):
             batch.queued = self.loop.create_future()
             await self._wait_for_room(batch, batch.queued)
         else:
@@ -170,7 +166,7 @@ class SendQueue:
 
     def admit(self) -> None:
         """Queue what waits for room, oldest first, as much as fits."""
-        waiting, queue = self._waiting, self.accumulator
+        waiting, queue = self.waiting, self.accumulator
         while waiting:
             batch = next(iter(waiting))
             if not queue.has_room(len(batch), batch.size):
@@ -201,8 +197,8 @@ class SendQueue:
     def take_expired(self, now: float) -> list[Batch]:
         """Remove and return batches whose messages could not be sent in time; with infinity, all that are not in flight."""
         batches = self.accumulator.take_expired(now)
-        while self._waiting and next(iter(self._waiting)).give_up_at <= now:
-            batch, _ = self._waiting.popitem(last=False)
+        while self.waiting and next(iter(self.waiting)).give_up_at <= now:
+            batch, _ = self.waiting.popitem(last=False)
             batch.end_wait()
             batch.last_problem = batch.last_problem or "the producer's queue was full"
             batches.append(batch)

@@ -7,6 +7,7 @@ failures. While nothing is in flight, an open batch starts at the loop's next tu
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any, TypeVar
 
@@ -134,17 +135,15 @@ class Sender:
             self._start_ready()
             next_at = None if self._is_busy() else self._accumulator.next_at(self._current_linger())
             pause = IDLE_SECONDS if next_at is None else min(IDLE_SECONDS, max(0.0, next_at - self._loop.time()))
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     def _is_busy(self) -> bool:
         return len(self._in_flight) >= self._limits.batches_in_flight
 
     def _current_linger(self) -> float:
-        return self._linger if self._in_flight and not self.queue.has_waiting else 0.0
+        return self._linger if self._in_flight and not self.queue.waiting else 0.0
 
     def _start_ready(self) -> None:
         """Start the batches that may be sent, as many as may be in flight, and fill the queue from what waits for room."""

@@ -178,7 +178,8 @@ class Workers:
             error = raised
         except asyncio.CancelledError as raised:
             error = raised
-            if _is_cancelled():
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # else something that the handler awaited was cancelled
                 raise
         except BaseException as raised:
             error = raised
@@ -219,9 +220,3 @@ class Workers:
         if running:
             await asyncio.wait(running, timeout=max(0.0, min(CANCELLED_SECONDS, deadline - loop.time())))
         return ids
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is cancelled; else a CancelledError comes from something that it awaited."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

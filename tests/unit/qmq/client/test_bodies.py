@@ -514,7 +514,7 @@ def use_library(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         standard = importlib.import_module("compression.zstd")
     for each, module in (("compression.zstd", standard), ("zstandard", zstandard)):
         monkeypatch.setitem(sys.modules, each, module if each == name else None)
-    zstd._codec.cache_clear()
+    zstd.codec.cache_clear()
 
 
 @pytest.fixture(params=["compression.zstd", "zstandard"])
@@ -522,14 +522,14 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Each library alone."""
     use_library(request.param, monkeypatch)
     yield request.param
-    zstd._codec.cache_clear()
+    zstd.codec.cache_clear()
 
 
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     use_library("", monkeypatch)
     yield
-    zstd._codec.cache_clear()
+    zstd.codec.cache_clear()
 
 
 def packed(data: bytes, **options: Any) -> dict[str, str]:
