@@ -38,21 +38,10 @@ class OptionInfo:
     """An older name of the setting, accepted as a flag and in files."""
 
 
-def option(
-    default: T,
-    *,
-    help: str,
-    unit: str = "",
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: tuple[str, ...] = (),
-    variable: str = "",
-    is_secret: bool = False,
-    former: str = "",
-) -> T:
+def option(default: T, **info: Any) -> T:
     """A setting with its default; for fields of an options dataclass. The arguments are those of `OptionInfo`."""
-    info = OptionInfo(help, unit, minimum, maximum, choices, variable, is_secret, former)
-    result: T = field(default=default, metadata={"option": info}, repr=not is_secret)
+    described = OptionInfo(**info)
+    result: T = field(default=default, metadata={"option": described}, repr=not described.is_secret)
     return result
 
 

@@ -80,8 +80,7 @@ class Fetchers:
                     if fetcher is None:
                         failed = partial(self._session.refresh, source.subject, ClientType.CONSUMER)
                         link = Link(source, route, self._context, failed)
-                        fetcher = self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
-                        fetcher.start()
+                        self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
                     elif fetcher.link.route.master != route.master:
                         # The next request goes there, with the same pull sequences.
                         fetcher.link.route = route

@@ -23,9 +23,6 @@ class ReadyQueue:
         self.failure: BaseException | None = None
         self.is_closed = False
 
-    def __len__(self) -> int:
-        return len(self.deliveries)
-
     def add(self, deliveries: list[Delivery]) -> None:
         self.deliveries.extend(deliveries)
         self.wake(len(deliveries))
@@ -48,8 +45,6 @@ class ReadyQueue:
         # The broker delivers them to other consumers: an iterator that continues must not yield them as well.
         self.deliveries.clear()
         return dropped
-
-    # --- receiving -------------------------------------------------------------------------------------------------
 
     async def iterate(self) -> AsyncIterator[Delivery]:
         ready = self.deliveries

@@ -113,7 +113,7 @@ async def test_a_crash_between_the_ack_and_the_handler_loses_the_batch_and_repea
         await fill(system, *range(2 * BATCH))
         consumer = consumer_of(system)
         await consumer.start()
-        await eventually_async(lambda: len(consumer._ready) >= BATCH)
+        await eventually_async(lambda: len(consumer._ready.deliveries) >= BATCH)
         await kill(consumer)
         lost = acked(system)
         assert lost >= BATCH
