@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from qmq.errors import SettingError
-from qmq.log.atomic_file import replace_file
+from qmq.log.atomic_file import read_file, replace_file
 from qmq.log.disk import DirLock, Disk
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 _META = "node.json"
 _INCARNATION = "incarnation"
+_FILE_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,38 +60,30 @@ class DataDir:
 
     @staticmethod
     def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
-        if _META in disk.list_dir(path):
-            data = _read(path, _META, disk)
-            try:
-                found = DataDirOwner(**json.loads(data))
-            except (ValueError, TypeError) as error:
-                raise SettingError(
-                    f"{path}/{_META} can't be read: {error}; restore it or use an empty folder"
-                ) from error
-            if found.format != FORMAT:
-                raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
-            if found != owner:
-                raise SettingError(
-                    f"--data-dir {path} belongs to {found.kind} {found.node_id} of group {found.broker_group},"
-                    f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
-                )
+        data = read_file(disk, f"{path}/{_META}", _FILE_BYTES_MAX)
+        if data is None:
+            replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
             return
-        replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
+        try:
+            found = DataDirOwner(**json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise SettingError(f"{path}/{_META} can't be read: {error}; restore it or use an empty folder") from error
+        if found.format != FORMAT:
+            raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
+        if found != owner:
+            raise SettingError(
+                f"--data-dir {path} belongs to {found.kind} {found.node_id} of group {found.broker_group},"
+                f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
+            )
 
     @staticmethod
     def _incarnation(path: str, disk: Disk, rng: "Random") -> str:
-        if _INCARNATION not in disk.list_dir(path):
-            replace_file(disk, f"{path}/{_INCARNATION}", [rng.randbytes(8).hex().encode()])
-        return _read(path, _INCARNATION, disk).decode("ascii", "replace")
+        data = read_file(disk, f"{path}/{_INCARNATION}", _FILE_BYTES_MAX)
+        if data is None:
+            data = rng.randbytes(8).hex().encode()
+            replace_file(disk, f"{path}/{_INCARNATION}", [data])
+        return data.decode("ascii", "replace")
 
     def close(self) -> None:
         """Unlock the folder."""
         self._lock.close()
-
-
-def _read(path: str, name: str, disk: Disk) -> bytes:
-    file = disk.open(f"{path}/{name}", writable=False)
-    try:
-        return bytes(file.pread(file.size(), 0))
-    finally:
-        file.close()

@@ -7,6 +7,7 @@ the other page, so a crash leaves one of them. The space is allocated once: rete
 from struct import Struct
 from zlib import crc32
 
+from qmq.log.atomic_file import read_file
 from qmq.log.disk import Disk
 
 SUFFIX = ".begin"
@@ -28,15 +29,10 @@ class BeginFile:
     def read(self) -> int | None:
         """The recorded begin; None when there is none that can be read."""
         try:
-            file = self._disk.open(self._path, writable=False)
-        except FileNotFoundError:
-            return None
-        try:
-            found = [self._slot(file.pread(_SLOT.size + _CRC.size, at)) for at in (0, _SLOT_BYTES)]
+            data = read_file(self._disk, self._path, 2 * _SLOT_BYTES) or b""
         except OSError:
             return None
-        finally:
-            file.close()
+        found = [self._slot(data[at : at + _SLOT.size + _CRC.size]) for at in (0, _SLOT_BYTES)]
         number, begin = max((slot for slot in found if slot is not None), default=(0, -1))
         self._number = number
         return begin if number else None
