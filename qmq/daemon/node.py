@@ -13,7 +13,6 @@ from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.log_space import LogSpace
 from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
-from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.policy_in_force import PolicyInForce
 from qmq.daemon.segment_removal import SegmentRemoval
@@ -40,7 +39,6 @@ class Node(Daemon):
     role: ClassVar[Role]
     options: NodeOptions
     log: SegmentedLog
-    metrics: NodeMetrics
     checkpoints: Checkpointing[Any]
 
     def __init__(self, options: NodeOptions, machine: Machine | None = None) -> None:
@@ -113,7 +111,6 @@ class Node(Daemon):
             start_thread=self.machine.start_thread,
         )
         self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
-        self.committer.observe_commit = lambda seconds, size: self.metrics.observe_commit(seconds, size)
 
     def _open_files(self, budget: FileBudget) -> None:
         options = self.options
