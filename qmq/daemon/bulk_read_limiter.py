@@ -47,6 +47,8 @@ PIECE_SECONDS = 0.03
 PIECE_BYTES_MIN = 256 << 10
 """Smaller answers cost the node more: 0.4 ms of processor time a MiB at 1 MiB each, 0.9 at this, 3.3 at 64 KiB."""
 
+_STOPPING = "the node is stopping"
+
 
 @dataclass(slots=True)
 class ReadCounters:
@@ -109,15 +111,14 @@ class BulkReadLimiter:
     ) -> None:
         """Answer a read with the parts that `work` returns, or reject it. `work` is called only when the read may run."""
         if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token) and self._token:
-            self._refuse(connection, frame, ReadRefused("the read token is not this node's", code=bulk_read.FORBIDDEN))
+            self._refuse(connection, frame, bulk_read.FORBIDDEN, "the read token is not this node's")
             return
-        if self._is_closed or len(self._tasks) >= self._reads_max:
-            busy = (
-                "the node is stopping"
-                if self._is_closed
-                else f"{self._reads_max} reads are running, the maximum; try again"
-            )
-            self._refuse(connection, frame, ReadRefused(busy, code=bulk_read.BUSY))
+        if self._is_closed:
+            self._refuse(connection, frame, bulk_read.BUSY, _STOPPING)
+            return
+        if len(self._tasks) >= self._reads_max:
+            busy = f"{self._reads_max} reads are running, the maximum; try again"
+            self._refuse(connection, frame, bulk_read.BUSY, busy)
             return
         self.counters.reads[Command(frame.code).name.lower()] += 1
         task = self._supervisor.background("bulk_read", self._answer(connection, frame, work))
@@ -126,7 +127,7 @@ class BulkReadLimiter:
         def ended(done: "asyncio.Task[None]") -> None:
             self._tasks.pop(done, None)
             if done.cancelled():
-                self._refuse(connection, frame, ReadRefused("the node is stopping", code=bulk_read.BUSY))
+                self._refuse(connection, frame, bulk_read.BUSY, _STOPPING)
             elif done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
@@ -151,19 +152,17 @@ class BulkReadLimiter:
                 self._spend(size)
             self.counters.bytes += size
             connection.reply(frame, ResponseCode.SUCCESS, *parts)
-        except ReadRefused as error:
-            self._refuse(connection, frame, error)
         except LogError as error:
-            self._refuse(connection, frame, ReadRefused(str(error), code=bulk_read.UNREADABLE))
-        except ProtocolError as error:
-            self._refuse(connection, frame, ReadRefused(str(error), code=error.code))
+            self._refuse(connection, frame, bulk_read.UNREADABLE, str(error))
+        except (ReadRefused, ProtocolError) as error:
+            self._refuse(connection, frame, error.code, str(error))
 
-    def _refuse(self, connection: Connection, frame: Frame, error: ReadRefused) -> None:
-        self.counters.refused[error.code] += 1
-        if error.code != bulk_read.BUSY:
-            what = f"command {frame.code} rejected: {error}"
-            self._log_limiter.warning(logger, connection.peer, error.code, what, self._clock.monotonic())
-        connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
+    def _refuse(self, connection: Connection, frame: Frame, code: str, why: str) -> None:
+        self.counters.refused[code] += 1
+        if code != bulk_read.BUSY:
+            what = f"command {frame.code} rejected: {why}"
+            self._log_limiter.warning(logger, connection.peer, code, what, self._clock.monotonic())
+        connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(code, why).encode())
 
     # --- rate ------------------------------------------------------------------------------------------------------
 
