@@ -1,12 +1,13 @@
 """class DataDir: a node's data folder, which one process uses at a time and which belongs to one node."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from qmq.errors import SettingError
 from qmq.log.atomic_file import read_file, replace_file
-from qmq.log.disk import DirLock, Disk
+from qmq.log.disk import Disk
 
 if TYPE_CHECKING:
     from random import Random
@@ -27,14 +28,14 @@ class DataDirOwner:
     format: int = FORMAT
 
 
+@dataclass(frozen=True, slots=True)
 class DataDir:
     """The folder, locked until `close`."""
 
-    def __init__(self, path: str, lock: DirLock, incarnation: str) -> None:
-        self.path = path
-        self.incarnation = incarnation
-        """Identifies the folder's content: written when a node first opens it, so an emptied folder gets another one."""
-        self._lock = lock
+    incarnation: str
+    """Identifies the folder's content: written when a node first opens it, so an emptied folder gets another one."""
+    close: Callable[[], None]
+    """Unlocks the folder."""
 
     @classmethod
     def open(cls, path: str, owner: DataDirOwner, disk: Disk, rng: "Random") -> "DataDir":
@@ -45,7 +46,7 @@ class DataDir:
         disk.make_dir(path)
         disk.make_private_dir(path)
         try:
-            lock = disk.lock_dir(path)
+            unlock = disk.lock_dir(path)
         except BlockingIOError as error:
             raise SettingError(
                 f"--data-dir {path} is in use by another process; use a separate folder for each node"
@@ -54,9 +55,9 @@ class DataDir:
             cls._check_owner(path, owner, disk)
             incarnation = cls._incarnation(path, disk, rng)
         except BaseException:
-            lock.close()
+            unlock()
             raise
-        return cls(path, lock, incarnation)
+        return cls(incarnation, unlock)
 
     @staticmethod
     def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
@@ -83,7 +84,3 @@ class DataDir:
             data = rng.randbytes(8).hex().encode()
             replace_file(disk, f"{path}/{_INCARNATION}", [data])
         return data.decode("ascii", "replace")
-
-    def close(self) -> None:
-        """Unlock the folder."""
-        self._lock.close()

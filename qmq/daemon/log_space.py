@@ -32,8 +32,7 @@ class LogSpace:
 
     def measure(self) -> None:
         """Measure the free space of the disk. To be called about once a second."""
-        self.disk_free_bytes = self._disk.free_bytes(self._folder)
-        self.disk_total_bytes = self._disk.total_bytes(self._folder)
+        self.disk_free_bytes, self.disk_total_bytes = self._disk.space(self._folder)
 
     def lacks_space(self) -> str:
         """Why sends are refused for lack of space; "" when there is space."""

@@ -15,6 +15,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader, encode_request
 from qmq.supervisor import Supervisor
+from tests.support.feeding import feed
 
 
 class Peer:
@@ -36,7 +37,7 @@ class Peer:
 
 
 def frame() -> Frame:
-    return FrameReader().feed(encode_request(Command.READ_INDEX, 1))[0]
+    return feed(FrameReader(), encode_request(Command.READ_INDEX, 1))[0]
 
 
 def make(clock: ManualClock | None = None, **changes: Any) -> BulkReadLimiter:
