@@ -66,11 +66,8 @@ class LoopPauses:
         self._histogram.observe(seconds)
         now = self._monotonic()
         slot = int(now // SLOT_SECONDS)
-        if self._slots and self._slots[-1][0] == slot:
-            seconds_before = self._slots.pop()[1]
-            self._slots.append((slot, max(seconds_before, seconds)))
-        else:
-            self._slots.append((slot, seconds))
+        is_known = bool(self._slots) and self._slots[-1][0] == slot
+        self._slots.append((slot, max(seconds, self._slots.pop()[1]) if is_known else seconds))
         if seconds >= WARNING_SECONDS:
             suppressed = self._limiter.admit("pause", now)
             if suppressed is not None:

@@ -110,11 +110,6 @@ class Challenges:
         self._used: dict[tuple[str, int], int] = {}
         """Changes accepted, and when they may be forgotten (ms); in the order of that time."""
 
-    @property
-    def remembered(self) -> int:
-        """Changes that are not accepted again."""
-        return len(self._used)
-
     def challenge(self) -> str:
         """A WWW-Authenticate header's value with a new nonce."""
         head = f"{self._now_ms():x}.{self._random(16).hex()}"
@@ -122,15 +117,18 @@ class Challenges:
 
     def may_be_valid(self, header: str) -> bool:
         """Whether an Authorization header carries a nonce that is accepted now: checked before a body is read."""
+        return self._current(header) is not None
+
+    def _current(self, header: str) -> "re.Match[str] | None":
+        """The parts of a header whose nonce is accepted now: nonce, counter and signature."""
         found = _AUTHORIZATION.fullmatch(header) if len(header) <= HEADER_CHARS_MAX else None
-        return found is not None and self._is_current(found[1])
+        return found if found is not None and self._is_current(found[1]) else None
 
     def accept(self, header: str, method: str, target: str, body: bytes) -> bool:
         """Whether a request is signed with the secret, for this process, and no repetition of a change."""
-        if not self.may_be_valid(header):
+        found = self._current(header)
+        if found is None:
             return False
-        found = _AUTHORIZATION.fullmatch(header)
-        assert found is not None
         nonce, counter = found[1], int(found[2])
         parts = _signed_parts(nonce, counter, method, target, body)
         if self._secret.signer_of(bytes.fromhex(found[3]), CONTEXT, *parts) is None:

@@ -74,7 +74,10 @@ class FrameServer:
     def admit(self, peer: str) -> Connection | None:
         """The protocol of a new connection; None: it has to be closed at once."""
         if len(self.connections) >= self.limits.connections_max:
-            self._refused(peer)
+            self.metrics.refused += 1
+            if self.metrics.refused % 1000 == 1:
+                limit = self.limits.connections_max
+                self.logger.warning("%s: refused, %d connections are the limit (connections_max)", peer, limit)
             return None
         connection = Connection(self)
         self.connections[connection] = None
@@ -89,13 +92,6 @@ class FrameServer:
     def warning(self, peer: str, reason: str, what: str) -> None:
         """Log what a peer did wrong, with a back-off for each reason and host."""
         self._log_limiter.warning(self.logger, peer, reason, what, self.clock.monotonic())
-
-    def _refused(self, peer: str) -> None:
-        self.metrics.refused += 1
-        if self.metrics.refused % 1000 == 1:
-            self.logger.warning(
-                "%s: refused, %d connections are the limit (connections_max)", peer, len(self.connections)
-            )
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
