@@ -22,29 +22,23 @@ class File(Protocol):
 
     def pwritev(self, buffers: Sequence[Buffer], offset: int) -> None:
         """Write all bytes at an offset. Raises OSError; then any part of them may have been written."""
-        ...
 
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
-        ...
 
     def pread_cached(self, size: int, offset: int) -> bytes | None:
         """As `pread`, but None when the bytes are not all in memory and the disk would have to be asked."""
-        ...
 
     def next_data(self, offset: int) -> int | None:
         """The first place at or after `offset` that may hold something other than zeros; None: only zeros to the end."""
-        ...
 
     def datasync(self) -> None:
         """Return when the file's content is on stable storage."""
-        ...
 
     def truncate(self, size: int) -> None: ...
 
     def drop_cached(self, offset: int, size: int) -> None:
         """Drop synced bytes from the page cache, so that the next read comes from the disk."""
-        ...
 
     def size(self) -> int: ...
 
@@ -56,27 +50,21 @@ class Disk(Protocol):
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its parents, durably."""
-        ...
 
     def add_dir(self, path: str) -> None:
         """Make a folder and its parents without waiting for the disk: they last when each folder above is synced."""
-        ...
 
     def make_private_dir(self, path: str) -> None:
         """Make a folder that only this user can enter, as `qmq.private_files.make_private_dir`."""
-        ...
 
     def lock_dir(self, path: str) -> Callable[[], None]:
         """Lock a folder for this process alone; return what unlocks it. Raises BlockingIOError when it is locked already."""
-        ...
 
     def list_dir(self, path: str) -> list[str]:
         """Names in a folder, sorted; none when it does not exist."""
-        ...
 
     def create(self, path: str, size: int) -> File:
         """Make a file that must not exist, with `size` bytes of space set aside. Raises OSError; no file is left then."""
-        ...
 
     def open(self, path: str, *, writable: bool) -> File: ...
 
@@ -91,11 +79,9 @@ class Disk(Protocol):
 
         For very many files at once. False when the system can't: then sync them one by one.
         """
-        ...
 
     def space(self, path: str) -> tuple[int, int]:
         """Bytes that this user may still write on the disk that holds `path`, and bytes that it may use in all."""
-        ...
 
 
 class SystemFile:

@@ -32,15 +32,12 @@ class ConnectionOwner(Protocol):
 
     def release(self, connection: "Connection") -> None:
         """The connection is gone."""
-        ...
 
     def answers_changed(self) -> None:
         """While the server closes: requests were answered."""
-        ...
 
     def warning(self, peer: str, reason: str, what: str) -> None:
         """Log what a peer did wrong, with a back-off for each reason and host."""
-        ...
 
 
 class Connection(asyncio.BufferedProtocol):
