@@ -110,12 +110,9 @@ class Daemon(ABC):
     async def before_serving(self) -> None:  # noqa: B027 - nothing is a fine answer
         """Work before clients can connect."""
 
-    async def serving(self) -> None:  # noqa: B027 - nothing is a fine answer
-        """Start what works once clients can connect."""
-
     @abstractmethod
     def start_jobs(self) -> None:
-        """Start the periodic jobs of this kind of daemon."""
+        """Start what works by itself now that clients can connect, such as periodic jobs."""
 
     async def stopping(self) -> None:  # noqa: B027 - nothing is a fine answer
         """Stop what works by itself: parked requests, deliveries. Clients' connections are still open."""
@@ -181,7 +178,6 @@ class Daemon(ABC):
         await self.admin.start()
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_ready = self._is_started = True
-        await self.serving()
         self.start_jobs()
         warn_if_exposed(self.logger, self.secret, options.host, self.admin.host)
         self.logger.info(

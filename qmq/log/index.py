@@ -68,8 +68,10 @@ class DenseIndex(IndexFiles):
         super().__init__(handles, folder, entry_bytes, segment_entries)
         if begin is None:
             self._firsts = self._firsts_on_disk()
-        self.begin = self._firsts[0] if self._firsts else begin or 0
-        flushed_end = self._firsts[-1] + self._size_of_last() if self._firsts else self.begin
+        self.begin = flushed_end = begin or 0
+        if self._firsts:
+            self.begin, last = self._firsts[0], self._firsts[-1]
+            flushed_end = last + handles.get(self._path(last)).size() // entry_bytes
         self._tail = Tail(flushed_end * entry_bytes)
 
     @property

@@ -158,10 +158,6 @@ class IndexFiles:
         first = self._first_of(sequence)
         return self._path(first), (sequence - first) * self.entry_bytes
 
-    def _size_of_last(self) -> int:
-        """Entries in the last file."""
-        return self._handles.get(self._path(self._firsts[-1])).size() // self.entry_bytes
-
     def _write_entries(self, sequence: int, data: Buffer) -> None:
         """Write entries from `sequence` on, which is where the files end. Raises OSError."""
         size = self.entry_bytes

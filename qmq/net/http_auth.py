@@ -14,7 +14,6 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.net.node_secret import NodeSecret
@@ -42,12 +41,6 @@ def _signed_parts(nonce: str, counter: int, method: str, target: str, body: byte
     return nonce.encode(), str(counter).encode(), method.encode(), target.encode(), digest
 
 
-@dataclass(slots=True)
-class _Nonce:
-    text: str
-    counter: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
-
-
 class RequestSigner:
     """The client's side. One for a process, from any thread: nonces are remembered by server."""
 
@@ -55,7 +48,8 @@ class RequestSigner:
         self._secret = secret
         self._servers_max = servers_max
         self._lock = threading.Lock()
-        self._nonces: OrderedDict[str, _Nonce] = OrderedDict()
+        self._nonces: OrderedDict[str, tuple[str, itertools.count[int]]] = OrderedDict()
+        """By server: its nonce, and the counter of the requests that use it."""
 
     def header(self, server: str, method: str, target: str, body: bytes) -> str:
         """The Authorization header's value; "" for a server that has sent no challenge yet.
@@ -65,12 +59,12 @@ class RequestSigner:
             target: path and query as they are sent.
         """
         with self._lock:
-            nonce = self._nonces.get(server)
-            if nonce is None:
+            if server not in self._nonces:
                 return ""
-            counter = next(nonce.counter)
-        mac = self._secret.sign(CONTEXT, *_signed_parts(nonce.text, counter, method, target, body))
-        return f'{SCHEME} nonce="{nonce.text}", counter="{counter}", mac="{mac.hex()}"'
+            nonce, counters = self._nonces[server]
+            counter = next(counters)
+        mac = self._secret.sign(CONTEXT, *_signed_parts(nonce, counter, method, target, body))
+        return f'{SCHEME} nonce="{nonce}", counter="{counter}", mac="{mac.hex()}"'
 
     def learn(self, server: str, challenge: str) -> bool:
         """Remember the nonce of a WWW-Authenticate header; False when it holds none."""
@@ -78,7 +72,7 @@ class RequestSigner:
         if found is None:
             return False
         with self._lock:
-            self._nonces[server] = _Nonce(found[1])
+            self._nonces[server] = found[1], itertools.count(1)
             self._nonces.move_to_end(server)
             while len(self._nonces) > self._servers_max:
                 self._nonces.popitem(last=False)

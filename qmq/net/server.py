@@ -6,6 +6,7 @@ the frame and answers later. Nothing is awaited and no task is made per frame.
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from qmq.clock import Clock
 from qmq.errors import SettingError
@@ -121,11 +122,9 @@ class FrameServer:
         self.stop_listening()
         self._watch_answers = asyncio.Event()
         self.answers_changed()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self._watch_answers.wait()
-        except TimeoutError:
-            pass
         self._listener.cancel()
         cut = 0
         for connection in list(self.connections):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qmq.clock import SystemClock
@@ -153,11 +154,9 @@ class MetaSession:
                     logger.warning("the metaserver can't be asked: %s", error)
                 await asyncio.sleep(self._backoff.pause(failures))
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     async def _connect(self) -> None:
         if self._caller is not None and not self._caller.is_closed:

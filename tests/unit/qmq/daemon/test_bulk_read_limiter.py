@@ -11,11 +11,10 @@ from qmq.daemon.bulk_read_limiter import PIECE_BYTES_MIN, BulkReadLimiter
 from qmq.errors import LogError, ReadRefused
 from qmq.net.connection import Connection
 from qmq.protocol import bulk_read
-from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.codes import CURRENT_VERSION, Command, ResponseCode
 from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame, FrameReader, encode_request
+from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
-from tests.support.feeding import feed
 
 
 class Peer:
@@ -37,7 +36,7 @@ class Peer:
 
 
 def frame() -> Frame:
-    return feed(FrameReader(), encode_request(Command.READ_INDEX, 1))[0]
+    return Frame(Command.READ_INDEX, CURRENT_VERSION, 1, 0, Command.READ_INDEX, memoryview(b""), bytearray(), 0)
 
 
 def make(clock: ManualClock | None = None, **changes: Any) -> BulkReadLimiter:
