@@ -1,7 +1,7 @@
 """class AdminHttp: the admin HTTP server of a daemon: /healthz, /readyz, /metrics, and the pages that a daemon adds.
 
 Listens on loopback by default. Answers are JSON; errors have a code and a message. Changes are POSTs with a JSON object. Requests
-of pages of other sites are refused (`host_check`), and, where there is a node secret, those not signed with it (`admin_auth`).
+of pages of other sites are refused, and, where there is a node secret, those not signed with it (`admin_auth`).
 """
 
 import asyncio
@@ -18,8 +18,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from qmq.clock import Clock
-from qmq.daemon.admin_auth import AdminAccess, AdminAuth, has_proof, is_trusted
-from qmq.daemon.host_check import HostCheck
+from qmq.daemon.admin_auth import AdminAccess, AdminAuth, HostCheck, has_proof, is_trusted
 from qmq.daemon.http_guard import CHECK_SECONDS, HttpGuard, HttpHandler, HttpLimits
 from qmq.daemon.shared_page import SharedPages, exposition
 from qmq.supervisor import Supervisor

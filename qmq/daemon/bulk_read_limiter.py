@@ -37,6 +37,8 @@ class BulkRequest(Protocol):
 
 
 R = TypeVar("R", bound=BulkRequest)
+Work = Callable[[R], Coroutine[Any, Any, list[Part]]]
+"""Returns the parts of the answer to a request."""
 
 logger = logging.getLogger("qmq.reading")
 
@@ -95,22 +97,14 @@ class BulkReadLimiter:
         self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
 
-    def handler(
-        self, kind: type[R], work: Callable[[R], Coroutine[Any, Any, list[Part]]]
-    ) -> Callable[[Connection, Frame], None]:
-        """Returns what handles the requests of one kind: `serve` with `work`."""
+    def handler(self, kind: type[R], work: Work[R]) -> Callable[[Connection, Frame], None]:
+        """Returns what answers the requests of one kind with the parts that `work` returns for them, or rejects them."""
+        return partial(self._serve, kind, work)
 
-        def handle(connection: Connection, frame: Frame) -> None:
-            request = kind.decode(frame.body)
-            self.serve(connection, frame, request.token, lambda: work(request))
-
-        return handle
-
-    def serve(
-        self, connection: Connection, frame: Frame, token: str, work: Callable[[], Coroutine[Any, Any, list[Part]]]
-    ) -> None:
-        """Answer a read with the parts that `work` returns, or reject it. `work` is called only when the read may run."""
-        if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token) and self._token:
+    def _serve(self, kind: type[R], work: Work[R], connection: Connection, frame: Frame) -> None:
+        request = kind.decode(frame.body)
+        token = request.token.encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(token, self._token) and self._token:
             self._refuse(connection, frame, bulk_read.FORBIDDEN, "the read token is not this node's")
             return
         if self._is_closed:
@@ -121,7 +115,7 @@ class BulkReadLimiter:
             self._refuse(connection, frame, bulk_read.BUSY, busy)
             return
         self.counters.reads[Command(frame.code).name.lower()] += 1
-        task = self._supervisor.background("bulk_read", self._answer(connection, frame, work))
+        task = self._supervisor.background("bulk_read", self._answer(connection, frame, request, work))
         self._tasks[task] = None
 
         def ended(done: "asyncio.Task[None]") -> None:
@@ -137,9 +131,7 @@ class BulkReadLimiter:
         """Run blocking code in the thread of bulk reads."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
-    async def _answer(
-        self, connection: Connection, frame: Frame, work: Callable[[], Coroutine[Any, Any, list[Part]]]
-    ) -> None:
+    async def _answer(self, connection: Connection, frame: Frame, request: R, work: Work[R]) -> None:
         try:
             # One at a time, in order of arrival: many readers cost producers no more than one.
             async with self._lock:
@@ -147,7 +139,7 @@ class BulkReadLimiter:
                 if connection.is_closed:
                     return
                 self._room = connection.answer_room
-                parts = await work()
+                parts = await work(request)
                 size = sum(map(len, parts))
                 self._spend(size)
             self.counters.bytes += size

@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from qmq.clock import Clock
-from qmq.daemon.admin_auth import AdminAccess
+from qmq.daemon.admin_auth import AdminAccess, names_of, warn_if_exposed
 from qmq.daemon.admin_http import AdminHttp, AdminPages
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.daemon_metrics import DaemonMetrics
 from qmq.daemon.daemon_options import DaemonOptions
 from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.handlers import RequestHandlers
-from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
 from qmq.log.disk import Disk

@@ -69,12 +69,9 @@ class MetaSession:
         Args:
             supervisor: receives unexpected failures. None: one of the session's own, which logs it; `wait_routes` raises.
         """
-        self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
+        self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=lambda name, error: None)
         self._task = self._supervisor.critical("meta_session", self._run())
         self._task.add_done_callback(self._ended)
-
-    def _failed(self, name: str, error: BaseException) -> None:
-        """The failure of a session with a supervisor of its own, which has logged it."""
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         """Fail calls that wait for routes: none will arrive any more."""
