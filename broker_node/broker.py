@@ -172,7 +172,7 @@ class Broker(Node):
         # What the policy dropped before may be back: files made again, or a checkpoint from before.
         has_more = True
         while has_more:
-            has_more = self.subject_retention.tick(0, may_wait=True)
+            has_more = self.subject_retention.tick(may_wait=True)
             if self.subject_retention.problem:
                 logger.error("%s", self.subject_retention.problem)
             await asyncio.sleep(0)
@@ -241,11 +241,11 @@ class Broker(Node):
                 rates.count(group.meter, group.pulled_total, group.acked_total)
 
     def _retain_subjects(self) -> None:
-        self.subject_retention.tick(self.checkpoints.saved)
+        self.subject_retention.tick()
         _raise(self.subject_retention.problem)
 
     async def _retain_histories(self) -> None:
-        await self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
+        await self.history_retention.tick(self.clock.monotonic())
         _raise(self.history_retention.problem)
 
     async def _remove_subjects(self) -> None:

@@ -231,5 +231,5 @@ class MessageStore(SubjectTable):
             return
         first = subject.consume_log.find_offset(log_begin)
         if first > subject.begin:
-            subject.consume_log.index.drop_before(first)
+            subject.consume_log.index.hide_before(first)
             subject.changed()

@@ -59,5 +59,5 @@ def adjust_begin(store: MessageStore, subject: Subject) -> None:
 def _begin_at(subject: Subject, log_begin: int, first: int) -> None:
     subject.checked_begin = log_begin
     if first > subject.begin:
-        subject.consume_log.index.drop_before(first)
+        subject.consume_log.index.hide_before(first)
         subject.changed()

@@ -28,9 +28,6 @@ TICK_SUBJECTS_MAX = 500
 CHUNK_ENTRIES = 8 * 1024
 FIRST_CHUNK_ENTRIES = 32
 """Most looks find nothing old, or little."""
-CHECKPOINTS_BEFORE_REMOVAL = 3
-"""An index file is deleted once two checkpoints know that it is not needed, and one may have been on its way before: else a
-crash would have all derived files made again."""
 
 
 class _EntriesRead(DiskWork):
@@ -83,8 +80,6 @@ class SubjectRetention:
         self._node_hours = node_hours
         self._keep_ms: dict[str, int] = {}
         self._queue: deque[str] = deque()
-        self._files_of: dict[str, tuple[int, int]] = {}
-        """Subjects with index files to delete: (checkpoints saved when they were hidden, first sequence kept)."""
         self._may_wait = False
         self.dropped = 0
         self.problem = ""
@@ -100,7 +95,7 @@ class SubjectRetention:
         self._queue.clear()
         self._reads.clear()
 
-    def tick(self, checkpoints_saved: int, *, may_wait: bool = False) -> bool:
+    def tick(self, *, may_wait: bool = False) -> bool:
         """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit.
 
         Args:
@@ -108,7 +103,6 @@ class SubjectRetention:
         """
         self._may_wait = may_wait
         self.problem = ""
-        self._remove_files(checkpoints_saved)
         if not self._queue:
             self._queue.extend(self._keep_ms)
         room, subjects = TICK_ENTRIES_MAX, min(len(self._queue), TICK_SUBJECTS_MAX)
@@ -123,8 +117,6 @@ class SubjectRetention:
             room -= dropped
             if subject.is_empty:
                 self._store.maybe_empty[name] = None
-            if dropped:
-                self._files_of.setdefault(name, (checkpoints_saved, subject.begin))
             if not is_done:
                 self._queue.append(name)
         return bool(self._queue)
@@ -138,12 +130,10 @@ class SubjectRetention:
                     return self._dropped(subject, begin), True
                 chunk = CHUNK_ENTRIES
         except (LogError, OSError) as error:
-            self._failed(f"subject {subject.name}: its retention stops at sequence {subject.begin}: {error}")
+            problem = f"subject {subject.name}: its retention stops at sequence {subject.begin}: {error}"
+            self.problem = self.problem or problem
             return self._dropped(subject, begin), True
         return self._dropped(subject, begin), subject.begin >= subject.visible_end
-
-    def _failed(self, problem: str) -> None:
-        self.problem = self.problem or problem
 
     def _dropped(self, subject: Subject, before: int) -> int:
         count = subject.begin - before
@@ -199,15 +189,3 @@ class SubjectRetention:
         elif read.is_finished:
             return self._reads.pop(subject.name).entries()
         return None
-
-    def _remove_files(self, checkpoints_saved: int) -> None:
-        for name, (saved, sequence) in list(self._files_of.items()):
-            if checkpoints_saved >= saved + CHECKPOINTS_BEFORE_REMOVAL:
-                del self._files_of[name]
-                subject = self._store.subjects.get(name)
-                if subject is None:
-                    continue
-                try:
-                    subject.consume_log.index.drop_before(sequence)
-                except OSError as error:
-                    self._failed(f"subject {name}: an index file could not be deleted: {error}")

@@ -371,11 +371,11 @@ def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repai
     def tick() -> list[type[DiskWork]]:
         """Retain until nothing is left to do in a thread; what was done there."""
         done = []
-        retention.tick(0)
+        retention.tick()
         while repairs:
             done.append(type(repairs[0]))
             complete(repairs.pop())
-            retention.tick(0)
+            retention.tick()
         return done
 
     assert DamagedEntries in tick()
@@ -497,11 +497,11 @@ def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(mon
     retention = HistoryRetention(driver.store, 1.0, RetentionClock(driver.clock, 3_600_000))
     first = f"history/{0:020d}"
     driver.disk.break_pages(first, 0, 1)
-    asyncio.run(retention.tick(0.0, 0))
-    assert (group.old_history, retention.problem) == (None, "")
+    asyncio.run(retention.tick(0.0))
+    assert (group.history.begin, retention.problem) == (0, "")
     driver.clock.advance(2 * 3600)
-    asyncio.run(retention.tick(1000.0, 0))
-    assert group.old_history is not None
+    asyncio.run(retention.tick(1000.0))
+    assert group.history.begin == 20
 
 
 # --- the index itself -------------------------------------------------------------------------------------------------
