@@ -172,7 +172,7 @@ class Client:
         return await self.caller.call(code, body, timeout_s=30, version=version)
 
 
-ALLOWED_ON_LOOP = frozenset(("subject_retention:_remove_files", "store:adjust_begin"))
+ALLOWED_ON_LOOP = frozenset[str]()
 """Functions of nodes that still wait for the disk on the event loop, as `CheckedDisk` names them."""
 
 

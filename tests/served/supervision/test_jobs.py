@@ -436,6 +436,15 @@ async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: 
     process._read_index(DiskWork())
 
 
+async def _set_a_group(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("set_group")
+    async with connected(process) as client:
+        begins = asyncio.ensure_future(client.begin("new"))
+        await eventually_async(lambda: "set_group" in supervisor.failing())
+        begins.cancel()
+
+
 async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, DelayNode)
     supervisor.break_job("query")
@@ -482,6 +491,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "settlement_read": ("broker", _settle_what_is_cold),
     "segment_removal": ("broker", _delete_segments),
     "index_repair": ("broker", _repair_an_index),
+    "set_group": ("broker", _set_a_group),
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
     "event_loop": ("metaserver", _fail_a_callback),
