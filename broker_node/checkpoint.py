@@ -12,7 +12,9 @@ entries.
 import json
 import logging
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from struct import Struct, iter_unpack
 from typing import Any
 
@@ -56,6 +58,8 @@ class BrokerDraft(CheckpointDraft):
     """Consume logs of removed subjects, by name, likewise."""
     hidden: dict[DenseIndex, int]
     """Indexes with files that this state does not count on, and the first entry that it does."""
+    leftovers: dict[str, list[str]]
+    """Files that no checkpoint counts on, by folder; no index of this state is in one of these folders."""
     damaged: tuple[Damage, ...]
     """Damage of the log that it holds."""
 
@@ -79,7 +83,7 @@ class BrokerCheckpoints:
     @property
     def has_removals(self) -> bool:
         """Whether damage was found that no checkpoint holds, or files are to be deleted."""
-        return self._store.has_new_damage or bool(self._left_out or self._hidden)
+        return self._store.has_new_damage or bool(self._left_out or self._hidden or self._store.leftovers)
 
     def draft(self) -> Generator[None, None, BrokerDraft]:
         """Take the state, in slices; to be saved once everything appended until its end is synced."""
@@ -97,7 +101,10 @@ class BrokerCheckpoints:
             # Made again, also since the first slice, a group deletes the old files when it writes its own.
             if not group or name not in store.subjects or group not in store.subjects[name].groups
         ]
-        return BrokerDraft(state, position, synced_to, log.appended_end, indexes, forgotten, removed, hidden, damaged)
+        leftovers = dict(store.leftovers)
+        return BrokerDraft(
+            state, position, synced_to, log.appended_end, indexes, forgotten, removed, hidden, leftovers, damaged
+        )
 
     def save(self, draft: BrokerDraft) -> None:
         """Make a draft durable, and delete files that the checkpoint before does not count on; from any one thread.
@@ -121,6 +128,9 @@ class BrokerCheckpoints:
             index.delete_files()
         for index, begin in self._hidden.items():
             index.delete_before(begin)
+        for path in chain.from_iterable(draft.leftovers.values()):
+            with suppress(FileNotFoundError):
+                store.disk.remove(path)
 
     def saved(self, draft: BrokerDraft) -> None:
         """Free what was written, as far as it takes no time, the rest with the next draft; on the store's thread."""
@@ -129,6 +139,8 @@ class BrokerCheckpoints:
             index.deleted_before(begin)
         self._hidden = {index: begin for index, begin in draft.hidden.items() if index.has_hidden_files}
         store = self._store
+        for folder in draft.leftovers:
+            store.leftovers.pop(folder, None)
         if draft.damaged == store.log.damaged:
             store.has_new_damage = False
         for name, group, index in self._left_out:
