@@ -34,14 +34,15 @@ class HistoryRetention:
         self._queue: deque[str] = deque()
         self._look_at: float | None = None
         self.dropped = 0
-        self.problem = ""
+        self._problem = ""
         """The first failure of the last look at all histories; "" when there was none."""
 
-    async def tick(self, now: float) -> None:
-        """Look at some subjects' groups; `now` is monotonic, in seconds."""
+    async def tick(self) -> None:
+        """Look at some subjects' groups. Raises LogError until the next look when a history could not be read."""
+        now = self._store.clock.monotonic()
         if not self._queue and (self._look_at is None or now >= self._look_at):
             self._look_at = now + LOOK_SECONDS
-            self.problem = ""
+            self._problem = ""
             self._queue.extend(self._store.subjects)
         before_ms, searched = self._clock.before_ms(self._keep_ms), list[_Searched]()
         for _ in range(min(len(self._queue), TICK_SUBJECTS_MAX)):
@@ -50,16 +51,16 @@ class HistoryRetention:
                 history = group.history
                 if firsts := [first for first in history.firsts if first > history.begin]:
                     searched.append((group, history.view(history.begin, firsts[-1]), firsts))
-        if not searched:
-            return
-        for group, kept in await asyncio.to_thread(_first_kept, searched, before_ms):
+        for group, kept in await asyncio.to_thread(_first_kept, searched, before_ms) if searched else ():
             progress, begin = group.progress, group.history.begin
             if isinstance(kept, LogError):
                 problem = f"group {progress.group} of {progress.subject}: its history stays: {kept}"
-                self.problem = self.problem or problem
+                self._problem = self._problem or problem
             elif kept > begin:
                 group.history.hide_before(kept)
                 self.dropped += kept - begin
+        if self._problem:
+            raise LogError(self._problem)
 
 
 def _first_kept(searched: list[_Searched], before_ms: int) -> list[tuple[Group, int | LogError]]:

@@ -19,7 +19,6 @@ import pytest
 import qmq.daemon.daemon
 from broker_node.admin.group_pages import wait_until_durable
 from broker_node.broker import Broker
-from broker_node.disk_work import DiskWork
 from broker_node.reader import ReadPlan, Wanted
 from broker_node.retry import BATCH_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
@@ -430,12 +429,6 @@ async def _delete_segments(process: Process, supervisor: BreakingSupervisor, pat
     process.segment_removal.drop_before(0)
 
 
-async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
-    assert isinstance(process, Broker)
-    supervisor.break_job("index_repair")
-    process._read_index(DiskWork())
-
-
 async def _set_a_group(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
     supervisor.break_job("set_group")
@@ -490,7 +483,6 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "settlement": ("broker", _settle_in_turns),
     "settlement_read": ("broker", _settle_what_is_cold),
     "segment_removal": ("broker", _delete_segments),
-    "index_repair": ("broker", _repair_an_index),
     "set_group": ("broker", _set_a_group),
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),

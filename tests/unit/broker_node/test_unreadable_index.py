@@ -10,7 +10,6 @@ import pytest
 
 from broker_node import progress_log
 from broker_node.consume_log import ENTRY_BYTES, find_offset, find_time
-from broker_node.disk_work import DiskWork
 from broker_node.filters import tag_match
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
@@ -359,35 +358,33 @@ def test_times_and_offsets_are_found_although_a_page_is_unreadable() -> None:
         read_and_repair(driver.store, subject_of(driver), 0, log.end)
 
 
-def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repaired() -> None:
+def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repaired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     driver = filled()
     subject = subject_of(driver)
-    repairs: list[DiskWork] = []
-    retention = SubjectRetention(driver.store, 1000.0, repairs.append, RetentionClock(driver.clock, 1000 * 3_600_000))
+    repairs, read = list[DamagedEntries](), DamagedEntries.read
+
+    def counted(repair: DamagedEntries) -> None:
+        repairs.append(repair)
+        read(repair)
+
+    monkeypatch.setattr(DamagedEntries, "read", counted)
+    retention = SubjectRetention(driver.store, 1000.0, RetentionClock(driver.clock, 1000 * 3_600_000))
     retention.apply(NodePolicy(version=1, subjects={"orders": SubjectPolicy(retention_hours=1.0)}))
     driver.clock.advance(2 * 3600)
     break_page(driver, 0)
     driver.disk.fail = fail_at("write", PATHS.consume)
 
-    def tick() -> list[type[DiskWork]]:
-        """Retain until nothing is left to do in a thread; what was done there."""
-        done = []
-        retention.tick()
-        while repairs:
-            done.append(type(repairs[0]))
-            complete(repairs.pop())
-            retention.tick()
-        return done
-
-    assert DamagedEntries in tick()
-    assert subject.begin == 0
+    asyncio.run(retention.tick())
+    assert (len(repairs), subject.begin) == (1, 0)
     for _ in range(3):
-        assert DamagedEntries not in tick()
-    assert subject.begin == 0
+        asyncio.run(retention.tick())
+    assert (len(repairs), subject.begin) == (1, 0)
     driver.disk.fail = None
     driver.clock.advance(RETRY_SECONDS)
-    assert DamagedEntries in tick()
-    assert subject.begin == COUNT
+    asyncio.run(retention.tick())
+    assert (len(repairs), subject.begin) == (2, COUNT)
 
 
 # --- start-up and checkpoints -----------------------------------------------------------------------------------------
@@ -498,10 +495,10 @@ def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(mon
     retention = HistoryRetention(driver.store, 1.0, RetentionClock(driver.clock, 3_600_000))
     first = f"history/{0:020d}"
     driver.disk.break_pages(first, 0, 1)
-    asyncio.run(retention.tick(0.0))
-    assert (group.history.begin, retention.problem) == (0, "")
+    asyncio.run(retention.tick())
+    assert group.history.begin == 0
     driver.clock.advance(2 * 3600)
-    asyncio.run(retention.tick(1000.0))
+    asyncio.run(retention.tick())
     assert group.history.begin == 20
 
 
