@@ -77,7 +77,7 @@ async def test_a_turn_removes_no_more_than_its_limit(tmp_path: Path, monkeypatch
         clock.advance(7200)
         await run_jobs(broker)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abcde"}))
-        broker.subject_retention.tick(broker.checkpoints.saved)
+        await broker.subject_retention.tick()
         for expected in (3, 1, 0):
             await broker.subject_removal.tick()
             assert len(broker.store.subjects) == expected
