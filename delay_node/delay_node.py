@@ -131,11 +131,6 @@ class DelayNode(Node):
             JOB_SECONDS, "hour_loading", self._load_hours, retry_seconds=LOAD_RETRY_SECONDS, is_vital=True
         )
 
-    async def serving(self) -> None:
-        if self.options.meta:
-            self.session.start(self.supervisor)
-        self._delivering = self.supervisor.critical("delivery", self.dispatcher.run())
-
     async def stopping(self) -> None:
         await super().stopping()
         await self.dispatcher.stop(min(self.options.stop_seconds, self.options.send_seconds))
@@ -155,6 +150,9 @@ class DelayNode(Node):
         self.store.synced(synced_end)
 
     def start_jobs(self) -> None:
+        if self.options.meta:
+            self.session.start(self.supervisor)
+        self._delivering = self.supervisor.critical("delivery", self.dispatcher.run())
         super().start_jobs()
         every = self.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)

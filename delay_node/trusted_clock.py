@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from qmq.clock import Clock
-from qmq.log.checked_file import CheckedFile
+from qmq.log.atomic_file import CheckedFile
 from qmq.log.disk import Disk
 
 CHANGE_MS = 100

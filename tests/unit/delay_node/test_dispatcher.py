@@ -19,10 +19,10 @@ from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
 from delay_node.schedule_log import Entry
 from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel, key_of
-from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerGroupState, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.supervisor import Supervisor
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 HOUR = 480_000
