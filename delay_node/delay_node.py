@@ -55,8 +55,6 @@ class DelayNode(Node):
         self._delivered_before = 0
         self.delivered_per_s = 0.0
 
-    # --- life ------------------------------------------------------------------------------------------------------
-
     def open_store(self, budget: FileBudget) -> SegmentedLog:
         options = self.options
         self._step_file = HeldStepFile(self.disk, options.data_dir)
@@ -144,8 +142,6 @@ class DelayNode(Node):
             logger.error("the next start accepts the wall clock: the held step can't be written: %s", error)
         await self.store.io.close()
 
-    # --- what happens ----------------------------------------------------------------------------------------------
-
     def synced(self, synced_end: int) -> None:
         self.store.synced(synced_end)
 
@@ -221,8 +217,6 @@ class DelayNode(Node):
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
-
-    # --- state -----------------------------------------------------------------------------------------------------
 
     def restrictions(self) -> dict[str, str]:
         """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""

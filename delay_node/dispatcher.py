@@ -78,8 +78,6 @@ class Dispatcher:
         """Nothing due from here on is delivered yet: an hour that begins here is still being read."""
         self._next_at_ms: int | None = None
 
-    # --- events and state ------------------------------------------------------------------------------------------
-
     def due_added(self, due_ms: int) -> None:
         """Continue in time for a message that was added to the wheel."""
         if self._next_at_ms is None or due_ms < self._next_at_ms:
@@ -99,8 +97,6 @@ class Dispatcher:
     def due_soon(self) -> int:
         """Messages due within the next minute, by whole seconds; overdue ones included."""
         return self._store.wheel.due_before(self._clock.now_ms() + DUE_SOON_MS) + self.lanes.overdue
-
-    # --- the task --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Deliver until `stop`."""
@@ -146,8 +142,6 @@ class Dispatcher:
         self._is_stopping = True
         self._wake.set()
         await self.sender.stop(grace_seconds)
-
-    # --- due messages into lanes -----------------------------------------------------------------------------------
 
     async def _fetch(self) -> bool:
         """Take due messages from the wheel into their lanes; return whether there may be more."""
@@ -238,8 +232,6 @@ class Dispatcher:
             if mine and mine[0].is_unread and not lane.is_parked:
                 unread.append(lane)
         return unread
-
-    # --- frames ----------------------------------------------------------------------------------------------------
 
     async def _send_ready(self) -> None:
         """Form frames, one for each broker group in turn, and send them, as long as broker groups accept more."""

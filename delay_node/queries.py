@@ -63,8 +63,6 @@ class Queries:
         self._calendar: OrderedDict[int, tuple[tuple[int, int], dict[int, int]]] = OrderedDict()
         self._calendar_entries = 0
 
-    # --- find ------------------------------------------------------------------------------------------------------
-
     async def find(self, target: DelayedTarget) -> list[Found]:
         """Return every copy of a message, oldest due first. Raises LogError."""
         (entries,) = await self.locate([target])
@@ -166,8 +164,6 @@ class Queries:
 
         return await self._store.io.run(scan())
 
-    # --- list ------------------------------------------------------------------------------------------------------
-
     async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
         """Messages by due time, up to the one that reaches `bytes_max`, and the next cursor. Raises BadQuery, LogError."""
         wanted = _states(query.states)
@@ -243,8 +239,6 @@ class Queries:
             return best
 
         return await self._store.io.run(scan())
-
-    # --- calendar --------------------------------------------------------------------------------------------------
 
     async def calendar(self, subject: str, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
         """(begin of the hour, pending messages) for the hours of a range that have some. Raises BadQuery, LogError."""

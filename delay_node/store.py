@@ -106,8 +106,6 @@ class DelayStore:
         while effects and effects[0][0] < synced_end:
             effects.popleft()[1]()
 
-    # --- messages --------------------------------------------------------------------------------------------------
-
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
         """Log a run's messages, scheduled once synced; the record's offset. Raises LimitReached, LogError."""
         placement, numbers = self.placer.prepare(run, data, dues, self.subjects.number(run.subject))
@@ -132,8 +130,6 @@ class DelayStore:
         count = len(placement.dues_ms)
         self.counters.scheduled += count
         self.pending += count
-
-    # --- decisions -------------------------------------------------------------------------------------------------
 
     def state(self, ref: int) -> State:
         """Return the state of a message of an open hour."""

@@ -113,8 +113,6 @@ class Directory(RouteTable):
         """Everything, as it is to be stored."""
         return replace(self.head(), routes=tuple(self.routes.values()))
 
-    # --- nodes -----------------------------------------------------------------------------------------------------
-
     def register(self, request: NodeRegisterRequest) -> Registered:
         """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing."""
         now = self._clock.monotonic()

@@ -147,9 +147,6 @@ def _paused(groups: QuerySet[ConsumerGroup]) -> frozenset[tuple[str, str, str]]:
     return frozenset(found)
 
 
-# --- for the API ------------------------------------------------------------------------------------------------------
-
-
 def subjects() -> QuerySet[Subject]:
     """Subjects with owner, route and the count of their consumer groups: one query a page."""
     groups = ConsumerGroup.objects.filter(subject=OuterRef("pk")).order_by().values("subject")
