@@ -5,10 +5,12 @@ import logging
 from typing import Any
 
 from delay_node.admin import DelayPages, delay_stats
+from delay_node.batches import BatchSender
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.dispatcher import Dispatcher
+from delay_node.due_lanes import DueLanes
 from delay_node.errors import LimitReached
 from delay_node.handlers import HandlerCounters, Handlers
 from delay_node.metrics import DelayMetrics
@@ -103,17 +105,12 @@ class DelayNode(Node):
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
         )
         self._pool = Pool(DEFAULT_TIMEOUTS.connect)
-        self.dispatcher = self.metrics.dispatcher = Dispatcher(
-            self.store,
-            self.committer,
-            self.trusted,
-            self.session,
-            self._pool,
-            self.supervisor,
-            observe=self.metrics.observe_lateness,
-            send_seconds=options.send_seconds,
-            rng=self.machine.rng,
-        )
+        lanes = DueLanes(self.store.subjects, self.session, self.machine.rng)
+        sender = BatchSender(
+            self.store, self.committer, self.trusted, self._pool, self.supervisor, lanes,
+            observe=self.metrics.observe_lateness, send_seconds=options.send_seconds,
+        )  # fmt: skip
+        self.dispatcher = self.metrics.dispatcher = Dispatcher(self.store, self.trusted, lanes, sender)
         self.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
         pages = DelayPages(self.describe, self.confirm_clock, self.queries, self.changes, self.clock)

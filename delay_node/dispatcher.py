@@ -9,24 +9,15 @@ lanes by deficit round robin (`lanes.py`), so no subject delays another by more 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from delay_node.batches import SEND_SECONDS, BatchSender
+from delay_node.batches import BatchSender
 from delay_node.due_lanes import FRAMES_IN_FLIGHT, DueLanes, Group
 from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
-from qmq.daemon.committer import Committer
 from qmq.errors import LogError
-from qmq.net.pool import Pool
-from qmq.net.session import MetaSession
 from qmq.protocol.commands import BrokerGroupRoute
-from qmq.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from random import Random
 
 logger = logging.getLogger("qmq.delay.dispatcher")
 
@@ -50,29 +41,15 @@ READ_RETRY_SECONDS = 1.0
 
 
 class Dispatcher:
-    """Delivers what falls due. `observe`: as for BatchSender; `rng` chooses the broker group that a subject begins with."""
+    """Delivers what falls due. `lanes` are those of `sender`."""
 
-    def __init__(
-        self,
-        store: DelayStore,
-        committer: Committer,
-        clock: TrustedClock,
-        session: MetaSession,
-        pool: Pool,
-        supervisor: Supervisor,
-        *,
-        observe: Callable[[float], None],
-        send_seconds: float = SEND_SECONDS,
-        rng: "Random",
-    ) -> None:
+    def __init__(self, store: DelayStore, clock: TrustedClock, lanes: DueLanes, sender: BatchSender) -> None:
         self._store = store
         self._clock = clock
-        self.lanes = DueLanes(store.subjects, session, rng)
-        self.sender = BatchSender(
-            store, committer, clock, pool, supervisor, self.lanes,
-            observe=observe, on_end=self.wake, send_seconds=send_seconds,
-        )  # fmt: skip
+        self.lanes = lanes
+        self.sender = sender
         self._wake = asyncio.Event()
+        sender.on_end = self._wake.set
         self._is_stopping = False
         self.frontier_ms: int | None = None
         """Nothing due from here on is delivered yet: an hour that begins here is still being read."""
