@@ -20,6 +20,8 @@ PAUSE_SECONDS_MIN = 0.01
 """Shorter pauses are not reported."""
 WAIT_SECONDS_MAX = 0.02
 """An idle loop runs an empty turn this often."""
+EVENTS_MAX = 32
+"""Sockets that one turn of the loop serves. Timers run, and threads' results are taken, before the next ones."""
 WARNING_SECONDS = 0.5
 """Pauses from this length on are logged."""
 WINDOWS = {"10s": 10, "1m": 60, "10m": 600}
@@ -98,13 +100,18 @@ class LoopPauses:
 
 
 class _MeasuredSelector(selectors.DefaultSelector):
-    """Measures from the return of one `select` to the next call, and by how much a `select` exceeds its timeout."""
+    """Measures from the return of one `select` to the next call, and by how much a `select` exceeds its timeout.
+
+    It returns EVENTS_MAX events at most, in turn by file descriptor: busy sockets do not keep others from being served.
+    """
 
     def __init__(self, monotonic: Callable[[], float], observe: Callable[[float], None]) -> None:
         super().__init__()
         self._monotonic = monotonic
         self._observe = observe
         self._returned_at = monotonic()
+        self._last_fd = -1
+        """The file descriptor of the last event, when events were left for the next turn."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         called_at = self._monotonic()
@@ -115,4 +122,8 @@ class _MeasuredSelector(selectors.DefaultSelector):
         self._returned_at = returned_at = self._monotonic()
         if returned_at - called_at - wait >= PAUSE_SECONDS_MIN:
             self._observe(returned_at - called_at)
+        if len(ready) > EVENTS_MAX:
+            ready.sort(key=lambda event: (event[0].fd <= self._last_fd, event[0].fd))
+            del ready[EVENTS_MAX:]
+            self._last_fd = ready[-1][0].fd
         return ready

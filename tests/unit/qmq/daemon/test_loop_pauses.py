@@ -2,12 +2,20 @@
 
 import asyncio
 import selectors
+import socket
 from collections.abc import Callable
 
 import pytest
 
 from qmq.clock import ManualClock
-from qmq.daemon.loop_pauses import PAUSE_SECONDS_MIN, SLOT_SECONDS, WAIT_SECONDS_MAX, WARNING_SECONDS, LoopPauses
+from qmq.daemon.loop_pauses import (
+    EVENTS_MAX,
+    PAUSE_SECONDS_MIN,
+    SLOT_SECONDS,
+    WAIT_SECONDS_MAX,
+    WARNING_SECONDS,
+    LoopPauses,
+)
 
 
 @pytest.fixture
@@ -74,6 +82,36 @@ def test_a_wait_for_sockets_that_ends_too_late_is_a_pause(
         selector.close()
     assert timeouts == [WAIT_SECONDS_MAX] * 3
     assert pauses.longest(10) == pytest.approx(longest)
+
+
+def test_a_turn_serves_a_limited_number_of_sockets_and_all_in_turn(pauses: LoopPauses) -> None:
+    count = 3 * EVENTS_MAX + 1
+    pairs = [socket.socketpair() for _ in range(count)]
+    served: list[int] = []
+    turns: list[list[int]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for number, (reader, writer) in enumerate(pairs):
+            writer.send(b"x")
+            loop.add_reader(reader, served.append, number)
+        for _ in range(8):
+            await asyncio.sleep(0)
+            turns.append(served.copy())
+            served.clear()
+
+    try:
+        with asyncio.Runner(loop_factory=pauses.new_event_loop) as runner:
+            runner.run(main())
+    finally:
+        for pair in pairs:
+            for one in pair:
+                one.close()
+    # Nothing is read, so that all sockets stay ready.
+    assert max(map(len, turns)) == EVENTS_MAX
+    numbers = [number for turn in turns for number in turn]
+    assert sorted(numbers[:count]) == list(range(count))
+    assert numbers[count : 2 * count] == numbers[:count]
 
 
 def test_the_longest_pause_is_that_of_the_window(pauses: LoopPauses, clock: ManualClock) -> None:
