@@ -10,13 +10,16 @@ from collections import deque
 from itertools import islice
 
 from broker_node.consume_log import ENTRY
+from broker_node.pacer import Pacer
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.errors import LogError
 from qmq.log.index import IndexView
 
 BATCH_SUBJECTS_MAX = 500
-"""Subjects checked, and at most as many removed, in one turn of the event loop."""
+"""Subjects checked in one tick."""
+SLICE_SUBJECTS = 100
+"""Subjects removed in one turn of the event loop."""
 
 
 class SubjectRemoval:
@@ -41,7 +44,7 @@ class SubjectRemoval:
             self._checked_begin = store.log.begin
             self._queue.extend(store.subjects)
         subjects = self._next()
-        self._remove(subjects)
+        await self._remove(subjects)
         aged = [(s, s.consume_log.index.view(s.visible_end - 1, s.visible_end)) for s in subjects if self._may_age(s)]
         if not aged:
             return
@@ -50,7 +53,7 @@ class SubjectRemoval:
             if offset is not None and offset < store.log.begin and subject.visible_end == view.end:
                 subject.consume_log.index.hide_before(view.end)
                 subject.changed()
-        self._remove([subject for subject, _ in aged])
+        await self._remove([subject for subject, _ in aged])
         if problem:
             raise LogError(problem, code="log.index_unreadable")
 
@@ -76,9 +79,12 @@ class SubjectRemoval:
         """Whether the subject has messages, and the log may no longer hold them."""
         return subject.begin < subject.visible_end and 0 < self._store.log.begin != subject.checked_begin
 
-    def _remove(self, subjects: list[Subject]) -> None:
+    async def _remove(self, subjects: list[Subject]) -> None:
+        pacer = Pacer(SLICE_SUBJECTS)
         for subject in subjects:
-            if subject.is_empty and self._store.subjects.get(subject.name) is subject:
+            await pacer.spend()
+            # Clients may have used it since, or made another of its name.
+            if not self._store.log.damaged and subject.is_empty and self._store.subjects.get(subject.name) is subject:
                 self._store.drop_subject(subject)
 
 
