@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 
 from broker_node.rates import WINDOW_SECONDS
@@ -93,19 +94,21 @@ class SubjectChanges:
         self._unsampled.update(self._touched)
         self._touched.clear()
         left = QUIET_SUBJECTS_MAX
-        for i, seconds in enumerate(QUIET_SECONDS):
-            stage = self._quiet[i]
-            while stage and left:
-                subject, changed_at = next(iter(stage.items()))
-                if now - changed_at < seconds:
+        for stage, following, seconds in zip(self._quiet, (*later, None), QUIET_SECONDS, strict=True):
+            # Not one by one: each would walk over what was deleted before it.
+            due = []
+            for item in islice(stage.items(), left):
+                if now - item[1] < seconds:
                     break
+                due.append(item)
+            left -= len(due)
+            for subject, changed_at in due:
                 del stage[subject]
-                left -= 1
                 if not self._exists(subject):
                     continue
                 self._record(subject, now_ms)
-                if i + 1 < len(QUIET_SECONDS):
-                    self._quiet[i + 1][subject] = changed_at
+                if following is not None:
+                    following[subject] = changed_at
 
     def take_unsampled(self) -> list[Subject]:
         """Subjects that changed since the previous call, whose counters may have increased."""
