@@ -18,10 +18,10 @@ BLOCK_BYTES = 32 << 20
 """Blocks up to this size come from the kept memory (glibc allows no more)."""
 STEP_BYTES = 16 << 20
 CHECK_SECONDS = 0.5
-YOUNG_MAX = 20_000
-"""New objects above which they are examined: some 5 ms."""
-THRESHOLDS = (700, 10, 2)
-"""For `gc.set_threshold`: a burst of new objects is examined in full when it has some 20,000, instead of 85,000."""
+YOUNG_MAX = 5_000
+"""New objects above which they are examined: some 2 ms."""
+THRESHOLDS = (700, 5, 0)
+"""For `gc.set_threshold`: a burst of new objects is examined in full when it has some 5,000, instead of 85,000."""
 COMPLETE_SECONDS = 6 * 3600.0
 """How often all objects are examined. Cycles of objects that survived a full collection are freed only then."""
 

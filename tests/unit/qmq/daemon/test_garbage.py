@@ -54,7 +54,7 @@ def test_new_objects_that_replace_older_ones_are_examined_in_limited_numbers(job
     assert gc.get_stats()[2]["collections"] == automatic
     assert len(gc.get_objects()) > YOUNG_MAX
     jobs[0].job()
-    assert len(gc.get_objects()) < YOUNG_MAX / 10
+    assert len(gc.get_objects()) < YOUNG_MAX / 5
     examined = gc.get_stats()[2]["collections"]
     jobs[0].job()
     assert gc.get_stats()[2]["collections"] == examined
