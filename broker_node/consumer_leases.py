@@ -1,6 +1,7 @@
 """Expires the leases of consumers: what silent ones hold is retried, and those that stay silent are removed."""
 
 import logging
+from collections import deque
 from collections.abc import Callable
 
 from broker_node.pacer import Pacer
@@ -48,7 +49,7 @@ class ConsumerLeases:
         self._committer = committer
         self._lease_seconds = lease_seconds
         self._forget_seconds = forget_seconds
-        self._to_sweep: list[str] = []
+        self._to_sweep: deque[str] = deque()
 
     async def check(self) -> None:
         """Check the next SWEEP_SUBJECTS_MAX subjects: retry messages of consumers whose lease expired, and deferred ones; remove
@@ -60,12 +61,13 @@ class ConsumerLeases:
         now = self._store.clock.monotonic()
         settled, failure = 0, None
         if not self._to_sweep:
-            self._to_sweep = list(self._store.subjects)
-        names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
+            self._to_sweep.extend(self._store.subjects)
         pacer = Pacer(SLICE_SUBJECTS)
-        for name in names:
+        for _ in range(SWEEP_SUBJECTS_MAX):
             await pacer.spend()
-            subject = self._store.subjects.get(name)
+            if not self._to_sweep:
+                break
+            subject = self._store.subjects.get(self._to_sweep.popleft())
             if subject is None:
                 continue
             for group in list(subject.groups.values()):
