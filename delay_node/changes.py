@@ -120,8 +120,6 @@ class Changes:
 
 def _summary(target: DelayedTarget, changes: list[DelayedChange]) -> DelayedChange:
     """Return the answer for a message that may have several copies: the worst outcome of one."""
-    for outcome in (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED):
-        for change in changes:
-            if change.outcome is outcome:
-                return change
-    return DelayedChange(target.message_id, Outcome.NOT_FOUND, "", -1)
+    worst_first = (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED)
+    unknown = DelayedChange(target.message_id, Outcome.NOT_FOUND, "", -1)
+    return min(changes, key=lambda change: worst_first.index(change.outcome), default=unknown)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from delay_node.records import HOUR_MS
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, DispatchLog, ScheduleLog, hour_name
 from qmq.log.append_file import AppendFile
-from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 
 
@@ -128,9 +127,8 @@ class Hour:
 class Hours(dict[int, Hour]):
     """Hours by number (hours since 1970, UTC)."""
 
-    def __init__(self, disk: Disk, root: str, handles: HandleCache) -> None:
+    def __init__(self, root: str, handles: HandleCache) -> None:
         super().__init__()
-        self.disk = disk
         self.root = root
         self.handles = handles
         self.order: list[int] = []

@@ -13,15 +13,14 @@ class LatenessWindow:
     def __init__(self, buckets: Sequence[float]) -> None:
         self._buckets = tuple(buckets)
         self._slots: dict[int, list[int]] = {}
-        self._now = 0
         self._counts = self._slots.setdefault(0, [0] * (len(buckets) + 1))
 
     def tick(self, now: float) -> None:
         """Go on to this moment (monotonic seconds); what is too old is forgotten."""
-        self._now = int(now / SLOT_SECONDS)
-        for number in [number for number in self._slots if number <= self._now - SLOTS]:
+        newest = int(now / SLOT_SECONDS)
+        for number in [number for number in self._slots if number <= newest - SLOTS]:
             del self._slots[number]
-        self._counts = self._slots.setdefault(self._now, [0] * (len(self._buckets) + 1))
+        self._counts = self._slots.setdefault(newest, [0] * (len(self._buckets) + 1))
 
     def observe(self, seconds: float) -> None:
         self._counts[bisect_left(self._buckets, seconds)] += 1

@@ -69,7 +69,7 @@ class DelayStore:
         self.disk = disk
         self.root = root
         self.io = IoThreads()
-        self.hours = Hours(disk, root, handles)
+        self.hours = Hours(root, handles)
         self.subjects = Subjects()
         self.wheel = Wheel()
         self.placer = Placer(self.hours, self.wheel)

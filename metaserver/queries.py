@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from metaserver import domain
@@ -23,6 +24,8 @@ from metaserver.models import (
 )
 from metaserver.services.changes import NotFound
 from qmq.protocol.names import real_subject
+
+T = TypeVar("T")
 
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
@@ -85,31 +88,20 @@ def snapshot(row: SubjectRoute, subject: str) -> domain.Route:
     return domain.Route(subject, tuple(row.broker_groups), row.version, row.created_at_ms, phases)
 
 
+def _value(kind: type[T], row: Model, /, **others: Any) -> T:
+    """A row as a plain value, whose fields are the row's, or `others`."""
+    return kind(**{name: getattr(row, name) for name in kind.__annotations__ if name not in others}, **others)
+
+
 def _broker_group(row: BrokerGroup) -> domain.BrokerGroup:
-    return domain.BrokerGroup(
-        row.name,
-        GroupKind(row.kind),
-        GroupState(row.state),
-        row.epoch,
-        row.master,
-        tuple(row.in_sync),
-        row.in_sync_version,
-        OperatorState(row.operator_state),
-    )
+    kind, state, operator_state = GroupKind(row.kind), GroupState(row.state), OperatorState(row.operator_state)
+    in_sync = tuple(row.in_sync)
+    return _value(domain.BrokerGroup, row, kind=kind, state=state, in_sync=in_sync, operator_state=operator_state)
 
 
 def _node(row: Node) -> domain.Node:
-    return domain.Node(
-        row.node_id,
-        row.broker_group.name,
-        row.role,
-        row.address,
-        row.admin_address,
-        row.version,
-        row.log_end,
-        row.log_end_version,
-        round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0,
-    )
+    reported_at_ms = round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0
+    return _value(domain.Node, row, broker_group=row.broker_group.name, reported_at_ms=reported_at_ms)
 
 
 def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:
@@ -127,12 +119,11 @@ def _rules(subjects: QuerySet[Subject]) -> dict[str, domain.SubjectRule]:
     has_rule = Q(archived_at__isnull=False) | Q(allowed_groups__isnull=False) | Q(retention_hours__isnull=False)
     has_quota = Q(messages_per_second__isnull=False) | Q(bytes_per_second__isnull=False)
     return {
-        row.name: domain.SubjectRule(
-            row.archived_at is not None,
-            row.messages_per_second,
-            row.bytes_per_second,
-            row.retention_hours,
-            None if row.allowed_groups is None else tuple(row.allowed_groups),
+        row.name: _value(
+            domain.SubjectRule,
+            row,
+            is_archived=row.archived_at is not None,
+            allowed_groups=None if row.allowed_groups is None else tuple(row.allowed_groups),
         )
         for row in subjects.filter(has_rule | has_quota).iterator()
     }
