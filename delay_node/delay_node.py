@@ -20,7 +20,6 @@ from delay_node.recovery import open_store
 from delay_node.sends import DelaySends
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminPages
-from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.rejections import Rejections
@@ -91,16 +90,7 @@ class DelayNode(Node):
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self.supervisor
         )
-        self.checkpoints = Checkpointing(
-            DelayCheckpoints(self.store),
-            self.store.log,
-            self.committer,
-            self.clock,
-            self.supervisor,
-            options.checkpoint_bytes,
-            options.checkpoint_seconds,
-            self._loaded_offset,
-        )
+        self.checkpoints = self.checkpointing(DelayCheckpoints(self.store), self._loaded_offset)
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
         )

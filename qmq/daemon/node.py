@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from qmq import __version__
-from qmq.daemon.checkpointing import Checkpointing
+from qmq.daemon.checkpointing import Checkpointing, CheckpointWriter
 from qmq.daemon.committer import Committer
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.daemon_options import NodeOptions
@@ -120,6 +120,14 @@ class Node(Daemon):
         self.log = self.open_store(budget)
         self.space = LogSpace(self.log, self.disk, options.data_dir, options.disk_reserve_bytes)
         self.space.measure()
+
+    def checkpointing(self, writer: CheckpointWriter[Any], loaded_offset: int) -> Checkpointing[Any]:
+        """Checkpoints as often as the options say; the one that was loaded is at this log offset."""
+        options = self.options
+        return Checkpointing(
+            writer, self.log, self.committer, self.clock, self.supervisor,
+            options.checkpoint_bytes, options.checkpoint_seconds, loaded_offset,
+        )  # fmt: skip
 
     async def start_writing(self) -> None:
         self.checkpoints.start()
