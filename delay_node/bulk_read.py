@@ -82,18 +82,16 @@ class BulkReads:
         await self.committer.synced(self.store.log.appended_end - 1)
         if request.with_data:
             entries, sizes, raws = await self.gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
-            self._record_damage(request.hour, first, states, sizes)
+            empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
+            # Lost ones were counted when the hour was opened.
+            damaged = (ref_of(request.hour, first + i) for i in empty if states[i] != State.LOST)
+            self.store.bodies.found_damage(damaged)
         else:
             read, sizes, raws = hour.schedule.index.read, b"", b""
             entries = await self.gate.in_thread(read, first * INDEX_BYTES, last * INDEX_BYTES)
         if self.store.hours.get(request.hour) is not hour:
             raise ReadRefused(f"hour {request.hour} was completed in the meantime", code=bulk_read.UNKNOWN_HOUR)
         return bulk_read.SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws).parts()
-
-    def _record_damage(self, hour: int, first: int, states: bytes, sizes: bytes) -> None:
-        """Record messages of an answer that have no body, but not those that were counted as lost when the hour was opened."""
-        empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
-        self.store.bodies.found_damage(ref_of(hour, first + i) for i in empty if states[i] != State.LOST)
 
 
 def _with_raws(schedule: ScheduleLog, first: int, last: int, bytes_max: int) -> tuple[bytes, bytes, bytes]:

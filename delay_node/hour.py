@@ -99,11 +99,6 @@ class Hour:
         return self.states is not None and self.opening is None
 
     @property
-    def is_closable(self) -> bool:
-        """Whether nothing uses what opening brought into memory."""
-        return not (self.is_near or self.users or self.undecided or self.opening is not None)
-
-    @property
     def is_complete(self) -> bool:
         """Whether it has no message that anything can still happen to."""
         return not (self.pending or self.refused or self.undecided) and self.schedule.next_number == self.schedule.count
