@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from delay_node.lanes import FairQueue, Item, Lane
 from delay_node.schedule_log import Entry
-from delay_node.subjects import Subjects
+from delay_node.store import Subjects
 from qmq.net.routing import WRITABLE, Breaker, usable
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff

@@ -78,11 +78,7 @@ class MetaPages:
             "master": None
             if node is None
             else {
-                "node_id": node.node_id,
-                "address": node.address,
-                "admin_address": node.admin_address,
-                "version": node.version,
-                "log_end": node.log_end,
+                **{name: getattr(node, name) for name in ("node_id", "address", "admin_address", "version", "log_end")},
                 "last_heartbeat_seconds": round(directory.heartbeat_age(live), 3),
                 "lease_remaining_seconds": round(max(0.0, LEASE_SECONDS - directory.heartbeat_age(live)), 3),
             },

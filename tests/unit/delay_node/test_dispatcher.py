@@ -18,7 +18,7 @@ from delay_node.due_lanes import DueLanes
 from delay_node.lanes import Lane
 from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
 from delay_node.schedule_log import Entry
-from delay_node.subjects import Subjects
+from delay_node.store import Subjects
 from delay_node.wheel import Wheel, key_of
 from qmq.protocol.codes import BrokerGroupState, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute
