@@ -78,7 +78,7 @@ def move(
                 code="route.not_writable",
             )
         phases: dict[str, Phase | None] = {}
-        for name in (*there.broker_groups, *(name for name in wanted if name not in there.broker_groups)):
+        for name in dict.fromkeys((*there.broker_groups, *wanted)):
             phase = there.phases.get(name)
             if name not in there.broker_groups:
                 phases[name] = Phase.JOINING
