@@ -166,8 +166,6 @@ class Node(Daemon):
         if self._data_dir is not None:
             self._data_dir.close()
 
-    # --- commits ---------------------------------------------------------------------------------------------------
-
     def _synced(self, synced_end: int) -> None:
         self.synced(synced_end)
         self.checkpoints.maybe()
@@ -183,8 +181,6 @@ class Node(Daemon):
         for connection in list(self.server.connections):
             connection.abort()
         self.failure.set(error)
-
-    # --- state -----------------------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> NodePolicy:
@@ -257,8 +253,6 @@ class Node(Daemon):
             "disk_total_bytes": space.disk_total_bytes,
             "connections": len(self.server.connections),
         }
-
-    # --- registration ----------------------------------------------------------------------------------------------
 
     def _registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
         host = self.options.advertise_host or self.options.host
