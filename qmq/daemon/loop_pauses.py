@@ -10,11 +10,16 @@ import logging
 import selectors
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily, Histogram, Metric
 
 from qmq.clock import SYSTEM_CLOCK
 from qmq.net.log_limiter import LogLimiter
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 PAUSE_SECONDS_MIN = 0.01
 """Shorter pauses are not reported."""
@@ -22,7 +27,7 @@ WAIT_SECONDS_MAX = 0.02
 """An idle loop runs an empty turn this often."""
 EVENTS_MAX = 32
 """Sockets that one turn of the loop serves. Timers run, and threads' results are taken, before the next ones."""
-EVENTS_MIN = 4
+EVENTS_MIN = 8
 """After a turn of PAUSE_SECONDS_MIN or more, the next one serves half as many as it could, down to this number."""
 WARNING_SECONDS = 0.5
 """Pauses from this length on are logged."""
@@ -104,8 +109,8 @@ class LoopPauses:
 class _MeasuredSelector(selectors.DefaultSelector):
     """Measures from the return of one `select` to the next call, and by how much a `select` exceeds its timeout.
 
-    It returns EVENTS_MAX events at most, or fewer after long turns. Busy sockets do not keep others from being served, because
-    those that are ready are served in turn by file descriptor.
+    It returns EVENTS_MAX events at most, or fewer after long turns. The sockets that are ready together are served in turn before
+    others are looked for, so that busy ones do not keep others from being served.
     """
 
     def __init__(self, monotonic: Callable[[], float], observe: Callable[[float], None]) -> None:
@@ -114,8 +119,8 @@ class _MeasuredSelector(selectors.DefaultSelector):
         self._observe = observe
         self._returned_at = monotonic()
         self._events_max = EVENTS_MAX
-        self._last_fd = -1
-        """The file descriptor of the last event, when events were left for the next turn."""
+        self._unserved: dict[int, int] = {}
+        """Events by file descriptor that are left for the next turns."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         called_at = self._monotonic()
@@ -124,13 +129,25 @@ class _MeasuredSelector(selectors.DefaultSelector):
             self._events_max = max(self._events_max // 2, EVENTS_MIN)
         elif self._events_max < EVENTS_MAX:
             self._events_max += 1
+        if self._unserved:
+            self._returned_at = called_at
+            return self._next_events()
         wait = WAIT_SECONDS_MAX if timeout is None or timeout > WAIT_SECONDS_MAX else timeout
         ready = super().select(wait)
         self._returned_at = returned_at = self._monotonic()
         if returned_at - called_at - wait >= PAUSE_SECONDS_MIN:
             self._observe(returned_at - called_at)
-        if len(ready) > self._events_max:
-            ready.sort(key=lambda event: (event[0].fd <= self._last_fd, event[0].fd))
-            del ready[self._events_max :]
-            self._last_fd = ready[-1][0].fd
-        return ready
+        if len(ready) <= self._events_max:
+            return ready
+        self._unserved = {key.fd: mask for key, mask in ready}
+        return self._next_events()
+
+    def unregister(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
+        key = super().unregister(fileobj)
+        # The next socket of this number need not be ready.
+        self._unserved.pop(key.fd, None)
+        return key
+
+    def _next_events(self) -> list[tuple[selectors.SelectorKey, int]]:
+        keys, fds = self.get_map(), list(islice(self._unserved, self._events_max))
+        return [(keys[fd], self._unserved.pop(fd)) for fd in fds]
