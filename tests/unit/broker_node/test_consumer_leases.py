@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 from broker_node.consumer_leases import SLICE_SUBJECTS, SWEEP_SUBJECTS_MAX, ConsumerLeases
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 class Subjects(dict[str, Any]):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 from broker_node.long_poll import ENDED_MAX, LongPolls, ParkedPull
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 class Timers:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.daemon.loop_pauses import (
     EVENTS_MAX,
     EVENTS_MIN,
@@ -17,6 +16,7 @@ from qmq.daemon.loop_pauses import (
     WARNING_SECONDS,
     LoopPauses,
 )
+from tests.support.manual_clock import ManualClock
 
 
 @pytest.fixture
