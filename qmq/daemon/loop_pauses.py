@@ -28,7 +28,7 @@ WAIT_SECONDS_MAX = 0.02
 """An idle loop runs an empty turn this often."""
 EVENTS_MAX = 32
 """Sockets that one turn of the loop serves. Timers run, and threads' results are taken, before the next ones."""
-EVENTS_MIN = 8
+EVENTS_MIN = 16
 """After a turn of PAUSE_SECONDS_MIN or more, the next one serves half as many as it could, down to this number."""
 WARNING_SECONDS = 0.5
 """Pauses from this length on are logged."""

@@ -51,6 +51,8 @@ def limit_collections(supervisor: Supervisor, clock: Clock) -> None:
     older one it begins none, and the next one examines all of them; so this counts new objects itself.
     """
     gc.set_threshold(*THRESHOLDS)
+    # What was imported lives as long as the process.
+    gc.freeze()
     completed_at = clock.monotonic()
 
     def freeze(phase: str, info: dict[str, int]) -> None:
