@@ -14,7 +14,7 @@ from qmq.cli.pages import with_advice
 from qmq.cli.status import table
 from qmq.cli.values import delay_of, iso, moment_of, pairs_of, whole
 from qmq.client.delayed import DelayedMessage, DelayedMessages
-from qmq.client.due_times import moment
+from qmq.client.message import moment
 from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
 

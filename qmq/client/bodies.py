@@ -19,8 +19,7 @@ from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from qmq.client import conversion, zstd
-from qmq.client.models import is_dataclass_instance, to_json
-from qmq.client.scalars import Mismatch
+from qmq.client.models import Mismatch, is_dataclass_instance, to_json
 from qmq.errors import BodyUndecodable, LocalProtocolError
 from qmq.protocol.messages import (
     HIDDEN_KEYS,

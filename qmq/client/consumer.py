@@ -5,9 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
-from qmq.client.batch import Batch
 from qmq.client.config import DEFAULT_LIMITS, Limits
-from qmq.client.delivery import Delivery
+from qmq.client.delivery import Batch, Delivery
 from qmq.client.fetchers import Fetchers
 from qmq.client.handlers import Handler, arguments_of
 from qmq.client.identity import ConsumerSlot, claim_slot

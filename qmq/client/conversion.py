@@ -17,8 +17,21 @@ from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_origin, get_type_hints
 
-from qmq.client.models import is_pydantic, is_struct, names_of, to_json, with_msgspec, with_pydantic
-from qmq.client.scalars import SCALARS, Convert, Mismatch, datetime_of, expected, is_whole, shown
+from qmq.client.models import (
+    SCALARS,
+    Convert,
+    Mismatch,
+    datetime_of,
+    expected,
+    is_pydantic,
+    is_struct,
+    is_whole,
+    names_of,
+    shown,
+    to_json,
+    with_msgspec,
+    with_pydantic,
+)
 from qmq.protocol.messages import get_large_string
 
 CONVERTERS_MAX = 1000

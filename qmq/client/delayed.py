@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from qmq.client.delay_groups import DelayGroups
-from qmq.client.due_times import DUE_MS_MAX, due_ms_of, moment
+from qmq.client.message import DUE_MS_MAX, due_ms_of, moment
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import QmqError

@@ -11,11 +11,10 @@ from typing import overload
 from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessages, DelayedReceipt
-from qmq.client.due_times import due_ms_of
 from qmq.client.encoder import Encoder, ObservedSends
 from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed, reach
-from qmq.client.message import MakeId, new_message_id
+from qmq.client.message import MakeId, due_ms_of, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.outgoing import Outcome, Token
 from qmq.client.receipt import Receipt

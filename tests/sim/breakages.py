@@ -431,7 +431,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a lost connection ends a consumer",
-        "qmq.client.acker:Acker.run",
+        "qmq.client.fetcher:Acker.run",
         "except QmqError as error:",
         "except ZeroDivisionError as error:",
         "client",
