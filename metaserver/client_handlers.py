@@ -46,8 +46,6 @@ UNROUTED_SUBJECTS_MAX = 1_000
 
 @dataclass(slots=True)
 class MetaCounters(RequestCounters):
-    """Counts since start."""
-
     client_registers: int = counted("client_registers", "Registrations of clients (clientRegisterCount)")
     node_registers: int = counted("node_registers", "Registrations of nodes (brokerRegisterCount)")
     policies_sent: int = counted("policies_sent", "Policies sent to nodes")
@@ -167,7 +165,9 @@ class ClientHandlers(RequestHandlers):
                     f"no {what} for subject {subject} yet; the response is delayed until there is one",
                 )
                 return
-            registration.last_sent = _sent_route(groups)
+            sent = _sent_route(groups)
+            if registration.last_sent != sent:
+                registration.last_sent = sent
         if is_pushed(request.client_type) and (registration is None or not groups):
             self.counters.over_limit += 1
         connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode())

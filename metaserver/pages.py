@@ -18,15 +18,12 @@ SUBJECTS_PER_PAGE = 1_000
 
 
 class MetaPages:
-    """Builds the pages of a metaserver."""
-
     def __init__(self, metaserver: MeasuredMetaserver) -> None:
         self._metaserver = metaserver
         self._directory = metaserver.directory
         self._subject_pages = SharedPages(metaserver.clock)
 
     def json_routes(self) -> dict[str, JsonHandler]:
-        """The JSON pages by path."""
         return {
             DELAY_GROUPS_PAGE: self._delay_groups,
             "/meta/cluster": self._cluster,
@@ -98,7 +95,8 @@ class MetaPages:
         return await self._subject_pages.get(key, lambda: self._build_subjects(*key))
 
     async def _build_subjects(self, prefix: str, after: str, limit: int) -> bytes:
-        names = sorted(name for name in self._directory.routes if name.startswith(prefix) and name > after)
+        # One more than the page contains: whether there is a next page.
+        names = self._directory.subjects.page(after, limit + 1, prefix)
         page = [_route(self._directory.routes[name]) for name in names[:limit]]
         answer = {"subjects": page, "next_after": names[limit - 1] if len(names) > limit else None}
         return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

@@ -11,15 +11,20 @@ import selectors
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from prometheus_client.core import GaugeMetricFamily, Histogram, Metric
+from prometheus_client.core import Histogram, Metric
 
 from qmq.clock import SYSTEM_CLOCK
+from qmq.daemon.counters import MetricFamilies
 from qmq.net.log_limiter import LogLimiter
 
 PAUSE_SECONDS_MIN = 0.01
 """Shorter pauses are not reported."""
 WAIT_SECONDS_MAX = 0.02
 """An idle loop runs an empty turn this often."""
+EVENTS_MAX = 32
+"""Sockets that one turn of the loop serves. Timers run, and threads' results are taken, before the next ones."""
+EVENTS_MIN = 4
+"""After a turn of PAUSE_SECONDS_MIN or more, the next one serves half as many as it could, down to this number."""
 WARNING_SECONDS = 0.5
 """Pauses from this length on are logged."""
 WINDOWS = {"10s": 10, "1m": 60, "10m": 600}
@@ -66,11 +71,8 @@ class LoopPauses:
         self._histogram.observe(seconds)
         now = self._monotonic()
         slot = int(now // SLOT_SECONDS)
-        if self._slots and self._slots[-1][0] == slot:
-            seconds_before = self._slots.pop()[1]
-            self._slots.append((slot, max(seconds_before, seconds)))
-        else:
-            self._slots.append((slot, seconds))
+        is_known = bool(self._slots) and self._slots[-1][0] == slot
+        self._slots.append((slot, max(seconds, self._slots.pop()[1]) if is_known else seconds))
         if seconds >= WARNING_SECONDS:
             suppressed = self._limiter.admit("pause", now)
             if suppressed is not None:
@@ -87,32 +89,42 @@ class LoopPauses:
 
     def metrics(self) -> Iterable[Metric]:
         """Return the metrics of the process's event loop."""
-        longest = GaugeMetricFamily(
-            "qmq_event_loop_longest_pause_seconds",
-            "Longest pause of the event loop in the last 10 s, 1 min, 10 min; 0: none of 10 ms or more",
-            labels=["window"],
-        )
-        for window, seconds in WINDOWS.items():
-            longest.add_metric([window], self.longest(seconds))
-        return [longest, *self._histogram.collect()]
+        text = "Longest pause of the event loop in the last 10 s, 1 min, 10 min; 0: none of 10 ms or more"
+        longest = {window: self.longest(seconds) for window, seconds in WINDOWS.items()}
+        yield MetricFamilies("qmq").gauge_by("event_loop_longest_pause_seconds", text, "window", longest)
+        yield from self._histogram.collect()
 
 
 class _MeasuredSelector(selectors.DefaultSelector):
-    """Measures from the return of one `select` to the next call, and by how much a `select` exceeds its timeout."""
+    """Measures from the return of one `select` to the next call, and by how much a `select` exceeds its timeout.
+
+    It returns EVENTS_MAX events at most, or fewer after long turns. Busy sockets do not keep others from being served, because
+    those that are ready are served in turn by file descriptor.
+    """
 
     def __init__(self, monotonic: Callable[[], float], observe: Callable[[float], None]) -> None:
         super().__init__()
         self._monotonic = monotonic
         self._observe = observe
         self._returned_at = monotonic()
+        self._events_max = EVENTS_MAX
+        self._last_fd = -1
+        """The file descriptor of the last event, when events were left for the next turn."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         called_at = self._monotonic()
         if called_at - self._returned_at >= PAUSE_SECONDS_MIN:
             self._observe(called_at - self._returned_at)
+            self._events_max = max(self._events_max // 2, EVENTS_MIN)
+        elif self._events_max < EVENTS_MAX:
+            self._events_max += 1
         wait = WAIT_SECONDS_MAX if timeout is None or timeout > WAIT_SECONDS_MAX else timeout
         ready = super().select(wait)
         self._returned_at = returned_at = self._monotonic()
         if returned_at - called_at - wait >= PAUSE_SECONDS_MIN:
             self._observe(returned_at - called_at)
+        if len(ready) > self._events_max:
+            ready.sort(key=lambda event: (event[0].fd <= self._last_fd, event[0].fd))
+            del ready[self._events_max :]
+            self._last_fd = ready[-1][0].fd
         return ready

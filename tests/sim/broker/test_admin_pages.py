@@ -626,7 +626,7 @@ async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
         await client.begin(group="stays")
         await client.send(*(message(n) for n in range(5)))
         await client.pull(limit=3)
-        folder = broker.store.subjects["orders"].groups["g"].history._folder
+        folder = broker.store.subjects["orders"].groups["g"].history.folder
         if checkpoint in ("before", "both"):
             await broker.checkpoints.finish()
             assert broker.disk.list_dir(folder)

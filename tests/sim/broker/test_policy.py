@@ -416,12 +416,11 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
         async with running_broker(tmp_path / "copy", clock=clock) as other, connected(other) as its_client:
             assert not other.recovery.rebuilt
             assert await stored(its_client, "orders", "g") == ["m46"]
-        for number in (47, 48, 49):
+        for number in (47, 48):
             assert files(broker) == 5
             await checkpoint(broker, client, number)
-        await run_jobs(broker)
         assert files(broker) == 1
-        assert await stored(client, "orders", "g") == ["m46", "m47", "m48", "m49"]
+        assert await stored(client, "orders", "g") == ["m46", "m47", "m48"]
 
 
 async def test_a_damaged_index_entry_is_made_again_before_its_age_is_judged(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ async def test_a_turn_removes_no_more_than_its_limit(tmp_path: Path, monkeypatch
         clock.advance(7200)
         await run_jobs(broker)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abcde"}))
-        broker.subject_retention.tick(broker.checkpoints.saved)
+        await broker.subject_retention.tick()
         for expected in (3, 1, 0):
             await broker.subject_removal.tick()
             assert len(broker.store.subjects) == expected
@@ -132,10 +132,10 @@ async def test_the_sweep_of_silent_consumers_passes_over_subjects_that_were_remo
         await client.send(*(message(0, name) for name in "abc"))
         # Another sweep of all subjects begins, and has some left.
         await eventually_async(lambda: not broker.consumer_leases._to_sweep)
-        broker.consumer_leases.check()
+        await broker.consumer_leases.check()
         await expire(broker, clock, "a", "b", "c")
         for _ in range(3):
-            broker.consumer_leases.check()
+            await broker.consumer_leases.check()
         assert broker.store.subjects == {}
         assert broker.supervisor.failing() == {}
 
