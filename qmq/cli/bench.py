@@ -27,7 +27,6 @@ from qmq.client.source import start_unsupported
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import split_address
 from qmq.net.pool import Pool
-from qmq.net.routing import READABLE, WRITABLE
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import ClientType, Command, ResponseCode
@@ -250,11 +249,10 @@ def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[t
         )
         pool = Pool(limits.TIMEOUTS.connect)
         session.start()
-        is_consumer = client_type is ClientType.CONSUMER
+        group = arguments.group if client_type is ClientType.CONSUMER else ""
         try:
             routes = await reach(
-                session, pool, arguments.subject, client_type, arguments.group if is_consumer else "",
-                READABLE if is_consumer else WRITABLE, seconds=limits.REACH_SECONDS, backoff=DEFAULT_BACKOFF,
+                session, pool, arguments.subject, client_type, group, seconds=limits.REACH_SECONDS, backoff=DEFAULT_BACKOFF,
             )  # fmt: skip
         finally:
             await session.close()
@@ -294,9 +292,6 @@ def _report(
         f" p50 {latency['p50_ms']:.2f} ms, p99 {latency['p99_ms']:.2f} ms, p99.9 {latency['p999_ms']:.2f} ms"
         f" ({arguments.size} B, batches of {arguments.batch}, {connections} connections, {window} frames in flight each)"
     )
-
-
-# --- produce --------------------------------------------------------------------------------------------------------
 
 
 def encode_batch(subject: str, size: int, batch: int, dues_ms: Sequence[int] = ()) -> bytes:

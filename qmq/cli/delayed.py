@@ -180,7 +180,6 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[DelayedChange]]) -> int:
-    """Change the message that the arguments name, and print the outcome."""
     change = _with(
         arguments, lambda m: method(m, arguments.message_id, subject=arguments.subject, due=arguments.was_due)
     )

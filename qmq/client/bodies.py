@@ -81,9 +81,6 @@ Body = (
 """What can be sent: properties; a text; bytes; an instance of a dataclass, msgspec.Struct or pydantic.BaseModel; Json."""
 
 
-# --- encoding -------------------------------------------------------------------------------------------------------
-
-
 def encode_body(body: Body, *, compress_above: int | None = None) -> dict[str, str]:
     """Return a body as the properties of a message.
 
@@ -191,9 +188,6 @@ def _json_text(body: object) -> str:
         f"a body of type {type(body).__name__} can't be sent; use str, bytes, a flat dict, a dataclass, a msgspec.Struct, a "
         "pydantic model, or Json(...) for nested data"
     )
-
-
-# --- decoding -------------------------------------------------------------------------------------------------------
 
 
 def visible_properties(properties: Mapping[str, str]) -> dict[str, str]:

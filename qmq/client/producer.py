@@ -23,7 +23,6 @@ from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, QmqError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.net.pool import Pool
-from qmq.net.routing import WRITABLE
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType
@@ -106,9 +105,7 @@ class Producer(Client):
         `delayed`: the messages have a delay or due time and go to a delay node. Raises RouteUnknown, which says why.
         """
         client_type = ClientType.DELAY_PRODUCER if delayed else ClientType.PRODUCER
-        await reach(
-            self._session, self._pool, subject, client_type, "", WRITABLE, seconds=timeout, backoff=self._backoff
-        )
+        await reach(self._session, self._pool, subject, client_type, "", seconds=timeout, backoff=self._backoff)
 
     @overload
     async def send(

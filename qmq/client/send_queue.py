@@ -66,8 +66,6 @@ class SendQueue:
         """Fail every later message."""
         self._closed = error
 
-    # --- admitting -------------------------------------------------------------------------------------------------
-
     def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
         """Queue a message that does not wait for room. Raises QueueFull, or SendFailed when the sender failed."""
         if (error := self.stopped()) is not None:
@@ -191,8 +189,6 @@ class SendQueue:
         error = SendFailed(f"the producer failed: {self.failed}", code=ClientFailed.code)
         error.__cause__ = self.failed.__cause__ or self.failed
         return error
-
-    # --- outcomes --------------------------------------------------------------------------------------------------
 
     def take_expired(self, now: float) -> list[Batch]:
         """Remove and return batches whose messages could not be sent in time; with infinity, all that are not in flight."""

@@ -94,7 +94,7 @@ class Sender:
         self._choice = GroupChoice(session, backoff)
         self._loop: asyncio.AbstractEventLoop
         self._supervisor: Supervisor
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None]
         self._in_flight: dict[Batch, asyncio.Future[Any] | None] = {}
         """Started batches, with the request or the task that is under way for each."""
 
@@ -108,8 +108,7 @@ class Sender:
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""
         self.queue.close(error)
-        if self._task is not None:
-            await self._supervisor.cancel(self._task)
+        await self._supervisor.cancel(self._task)
         left = [*self._in_flight, *self.queue.take_expired(inf)]
         under_way = [work for work in self._in_flight.values() if work is not None]
         self._in_flight.clear()
