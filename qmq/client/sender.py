@@ -227,31 +227,24 @@ class Sender:
         self._in_flight[batch] = response
         # After a pause of the whole process, the loop reads what arrived before it runs timers: such a response still counts.
         timer = self._loop.call_later(seconds, response.cancel)
-        response.add_done_callback(lambda done: self._responded(batch, route, caller, seconds, timer, done))
 
-    def _responded(
-        self,
-        batch: Batch,
-        route: BrokerGroupRoute,
-        caller: Caller,
-        seconds: float,
-        timer: asyncio.TimerHandle,
-        response: "asyncio.Future[Frame]",
-    ) -> None:
-        timer.cancel()
-        if batch not in self._in_flight:  # the producer is closed
-            return
-        try:
-            failures = failures_in(response, route, caller, seconds)
-        except QmqError as error:
-            batch.may_be_stored = True
-            self._attempt_failed(batch, route, str(error))
-        except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
-            self._crash(batch, error)
-        else:
-            self._choice.breaker.succeeded(route.name)
-            self._partly_stored(batch, failures, route.name)
-        self._attempt_ended()
+        def responded(response: "asyncio.Future[Frame]") -> None:
+            timer.cancel()
+            if batch not in self._in_flight:  # the producer is closed
+                return
+            try:
+                failures = failures_in(response, route, caller, seconds)
+            except QmqError as error:
+                batch.may_be_stored = True
+                self._attempt_failed(batch, route, str(error))
+            except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
+                self._crash(batch, error)
+            else:
+                self._choice.breaker.succeeded(route.name)
+                self._partly_stored(batch, failures, route.name)
+            self._attempt_ended()
+
+        response.add_done_callback(responded)
 
     def _attempt_ended(self) -> None:
         self._start_ready()
