@@ -16,7 +16,7 @@ is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct
@@ -157,10 +157,18 @@ _U16 = Struct(">H")
 _HEAD_TAIL = Struct(">qB")
 _PULL = Struct(">qqqI")
 _RUN = Struct(">qI")
-_ACK = Struct(">qq")
-_START = Struct(">qB")
-_DROP = Struct(">qq")
 _MESSAGES = Struct(">qqIB")
+_LAYOUTS: dict[int, tuple[type[Action], Struct]] = {
+    RecordKind.ACK: (Ack, Struct(">qq")),
+    RecordKind.OFFLINE: (Offline, Struct("")),
+    RecordKind.START: (Start, Struct(">qB")),
+    RecordKind.FORGET: (Forget, Struct("")),
+    RecordKind.SETTLE: (Settle, Struct(">qq")),
+    RecordKind.DROP_SUBJECT: (DropSubject, Struct(">qq")),
+}
+"""The actions whose payload is the head and so many numbers, and the layout of these."""
+_NUMBERS = {cls: tuple(field.name for field in fields(cls)[len(fields(Action)) :]) for cls, _ in _LAYOUTS.values()}
+KIND_OF = {Pull: RecordKind.PULL, **{cls: RecordKind(kind) for kind, (cls, _) in _LAYOUTS.items()}}
 
 
 def _str(text: str) -> bytes:
@@ -192,25 +200,12 @@ def encode_action(action: Action) -> tuple[RecordKind, bytes]:
     """An action's kind and payload."""
     names = _names(action.subject, action.group, action.consumer_id)
     head = names + _HEAD_TAIL.pack(action.at_ms, action.broadcast)
-    match action:
-        case Pull():
-            runs = b"".join(_RUN.pack(run.begin, run.count) for run in action.runs)
-            positions = (action.pull_begin, action.from_sequence, action.next_sequence)
-            return RecordKind.PULL, head + _PULL.pack(*positions, len(action.runs)) + runs
-        case Settle():
-            return RecordKind.SETTLE, head + _ACK.pack(action.begin, action.end)
-        case Ack():
-            return RecordKind.ACK, head + _ACK.pack(action.begin, action.end)
-        case Offline():
-            return RecordKind.OFFLINE, head
-        case Start():
-            return RecordKind.START, head + _START.pack(action.next_sequence, action.reason)
-        case Forget():
-            return RecordKind.FORGET, head
-        case DropSubject():
-            return RecordKind.DROP_SUBJECT, head + _DROP.pack(action.end, action.sequence_floor)
-        case _:
-            raise TypeError(f"not an action of the log: {action!r}")
+    kind = KIND_OF[type(action)]
+    if isinstance(action, Pull):
+        positions = (action.pull_begin, action.from_sequence, action.next_sequence)
+        runs = b"".join(_RUN.pack(run.begin, run.count) for run in action.runs)
+        return kind, head + _PULL.pack(*positions, len(action.runs)) + runs
+    return kind, head + _LAYOUTS[kind][1].pack(*[getattr(action, name) for name in _NUMBERS[type(action)]])
 
 
 def decode_action(kind: int, payload: memoryview) -> Action:
@@ -219,29 +214,17 @@ def decode_action(kind: int, payload: memoryview) -> Action:
         subject, at = _read_str(payload, 0)
         group, at = _read_str(payload, at)
         consumer_id, at = _read_str(payload, at)
-        at_ms, broadcast_byte = _HEAD_TAIL.unpack_from(payload, at)
+        at_ms, broadcast = _HEAD_TAIL.unpack_from(payload, at)
         at += _HEAD_TAIL.size
-        broadcast = bool(broadcast_byte)
-        match kind:
-            case RecordKind.PULL:
-                pull_begin, from_sequence, next_sequence, count = _PULL.unpack_from(payload, at)
-                runs = tuple(
-                    SequenceRun(*_RUN.unpack_from(payload, at + _PULL.size + i * _RUN.size)) for i in range(count)
-                )
-                positions = (pull_begin, from_sequence, next_sequence)
-                return Pull(subject, group, consumer_id, at_ms, broadcast, *positions, runs)
-            case RecordKind.ACK:
-                return Ack(subject, group, consumer_id, at_ms, broadcast, *_ACK.unpack_from(payload, at))
-            case RecordKind.SETTLE:
-                return Settle(subject, group, consumer_id, at_ms, broadcast, *_ACK.unpack_from(payload, at))
-            case RecordKind.OFFLINE:
-                return Offline(subject, group, consumer_id, at_ms, broadcast)
-            case RecordKind.START:
-                return Start(subject, group, consumer_id, at_ms, broadcast, *_START.unpack_from(payload, at))
-            case RecordKind.FORGET:
-                return Forget(subject, group, consumer_id, at_ms, broadcast)
-            case RecordKind.DROP_SUBJECT:
-                return DropSubject(subject, group, consumer_id, at_ms, broadcast, *_DROP.unpack_from(payload, at))
+        head = (subject, group, consumer_id, at_ms, bool(broadcast))
+        if kind == RecordKind.PULL:
+            pull_begin, from_sequence, next_sequence, count = _PULL.unpack_from(payload, at)
+            at += _PULL.size
+            runs = tuple(SequenceRun(*_RUN.unpack_from(payload, at + i * _RUN.size)) for i in range(count))
+            return Pull(*head, pull_begin, from_sequence, next_sequence, runs)
+        if kind in _LAYOUTS:
+            action, layout = _LAYOUTS[kind]
+            return action(*head, *layout.unpack_from(payload, at))
     except (StructError, UnicodeDecodeError) as error:
         raise LogError(f"a record of kind {kind} can't be read: {error}", code="log.record_unreadable") from error
     raise LogError(

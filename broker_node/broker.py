@@ -104,9 +104,7 @@ class Broker(Node):
             self.auth,
         )
         self.handlers.apply(self.policy)
-        self.subject_retention = SubjectRetention(
-            self.store, options.retention_hours, self._read_index, self.retention_clock
-        )
+        self.subject_retention = SubjectRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_retention.apply(self.policy)
         self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_removal = SubjectRemoval(self.store)
@@ -170,11 +168,13 @@ class Broker(Node):
     async def before_serving(self) -> None:
         await self._retry_orphans()
         # What the policy dropped before may be back: files made again, or a checkpoint from before.
-        has_more = True
-        while has_more:
-            has_more = self.subject_retention.tick(0, may_wait=True)
-            if self.subject_retention.problem:
-                logger.error("%s", self.subject_retention.problem)
+        while True:
+            try:
+                await self.subject_retention.tick()
+            except LogError as error:
+                logger.error("%s", error)
+            if not self.subject_retention.has_more:
+                return
             await asyncio.sleep(0)
 
     async def _retry_orphans(self) -> None:
@@ -201,10 +201,6 @@ class Broker(Node):
                 moved,
             )
 
-    def _read_index(self, work: DiskWork) -> None:
-        """Read index entries in a thread, or make damaged ones again."""
-        self.supervisor.background("index_repair", work.complete_in_thread())
-
     async def stopping(self) -> None:
         await super().stopping()
         self.handlers.stop()
@@ -224,8 +220,8 @@ class Broker(Node):
         every(JOB_SECONDS, "rates", self._sample_rates)
         every(JOB_SECONDS, "retention", self._retain)
         every(JOB_SECONDS, "retention_clock", self._keep_gaps)
-        every(JOB_SECONDS, "subject_retention", self._retain_subjects)
-        every(JOB_SECONDS, "history_retention", self._retain_histories)
+        every(JOB_SECONDS, "subject_retention", self.subject_retention.tick)
+        every(JOB_SECONDS, "history_retention", self.history_retention.tick)
         every(JOB_SECONDS, "subject_removal", self._remove_subjects)
         every(JOB_SECONDS, "consumer_leases", self.consumer_leases.check)
         every(JOB_SECONDS, "long_poll_deadlines", self.handlers.polls.check)
@@ -239,14 +235,6 @@ class Broker(Node):
             rates.count(subject.meter, subject.sent_total, subject.bytes_total)
             for group in subject.groups.values():
                 rates.count(group.meter, group.pulled_total, group.acked_total)
-
-    def _retain_subjects(self) -> None:
-        self.subject_retention.tick(self.checkpoints.saved)
-        _raise(self.subject_retention.problem)
-
-    async def _retain_histories(self) -> None:
-        await self.history_retention.tick(self.clock.monotonic(), self.checkpoints.saved)
-        _raise(self.history_retention.problem)
 
     async def _remove_subjects(self) -> None:
         counters = self.store.counters
@@ -283,9 +271,3 @@ class Broker(Node):
             self.store.segment_newest_ms.pop(base, None)
         if gone:
             logger.info("retention: %d segments dropped, the log begins at offset %d", len(gone), log.begin)
-
-
-def _raise(problem: str) -> None:
-    """Fail the job with the problem that it met and worked around."""
-    if problem:
-        raise LogError(problem)

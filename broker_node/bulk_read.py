@@ -19,6 +19,7 @@ from broker_node.progress_log import PROGRESS_ENTRY_BYTES, consumer_key
 from broker_node.reader import damaged_entries, unreadable_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import begin_adjusted
 from qmq.clock import Clock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.committer import Committer
@@ -147,7 +148,7 @@ class BulkReads:
             if subject is None:
                 # Removed since the names were looked up.
                 continue
-            store.adjust_begin(subject)
+            await begin_adjusted(store, subject, self._gate.in_thread)
             index = subject.consume_log.index
             view = index.view(index.begin, index.end if is_timed else index.begin)
             item = _Found(subject.name, index.begin, index.end, subject.origin, view, [])
@@ -175,13 +176,13 @@ class BulkReads:
 
     # --- entries ---------------------------------------------------------------------------------------------------
 
-    def _subject(self, request: ReadRequest) -> Subject:
+    async def _subject(self, request: ReadRequest) -> Subject:
         if not 0 <= request.begin <= request.end:
             raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=WRONG_RANGE)
         subject = self._store.subjects.get(request.subject)
         if subject is None:
             raise ReadRefused(f"subject {request.subject[:120]!r} is not on this node", code=UNKNOWN_SUBJECT)
-        self._store.adjust_begin(subject)
+        await begin_adjusted(self._store, subject, self._gate.in_thread)
         return subject
 
     def _group(self, subject: Subject, name: str) -> Group:
@@ -193,14 +194,14 @@ class BulkReads:
         return group
 
     async def _index(self, request: ReadRequest) -> list[Part]:
-        subject = self._subject(request)
+        subject = await self._subject(request)
         index = subject.consume_log.index
         count = max(1, self._gate.piece_bytes(request.bytes_max) // ENTRY_BYTES)
         first, data = await self._consume_entries(subject, request.begin, request.end, count)
         return IndexPage(index.begin, index.end, first, data).parts()
 
     async def _progress(self, request: ReadRequest) -> list[Part]:
-        subject = self._subject(request)
+        subject = await self._subject(request)
         group = self._group(subject, request.group)
         count = max(1, self._gate.piece_bytes(request.bytes_max) // PROGRESS_ENTRY_BYTES)
         history, end = group.history, group.history.end
@@ -238,14 +239,14 @@ class BulkReads:
             # Retention came in between: what it took is not handed out, be it still in the file or not.
 
     async def _messages(self, request: ReadRequest) -> list[Part]:
-        subject = self._subject(request)
+        subject = await self._subject(request)
         index = subject.consume_log.index
         bytes_max = self._gate.piece_bytes(request.bytes_max)
         count = max(1, bytes_max // (ENTRY_BYTES + MESSAGE_BYTES_GUESSED))
         while True:
             first, stored = await self._consume_entries(subject, request.begin, request.end, count)
             entries, raws, data = await self._gate.in_thread(_with_raws, self._store.message_log, stored, bytes_max)
-            self._store.adjust_begin(subject)
+            await begin_adjusted(self._store, subject, self._gate.in_thread)
             sequences = range(first, first + len(raws))
             if (damaged := damaged_entries(self._store, subject, sequences, stored, raws)) is None:
                 break

@@ -12,7 +12,9 @@ entries.
 import json
 import logging
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from struct import Struct, iter_unpack
 from typing import Any
 
@@ -54,6 +56,10 @@ class BrokerDraft(CheckpointDraft):
     """Histories that this state does not count on any more."""
     removed: list[tuple[str, DenseIndex]]
     """Consume logs of removed subjects, by name, likewise."""
+    hidden: dict[DenseIndex, int]
+    """Indexes with files that this state does not count on, and the first entry that it does."""
+    leftovers: dict[str, list[str]]
+    """Files that no checkpoint counts on, by folder; no index of this state is in one of these folders."""
     damaged: tuple[Damage, ...]
     """Damage of the log that it holds."""
 
@@ -71,11 +77,13 @@ class BrokerCheckpoints:
         """Indexes whose taken entries are in files."""
         self._left_out: list[tuple[str, str, DenseIndex]] = []
         """Subject, group ("" for a consume log) and index, with files that the newest checkpoint does not count on."""
+        self._hidden: dict[DenseIndex, int] = {}
+        """Likewise, of indexes that retention shortened: the first entry that the newest checkpoint counts on."""
 
     @property
     def has_removals(self) -> bool:
         """Whether damage was found that no checkpoint holds, or files are to be deleted."""
-        return self._store.has_new_damage or bool(self._left_out)
+        return self._store.has_new_damage or bool(self._left_out or self._hidden or self._store.leftovers)
 
     def draft(self) -> Generator[None, None, BrokerDraft]:
         """Take the state, in slices; to be saved once everything appended until its end is synced."""
@@ -85,14 +93,18 @@ class BrokerCheckpoints:
         store, log = self._store, self._store.log
         position, synced_to, damaged = log.position, log.known_synced_to, log.damaged
         forgotten, removed = list(store.forgotten.items()), list(store.removed.items())
-        state, indexes = yield from encode_state(store, *self._sizes)
+        hidden: dict[DenseIndex, int] = {}
+        state, indexes = yield from encode_state(store, *self._sizes, hidden)
         self._left_out = [
             (name, group, index)
             for name, group, index in self._left_out
             # Made again, also since the first slice, a group deletes the old files when it writes its own.
             if not group or name not in store.subjects or group not in store.subjects[name].groups
         ]
-        return BrokerDraft(state, position, synced_to, log.appended_end, indexes, forgotten, removed, damaged)
+        leftovers = dict(store.leftovers)
+        return BrokerDraft(
+            state, position, synced_to, log.appended_end, indexes, forgotten, removed, hidden, leftovers, damaged
+        )
 
     def save(self, draft: BrokerDraft) -> None:
         """Make a draft durable, and delete files that the checkpoint before does not count on; from any one thread.
@@ -114,11 +126,21 @@ class BrokerCheckpoints:
         self._files.save(draft.state, draft.position, draft.synced_to)
         for _, _, index in self._left_out:
             index.delete_files()
+        for index, begin in self._hidden.items():
+            index.delete_before(begin)
+        for path in chain.from_iterable(draft.leftovers.values()):
+            with suppress(FileNotFoundError):
+                store.disk.remove(path)
 
     def saved(self, draft: BrokerDraft) -> None:
         """Free what was written, as far as it takes no time, the rest with the next draft; on the store's thread."""
         self._free_written()
+        for index, begin in self._hidden.items():
+            index.deleted_before(begin)
+        self._hidden = {index: begin for index, begin in draft.hidden.items() if index.has_hidden_files}
         store = self._store
+        for folder in draft.leftovers:
+            store.leftovers.pop(folder, None)
         if draft.damaged == store.log.damaged:
             store.has_new_damage = False
         for name, group, index in self._left_out:
@@ -137,11 +159,17 @@ class BrokerCheckpoints:
 
 
 def encode_state(
-    store: MessageStore, slice_indexes: int = SLICE_INDEXES, small_bytes: int = SMALL_INDEX_BYTES
+    store: MessageStore,
+    slice_indexes: int = SLICE_INDEXES,
+    small_bytes: int = SMALL_INDEX_BYTES,
+    hidden: dict[DenseIndex, int] | None = None,
 ) -> Generator[None, None, tuple[list[bytes], list[DenseIndex]]]:
     """Take the store's derived state, in parts, and the indexes whose entries have to be in files.
 
     Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
+
+    Args:
+        hidden: gets the indexes with files that the state does not count on, and the first entry that it counts on.
     """
     head: dict[str, Any] = {
         "format": CHECKPOINT_FORMAT,
@@ -166,6 +194,8 @@ def encode_state(
             entries.append(small or b"")
             sizes.append(_SIZE.pack(len(entries[-1])))
             room -= len(entries[-1])
+            if index.has_hidden_files and hidden is not None:
+                hidden[index] = index.begin
         if len(sizes) >= slice_indexes:
             for done, parts in zip(slices, (lines, sizes, entries), strict=True):
                 done.append(b"".join(parts))
@@ -297,5 +327,5 @@ def _fit(index: DenseIndex, begin: int, end: int, entries: bytes, what: str) -> 
             f"the {what} holds [{index.begin}, {index.end}), the checkpoint counts on [{begin}, {end})"
         )
     index.truncate(end)
-    index.drop_before(begin)
+    index.hide_before(begin)
     return index

@@ -6,12 +6,14 @@ own CRC, so one comparison before a message is handed out proves entry and messa
 Derived from the message log, never the truth: an entry that fails its check is made again from the log.
 """
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from qmq.errors import LogError
 from qmq.log.index import DenseIndex, IndexView
 from qmq.protocol.scan import Run
 
@@ -86,20 +88,16 @@ class ConsumeLog:
         """One entry, or None when the sequence is not held."""
         return next(self.entries(sequence, sequence + 1), None) if self.begin <= sequence < self.end else None
 
-    def stored_at_ms(self, sequence: int) -> int | None:
-        """When a message was stored; for a withheld one, when the next known one was."""
-        return stored_at_ms(self.index, sequence)
-
-    def find_time(self, stored_at_ms: int) -> int:
-        """The first sequence stored at or after a wall time; `end` when there is none.
-
-        Store times may step back with the wall clock; then this finds one place where they cross the time asked for.
-        """
-        return find_time(self.index, stored_at_ms)
-
-    def find_offset(self, log_offset: int) -> int:
-        """The first sequence whose message lies at or above a log offset; `end` when there is none."""
-        return find_offset(self.index, log_offset)
+    async def find_time(self, at_ms: int) -> int:
+        """As the function `find_time`, with reads in a thread. Raises LogError."""
+        while True:
+            view = self.index.view(self.begin, self.end)
+            try:
+                return await asyncio.to_thread(find_time, view, at_ms)
+            except LogError:
+                if self.begin == view.begin:
+                    raise
+                # Retention removed a file during the search.
 
 
 def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:
@@ -116,18 +114,21 @@ def first_known(entries: bytes) -> Entry | None:
 
 
 def stored_at_ms(index: DenseIndex | IndexView, sequence: int) -> int | None:
-    """As `ConsumeLog.stored_at_ms`; of a view from any thread."""
+    """When a message was stored; for a withheld one, when the next known one was. Of a view from any thread."""
     entry = _known(index, sequence)
     return entry.stored_at_ms if entry is not None else None
 
 
 def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
-    """As `ConsumeLog.find_time`; of a view from any thread."""
+    """The first sequence stored at or after a wall time; `end` when there is none. Of a view from any thread.
+
+    Store times may step back with the wall clock; then this finds one place where they cross the time asked for.
+    """
     return _first(index, at_ms, lambda entry: entry.stored_at_ms)
 
 
 def find_offset(index: DenseIndex | IndexView, log_offset: int) -> int:
-    """As `ConsumeLog.find_offset`; of a view from any thread."""
+    """The first sequence whose message lies at or above a log offset; `end` when there is none. Of a view from any thread."""
     return _first(index, log_offset, lambda entry: entry.log_offset)
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 InThread = Callable[[Callable[[], None]], Awaitable[None]]
 """Calls a function in a thread that may wait for the disk."""
 
@@ -27,3 +29,12 @@ class DiskWork(Exception):
         while work is not None:
             await in_thread(work.read)
             work = work.finish()
+
+
+async def completed(request: Callable[[], T], in_thread: InThread = asyncio.to_thread) -> T:
+    """Make a request until it raises no DiskWork. Nothing else runs between its last try and the result."""
+    while True:
+        try:
+            return request()
+        except DiskWork as work:
+            await work.complete_in_thread(in_thread)

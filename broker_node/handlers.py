@@ -3,13 +3,14 @@
 from broker_node.actions import StartReason
 from broker_node.bulk_read import BulkReads
 from broker_node.delivery import Delivery
+from broker_node.disk_work import completed
 from broker_node.pulls import PullHandler
 from broker_node.rejections import BrokerRejections, HandlerCounters
-from broker_node.reset import set_position
+from broker_node.reset import set_position, without_time
 from broker_node.sends import BrokerSends
 from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
 from broker_node.store import MessageStore
-from broker_node.subject import Subject
+from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
@@ -48,6 +49,7 @@ class Handlers(RequestHandlers):
         self._store = store
         self._delivery = delivery
         self._committer = committer
+        self._supervisor = supervisor
         sends = BrokerSends(store, committer, clock, admission, self.rejections, self.counters)
         self.pulls = PullHandler(
             store, delivery, committer, clock, supervisor, self.rejections, self.counters, self._after
@@ -141,17 +143,34 @@ class Handlers(RequestHandlers):
             return
         if not request.only_if_new and not self.is_trusted(connection, frame, f"reset of group {request.group}"):
             return
-        subject = self._store.subject(request.subject)
-        group, created = subject.groups.get(request.group), False
+        group = self._store.subject(request.subject).groups.get(request.group)
         if group is None or not request.only_if_new:
-            group, created = set_position(
-                self._store, subject, request.group, request.start, request.value, request.broadcast
-            )
-        body = EnsureGroupResponse(created, group.progress.next_sequence).encode()
-        self._committer.when_synced(
-            group.progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS, body)
-        )
-        self.wake(subject.name)
+            self._supervisor.background("set_group", self._set_group(connection, frame, request))
+        else:
+            self._answer_group(connection, frame, group, is_new=False)
+
+    async def _set_group(self, connection: Connection, frame: Frame, request: EnsureGroupRequest) -> None:
+        """Make a group, or set its position, which may have to be searched on the disk."""
+        store = self._store
+        try:
+            start, value = await without_time(store.subject(request.subject), request.start, request.value)
+
+            def set_now() -> tuple[Group, bool]:
+                # Found again: an empty subject may be removed during a search.
+                subject = store.subject(request.subject)
+                return set_position(store, subject, request.group, start, value, request.broadcast)
+
+            group, is_new = await completed(set_now)
+        except Exception as error:  # noqa: BLE001 - every error ends this request only
+            self.failed(connection, frame, error)
+        else:
+            self._answer_group(connection, frame, group, is_new=is_new)
+
+    def _answer_group(self, connection: Connection, frame: Frame, group: Group, *, is_new: bool) -> None:
+        progress = group.progress
+        body = EnsureGroupResponse(is_new, progress.next_sequence).encode()
+        self._committer.when_synced(progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+        self.wake(progress.subject)
 
     def _leave_group(self, connection: Connection, frame: Frame) -> None:
         request = LeaveGroupRequest.decode(frame.body)

@@ -12,7 +12,6 @@ from broker_node.progress_log import time_from
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
 from broker_node.subject import Group
-from broker_node.subject_retention import CHECKPOINTS_BEFORE_REMOVAL
 from qmq.errors import LogError
 from qmq.log.index import IndexView
 
@@ -26,7 +25,7 @@ _Searched = tuple[Group, IndexView, Sequence[int]]
 
 
 class HistoryRetention:
-    """Drops files of histories that are too old."""
+    """Hides entries of histories whose files are too old; checkpoints delete the files."""
 
     def __init__(self, store: MessageStore, keep_hours: float, clock: RetentionClock) -> None:
         self._store = store
@@ -35,46 +34,33 @@ class HistoryRetention:
         self._queue: deque[str] = deque()
         self._look_at: float | None = None
         self.dropped = 0
-        self.problem = ""
+        self._problem = ""
         """The first failure of the last look at all histories; "" when there was none."""
 
-    async def tick(self, now: float, checkpoints_saved: int) -> None:
-        """Look at some subjects' groups; `now` is monotonic, in seconds."""
+    async def tick(self) -> None:
+        """Look at some subjects' groups. Raises LogError until the next look when a history could not be read."""
+        now = self._store.clock.monotonic()
         if not self._queue and (self._look_at is None or now >= self._look_at):
             self._look_at = now + LOOK_SECONDS
-            self.problem = ""
+            self._problem = ""
             self._queue.extend(self._store.subjects)
         before_ms, searched = self._clock.before_ms(self._keep_ms), list[_Searched]()
         for _ in range(min(len(self._queue), TICK_SUBJECTS_MAX)):
             subject = self._store.subjects.get(self._queue.popleft())
             for group in subject.groups.values() if subject is not None else ():
-                if group.old_history is not None:
-                    self._drop(group, *group.old_history, checkpoints_saved)
-                elif firsts := group.history.firsts[1:]:
-                    history = group.history
-                    searched.append((group, history.view(history.begin, firsts[-1]), list(firsts)))
-        if not searched:
-            return
-        for group, kept in await asyncio.to_thread(_first_kept, searched, before_ms):
+                history = group.history
+                if firsts := [first for first in history.firsts if first > history.begin]:
+                    searched.append((group, history.view(history.begin, firsts[-1]), firsts))
+        for group, kept in await asyncio.to_thread(_first_kept, searched, before_ms) if searched else ():
+            progress, begin = group.progress, group.history.begin
             if isinstance(kept, LogError):
-                self._failed(group, kept)
-            elif kept > group.history.begin:
-                group.old_history = checkpoints_saved, kept
-
-    def _drop(self, group: Group, saved: int, first_kept: int, checkpoints_saved: int) -> None:
-        # As with index files: a crash must not find that an older checkpoint counts on more than there is.
-        if checkpoints_saved < saved + CHECKPOINTS_BEFORE_REMOVAL:
-            return
-        group.old_history = None
-        self.dropped += first_kept - group.history.begin
-        try:
-            group.history.drop_before(first_kept)
-        except (LogError, OSError) as error:
-            self._failed(group, error)
-
-    def _failed(self, group: Group, error: Exception) -> None:
-        progress = group.progress
-        self.problem = self.problem or f"group {progress.group} of {progress.subject}: its history stays: {error}"
+                problem = f"group {progress.group} of {progress.subject}: its history stays: {kept}"
+                self._problem = self._problem or problem
+            elif kept > begin:
+                group.history.hide_before(kept)
+                self.dropped += kept - begin
+        if self._problem:
+            raise LogError(self._problem)
 
 
 def _first_kept(searched: list[_Searched], before_ms: int) -> list[tuple[Group, int | LogError]]:

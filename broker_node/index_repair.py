@@ -14,6 +14,7 @@ from broker_node.disk_work import DiskWork
 from broker_node.message_log import MessageLog
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_begin import adjust_begin
 from qmq.errors import LogError, ProtocolError
 from qmq.log.handles import HandleCache
 from qmq.log.index import IndexView
@@ -56,11 +57,15 @@ class DamagedEntries(DiskWork):
         self._view = index.view(self._begin - NEIGHBOURS_MAX, self._end + NEIGHBOURS_MAX)
         self._stored = b""
         self._changed: dict[int, bytes] | None = None
+        self._begin_search: DiskWork | None = None
         self._damage: list[Damage] = []
         """Damage of the log that was met. A place that the disk can't read now is none."""
 
     def read(self) -> None:
         """Find the entries; from a thread that may wait for the disk. Raises LogError for an unreadable index file or record."""
+        if self._begin_search is not None:
+            self._begin_search.read()
+            return
         log = self._store.message_log
         wanted = range(self._begin, self._end)
         found: dict[int, bytes] = {}
@@ -116,7 +121,13 @@ class DamagedEntries(DiskWork):
             raise LogError(f"damaged entries of {subject.name} can't be made again", code="log.index_unreadable")
         index = subject.consume_log.index
         # Retention may have deleted messages during the search: those are not lost to damage.
-        store.adjust_begin(subject)
+        try:
+            if self._begin_search is not None:
+                self._begin_search.finish()
+            adjust_begin(store, subject)
+        except DiskWork as search:
+            self._begin_search = search
+            return self
         # Pages that could be read in the thread, or were repaired for another pull, are not judged: their entries may be right. Nor
         # are those that got entries meanwhile, which are not known here.
         unjudged = {n for n in self._unreadable if not index.is_unreadable(n)}

@@ -25,7 +25,7 @@ from hashlib import blake2b
 from struct import Struct
 from zlib import crc32
 
-from broker_node.actions import Ack, Action, Forget, Pull, RecordKind, Settle, Start
+from broker_node.actions import KIND_OF, Ack, Action, Forget, Pull, RecordKind
 from broker_node.progress import GroupProgress
 from qmq.log.index import DenseIndex, IndexView
 
@@ -90,18 +90,9 @@ def encode_progress(action: Action, progress: GroupProgress) -> bytes:
     key = consumer_key(action.consumer_id)
     if isinstance(action, Pull):
         return _encode_pull(action, key)
-    begin, end, position = 0, 0, progress.next_sequence
-    match action:
-        case Forget():
-            kind, position = RecordKind.FORGET, -1
-        case Ack():
-            kind = RecordKind.SETTLE if isinstance(action, Settle) else RecordKind.ACK
-            begin, end = action.begin, action.end
-        case Start():
-            kind = RecordKind.START
-        case _:
-            kind = RecordKind.OFFLINE
-    return _entry(action.at_ms, key, begin, end, position, kind)
+    begin, end = (action.begin, action.end) if isinstance(action, Ack) else (0, 0)
+    position = -1 if isinstance(action, Forget) else progress.next_sequence
+    return _entry(action.at_ms, key, begin, end, position, KIND_OF[type(action)])
 
 
 def _encode_pull(pull: Pull, key: int) -> bytes:

@@ -6,6 +6,7 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 """
 
 import logging
+from collections.abc import Iterator
 
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
 from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_ends, restore_state, write_large_indexes
@@ -184,6 +185,8 @@ def open_store(
         assert checkpoint is not None
         store, report = opened(None, str(error), checkpoint.synced_to)
         restore_ends(store, checkpoint.state)
+    if not report.rebuilt:
+        store.leftovers = _leftovers(store)
     bases = {segment.base for segment in store.log.segments()}
     store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():
@@ -205,11 +208,27 @@ def open_store(
 
 def clear_derived(disk: Disk, paths: StorePaths) -> None:
     """Remove consume and progress logs; they are made again."""
-    for folder in (paths.consume, paths.progress):
-        for upper in disk.list_dir(folder):
-            for lower in disk.list_dir(f"{folder}/{upper}"):
-                for name in disk.list_dir(f"{folder}/{upper}/{lower}"):
-                    disk.remove(f"{folder}/{upper}/{lower}/{name}")
+    for folder in _folders(disk, paths):
+        for name in disk.list_dir(folder):
+            disk.remove(f"{folder}/{name}")
+
+
+def _folders(disk: Disk, paths: StorePaths) -> Iterator[str]:
+    """The folders of indexes on disk."""
+    for parent in (paths.consume, paths.progress):
+        for upper in disk.list_dir(parent):
+            yield from (f"{parent}/{upper}/{lower}" for lower in disk.list_dir(f"{parent}/{upper}"))
+
+
+def _leftovers(store: MessageStore) -> dict[str, list[str]]:
+    """The files, by folder, that belong to no index of a store just opened from a checkpoint."""
+    known = {index.folder for subject in store.subjects.values() for index in subject.indexes}
+    known.update(index.folder for index in (*store.forgotten.values(), *store.removed.values()))
+    found = {}
+    for folder in _folders(store.disk, store.paths):
+        if folder not in known and (names := store.disk.list_dir(folder)):
+            found[folder] = [f"{folder}/{name}" for name in names]
+    return found
 
 
 def groups_with_orphans(store: MessageStore) -> list[tuple[Subject, Group]]:

@@ -5,23 +5,27 @@ from dataclasses import dataclass
 from broker_node.actions import StartReason
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import adjust_begin
 from qmq.errors import ProtocolError
 
 STARTS = ("earliest", "latest", "time", "sequence")
 
 
-def position_at(subject: Subject, start: str, value: int) -> int:
-    """The consume sequence that `start` means, within what is stored. Raises ProtocolError for one that is not in STARTS.
+async def without_time(subject: Subject, start: str, value: int) -> tuple[str, int]:
+    """A start and its value; a time (milliseconds since the epoch) becomes the sequence that it means. Raises LogError."""
+    return ("sequence", await subject.consume_log.find_time(value)) if start == "time" else (start, value)
 
-    `value` is milliseconds since the epoch for "time", a consume sequence for "sequence", else unused.
+
+def _position_at(subject: Subject, start: str, value: int) -> int:
+    """The consume sequence that `start` means, within what is stored. Raises ProtocolError for a time or an unknown start.
+
+    `value` is a consume sequence for "sequence", else unused.
     """
     match start:
         case "earliest":
             return subject.begin
         case "latest":
             return subject.visible_end
-        case "time":
-            return subject.consume_log.find_time(value)
         case "sequence":
             return min(max(value, subject.begin), subject.visible_end)
     raise ProtocolError(f"a group can't start at {start!r}: earliest, latest, time or sequence")
@@ -32,11 +36,12 @@ def set_position(
 ) -> tuple[Group, bool]:
     """Make a group at a place, or set it there; (group, whether it is new). Durable once its `applied_at` is synced.
 
-    Raises ProtocolError as `position_at`, or LimitReached when one more group does not fit.
+    Raises ProtocolError for a start that `without_time` does not return, DiskWork, or LimitReached when one more group does not
+    fit.
     """
-    store.adjust_begin(subject)
+    adjust_begin(store, subject)
     is_new = name not in subject.groups
-    position = position_at(subject, start, value)
+    position = _position_at(subject, start, value)
     reason = StartReason.ENSURED if is_new else StartReason.RESET
     return store.start_group(subject, name, "", position, broadcast, reason), is_new
 
@@ -60,9 +65,9 @@ class ResetPlan:
 
 
 def plan_reset(store: MessageStore, subject: Subject, name: str, start: str, value: int) -> ResetPlan:
-    """What `set_position` would do now; changes nothing. Raises ProtocolError as `position_at`."""
-    store.adjust_begin(subject)
-    target = position_at(subject, start, value)
+    """What `set_position` would do now; changes nothing. Raises ProtocolError and DiskWork as it does."""
+    adjust_begin(store, subject)
+    target = _position_at(subject, start, value)
     group = subject.groups.get(name)
     if group is None:
         return ResetPlan(False, None, target, 0, 0, 0, 0)

@@ -220,16 +220,3 @@ class MessageStore(SubjectTable):
     def newest_ms(self) -> int | None:
         """Wall time of the newest record; None when the log has none."""
         return max(self.segment_newest_ms.values(), default=None)
-
-    def adjust_begin(self, subject: Subject) -> None:
-        """Forget the entries of messages that left with their log segment."""
-        log_begin = self.log.begin
-        if subject.checked_begin == log_begin:
-            return
-        subject.checked_begin = log_begin
-        if log_begin <= 0:
-            return
-        first = subject.consume_log.find_offset(log_begin)
-        if first > subject.begin:
-            subject.consume_log.index.drop_before(first)
-            subject.changed()

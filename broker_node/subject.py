@@ -26,7 +26,6 @@ class Group:
         "departed",
         "history",
         "meter",
-        "old_history",
         "progress",
         "pulled_total",
         "redelivered_total",
@@ -37,8 +36,6 @@ class Group:
     def __init__(self, progress: GroupProgress, history: DenseIndex) -> None:
         self.progress = progress
         self.history = history
-        self.old_history: tuple[int, int] | None = None
-        """Old files of it: (checkpoints saved when they were found, first entry to keep)."""
         self.departed: dict[str, None] = {}
         """Consumers that left last, the latest at the end: histories name them by their keys only."""
         self.pulled_total = 0

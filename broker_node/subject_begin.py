@@ -1,7 +1,9 @@
 """Where a subject begins after retention removed segments of the log: the first message that the log still holds."""
 
+import asyncio
+
 from broker_node.consume_log import KNOWN_LOOK, find_offset, first_known
-from broker_node.disk_work import DiskWork
+from broker_node.disk_work import DiskWork, InThread, completed
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from qmq.errors import LogError
@@ -49,15 +51,23 @@ def adjust_begin(store: MessageStore, subject: Subject) -> None:
     if log_begin <= 0 or begin >= end:
         _begin_at(subject, log_begin, begin)
         return
-    entries = subject.consume_log.index.read_cached(begin, begin + KNOWN_LOOK)
+    index = subject.consume_log.index
+    entries = index.read_cached(begin, begin + KNOWN_LOOK)
     first = None if entries is None else first_known(entries)
     if first is None or first.log_offset < log_begin:
-        raise SubjectBegin(store, subject, log_begin)
+        if index.firsts:
+            raise SubjectBegin(store, subject, log_begin)
+        begin = find_offset(index, log_begin)
     _begin_at(subject, log_begin, begin)
+
+
+async def begin_adjusted(store: MessageStore, subject: Subject, in_thread: InThread = asyncio.to_thread) -> None:
+    """As `adjust_begin`, with searches in a thread. Raises LogError."""
+    await completed(lambda: adjust_begin(store, subject), in_thread)
 
 
 def _begin_at(subject: Subject, log_begin: int, first: int) -> None:
     subject.checked_begin = log_begin
     if first > subject.begin:
-        subject.consume_log.index.drop_before(first)
+        subject.consume_log.index.hide_before(first)
         subject.changed()

@@ -5,18 +5,19 @@ removed, or when its own retention takes its last message: only then subjects ar
 memory are read in a thread.
 """
 
-import asyncio
 from collections import deque
 from itertools import islice
 
-from broker_node.consume_log import ENTRY
+from broker_node.pacer import Pacer
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_begin import begin_adjusted
 from qmq.errors import LogError
-from qmq.log.index import IndexView
 
 BATCH_SUBJECTS_MAX = 500
-"""Subjects checked, and at most as many removed, in one turn of the event loop."""
+"""Subjects checked, and at most as many removed, in one tick."""
+PACE_UNITS = 100
+"""Subjects checked in one iteration of the event loop."""
 
 
 class SubjectRemoval:
@@ -40,17 +41,16 @@ class SubjectRemoval:
         if not self._queue and self._checked_begin != store.log.begin:
             self._checked_begin = store.log.begin
             self._queue.extend(store.subjects)
-        subjects = self._next()
-        self._remove(subjects)
-        aged = [(s, s.consume_log.index.view(s.visible_end - 1, s.visible_end)) for s in subjects if self._may_age(s)]
-        if not aged:
-            return
-        offsets, problem = await asyncio.get_running_loop().run_in_executor(None, _last_offsets, [v for _, v in aged])
-        for (subject, view), offset in zip(aged, offsets, strict=True):
-            if offset is not None and offset < store.log.begin and subject.visible_end == view.end:
-                subject.consume_log.index.hide_before(view.end)
-                subject.changed()
-        self._remove([subject for subject, _ in aged])
+        pacer, problem = Pacer(PACE_UNITS), ""
+        for subject in self._next():
+            await pacer.spend()
+            try:
+                await begin_adjusted(store, subject)
+            except LogError as error:
+                problem = problem or str(error)
+            is_stored = store.subjects.get(subject.name) is subject
+            if is_stored and subject.is_empty and subject.name not in store.removed:
+                store.drop_subject(subject)
         if problem:
             raise LogError(problem, code="log.index_unreadable")
 
@@ -71,27 +71,3 @@ class SubjectRemoval:
             else:
                 found.append(subject)
         return found
-
-    def _may_age(self, subject: Subject) -> bool:
-        """Whether the subject has messages, and the log may no longer hold them."""
-        return subject.begin < subject.visible_end and 0 < self._store.log.begin != subject.checked_begin
-
-    def _remove(self, subjects: list[Subject]) -> None:
-        for subject in subjects:
-            if subject.is_empty and self._store.subjects.get(subject.name) is subject:
-                self._store.drop_subject(subject)
-
-
-def _last_offsets(views: list[IndexView]) -> tuple[list[int | None], str]:
-    """For each view of a last entry its log offset, None when it is not known; and the first problem. From any thread."""
-    offsets: list[int | None] = []
-    problem = ""
-    for view in views:
-        offset = None
-        try:
-            for log_offset, size, *_ in ENTRY.iter_unpack(view.read(view.begin, view.end)):
-                offset = log_offset if size else None
-        except LogError as error:
-            problem = problem or str(error)
-        offsets.append(offset)
-    return offsets, problem

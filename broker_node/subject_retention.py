@@ -5,12 +5,10 @@ Store times may step back with the wall clock, so entries are looked at one afte
 nothing that is young enough is dropped, whatever stands behind it.
 """
 
-import logging
+import asyncio
 from collections import deque
-from collections.abc import Callable
 
 from broker_node.consume_log import ENTRY, ENTRY_BYTES
-from broker_node.disk_work import DiskWork
 from broker_node.index_repair import DamagedEntries
 from broker_node.reader import WITHHELD
 from broker_node.retention_clock import RetentionClock
@@ -19,8 +17,6 @@ from broker_node.subject import Subject
 from qmq.errors import LogError
 from qmq.policy import NodePolicy
 
-logger = logging.getLogger("qmq.broker.retention")
-
 TICK_ENTRIES_MAX = 128 * 1024
 """Entries dropped in one tick, over all subjects: looking at them takes the event loop's time, some 10 ms for all."""
 TICK_SUBJECTS_MAX = 500
@@ -28,67 +24,18 @@ TICK_SUBJECTS_MAX = 500
 CHUNK_ENTRIES = 8 * 1024
 FIRST_CHUNK_ENTRIES = 32
 """Most looks find nothing old, or little."""
-CHECKPOINTS_BEFORE_REMOVAL = 3
-"""An index file is deleted once two checkpoints know that it is not needed, and one may have been on its way before: else a
-crash would have all derived files made again."""
-
-
-class _EntriesRead(DiskWork):
-    """Index entries that are not in memory."""
-
-    def __init__(self, subject: Subject, begin: int, end: int) -> None:
-        super().__init__()
-        self._subject = subject
-        self._begin = begin
-        self._view = subject.consume_log.index.view(begin, end)
-        self._found: bytes | LogError = b""
-        self.is_finished = False
-
-    def read(self) -> None:
-        try:
-            self._found = self._view.read(self._view.begin, self._view.end)
-        except LogError as error:
-            self._found = error
-
-    def finish(self) -> DiskWork | None:
-        self.is_finished = True
-        return None
-
-    def is_of(self, subject: Subject, begin: int) -> bool:
-        """Whether it reads a subject's entries from `begin` on."""
-        return (self._subject, self._begin) == (subject, begin)
-
-    def entries(self) -> bytes:
-        """What was read. Raises LogError: the file could not be read."""
-        if isinstance(self._found, LogError):
-            raise self._found
-        return self._found
 
 
 class SubjectRetention:
-    """Drops what a policy says is too old."""
+    """Hides what a policy says is too old; checkpoints delete the files."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        node_hours: float,
-        in_background: Callable[[DiskWork], None],
-        clock: RetentionClock,
-    ) -> None:
+    def __init__(self, store: MessageStore, node_hours: float, clock: RetentionClock) -> None:
         self._store = store
         self._clock = clock
-        self._in_background = in_background
-        self._reads: dict[str, _EntriesRead] = {}
-        """Entries being read in a thread, or read by one, by subject."""
         self._node_hours = node_hours
         self._keep_ms: dict[str, int] = {}
         self._queue: deque[str] = deque()
-        self._files_of: dict[str, tuple[int, int]] = {}
-        """Subjects with index files to delete: (checkpoints saved when they were hidden, first sequence kept)."""
-        self._may_wait = False
         self.dropped = 0
-        self.problem = ""
-        """The first failure of the last tick; "" when there was none."""
 
     def apply(self, policy: NodePolicy) -> None:
         """Go by this policy from now on. What was dropped stays dropped."""
@@ -98,116 +45,75 @@ class SubjectRetention:
             if rules.retention_hours is not None and rules.retention_hours < self._node_hours
         }
         self._queue.clear()
-        self._reads.clear()
 
-    def tick(self, checkpoints_saved: int, *, may_wait: bool = False) -> bool:
-        """Look at subjects in turn; whether the turn, or a subject in it, was cut short by a limit.
+    @property
+    def has_more(self) -> bool:
+        """Whether the last tick, or a subject in it, was cut short by a limit."""
+        return bool(self._queue)
 
-        Args:
-            may_wait: wait for the disk; else subjects whose entries are not in memory are looked at when they are.
+    async def tick(self) -> None:
+        """Look at some subjects, all of them in turn.
+
+        Raises LogError in the end when entries of a subject could not be read: its retention stops there.
         """
-        self._may_wait = may_wait
-        self.problem = ""
-        self._remove_files(checkpoints_saved)
         if not self._queue:
             self._queue.extend(self._keep_ms)
-        room, subjects = TICK_ENTRIES_MAX, min(len(self._queue), TICK_SUBJECTS_MAX)
-        for _ in range(subjects):
-            if room <= 0:
-                break
-            name = self._queue.popleft()
+        stop, problem = self.dropped + TICK_ENTRIES_MAX, ""
+        for name in [self._queue.popleft() for _ in range(min(len(self._queue), TICK_SUBJECTS_MAX))]:
             subject, keep_ms = self._store.subjects.get(name), self._keep_ms.get(name)
             if subject is None or keep_ms is None:
                 continue
-            dropped, is_done = self._drop(subject, self._clock.before_ms(keep_ms), room)
-            room -= dropped
+            try:
+                if self.dropped >= stop or await self._drop(subject, self._clock.before_ms(keep_ms), stop):
+                    self._queue.append(name)
+            except (LogError, OSError) as error:
+                problem = problem or f"subject {name}: its retention stops at sequence {subject.begin}: {error}"
             if subject.is_empty:
                 self._store.maybe_empty[name] = None
-            if dropped:
-                self._files_of.setdefault(name, (checkpoints_saved, subject.begin))
-            if not is_done:
-                self._queue.append(name)
-        return bool(self._queue)
+        if problem:
+            raise LogError(problem)
 
-    def _drop(self, subject: Subject, before_ms: int, most: int) -> tuple[int, bool]:
-        """Drop up to `most` entries stored before a wall time: (how many, whether that is all of them)."""
-        begin, chunk = subject.begin, FIRST_CHUNK_ENTRIES
-        try:
-            while subject.begin < subject.visible_end and subject.begin - begin < most:
-                if not self._drop_chunk(subject, before_ms, min(chunk, most - (subject.begin - begin))):
-                    return self._dropped(subject, begin), True
-                chunk = CHUNK_ENTRIES
-        except (LogError, OSError) as error:
-            self._failed(f"subject {subject.name}: its retention stops at sequence {subject.begin}: {error}")
-            return self._dropped(subject, begin), True
-        return self._dropped(subject, begin), subject.begin >= subject.visible_end
-
-    def _failed(self, problem: str) -> None:
-        self.problem = self.problem or problem
-
-    def _dropped(self, subject: Subject, before: int) -> int:
-        count = subject.begin - before
-        if count:
-            subject.changed()
-            self.dropped += count
-            logger.debug("subject %s: %d messages dropped, it begins at %d", subject.name, count, subject.begin)
-        return count
-
-    def _drop_chunk(self, subject: Subject, before_ms: int, most: int) -> bool:
-        """Drop the old entries that the subject begins with; whether there is more to look at behind them."""
-        begin, index = subject.begin, subject.consume_log.index
-        entries = self._entries(subject, begin, begin + most)
-        if entries is None:
-            return False
-        count, is_damaged = 0, False
-        for _, size, stored_at_ms, _, _ in ENTRY.iter_unpack(entries):
-            if not size:
-                at = count * ENTRY_BYTES
-                is_damaged = entries[at : at + ENTRY_BYTES] != WITHHELD
-                if is_damaged:
-                    break
-            elif stored_at_ms >= before_ms:
-                break
-            count += 1
-        index.hide_before(begin + count)
-        if not is_damaged:
-            return count * ENTRY_BYTES == len(entries)
-        # An entry without a size is damaged: it is made again, or passed over when its message is lost.
-        sequence = begin + count
-        if index.is_withheld(sequence):
-            # Its age is not known until its page can be repaired.
-            return False
-        if (subject.name, sequence) not in self._store.withheld:
-            self._in_background(DamagedEntries(self._store, subject, [sequence]))
-            return False
-        index.hide_before(sequence + 1)
-        return True
-
-    def _entries(self, subject: Subject, begin: int, end: int) -> bytes | None:
-        """Index entries; None when a thread reads them now. Raises LogError."""
-        index = subject.consume_log.index
-        entries = index.read_cached(begin, end)
-        if entries is None and self._may_wait:
-            entries = index.view(begin, end).read(begin, end)
-        if entries is not None:
-            self._reads.pop(subject.name, None)
-            return entries
-        read = self._reads.get(subject.name)
-        if read is None or not read.is_of(subject, begin):
-            self._reads[subject.name] = read = _EntriesRead(subject, begin, end)
-            self._in_background(read)
-        elif read.is_finished:
-            return self._reads.pop(subject.name).entries()
-        return None
-
-    def _remove_files(self, checkpoints_saved: int) -> None:
-        for name, (saved, sequence) in list(self._files_of.items()):
-            if checkpoints_saved >= saved + CHECKPOINTS_BEFORE_REMOVAL:
-                del self._files_of[name]
-                subject = self._store.subjects.get(name)
-                if subject is None:
+    async def _drop(self, subject: Subject, before_ms: int, stop: int) -> bool:
+        """Hide entries stored before a wall time until `dropped` is `stop`; whether there may be more of them."""
+        index, chunk, is_repaired = subject.consume_log.index, FIRST_CHUNK_ENTRIES, False
+        while subject.begin < subject.visible_end:
+            if self.dropped >= stop:
+                return True
+            begin = subject.begin
+            end = begin + min(chunk, stop - self.dropped)
+            entries = index.read_cached(begin, end)
+            if entries is None:
+                entries = await asyncio.to_thread(index.view(begin, end).read, begin, end)
+                if subject.begin != begin:
                     continue
-                try:
-                    subject.consume_log.index.drop_before(sequence)
-                except OSError as error:
-                    self._failed(f"subject {name}: an index file could not be deleted: {error}")
+            count, is_damaged = self._old(subject, entries, before_ms)
+            if count:
+                index.hide_before(begin + count)
+                subject.changed()
+                self.dropped += count
+            if is_damaged:
+                # Made again, or passed over when its message is lost. Its age is not known until its page can be repaired.
+                if is_repaired or index.is_withheld(begin + count):
+                    return False
+                is_repaired = True
+                await DamagedEntries(self._store, subject, [begin + count]).complete_in_thread()
+            elif count * ENTRY_BYTES < len(entries):
+                return False
+            else:
+                chunk = CHUNK_ENTRIES
+        return False
+
+    def _old(self, subject: Subject, entries: bytes, before_ms: int) -> tuple[int, bool]:
+        """How many entries from the subject's begin on are too old, and whether a damaged one follows them."""
+        begin, withheld = subject.begin, self._store.withheld
+        for count, (_, size, stored_at_ms, _, _) in enumerate(ENTRY.iter_unpack(entries)):
+            if size and stored_at_ms >= before_ms:
+                return count, False
+            at = count * ENTRY_BYTES
+            if (
+                not size
+                and entries[at : at + ENTRY_BYTES] != WITHHELD
+                and (subject.name, begin + count) not in withheld
+            ):
+                return count, True
+        return len(entries) // ENTRY_BYTES, False

@@ -96,6 +96,8 @@ class SubjectTable:
     """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
     removed: dict[str, DenseIndex] = field(default_factory=dict)
     """Consume logs of removed subjects, by name, until a checkpoint without them is saved and their files are deleted."""
+    leftovers: dict[str, list[str]] = field(default_factory=dict)
+    """Folder -> files of an index that was removed before the newest checkpoint; a kill came before they were deleted."""
 
     def subject(self, name: str) -> Subject:
         """The subject, made when new.
@@ -146,8 +148,7 @@ class SubjectTable:
 
     def open_index(self, subject: str, begin: int | None = None) -> DenseIndex:
         """The file part of a subject's consume log; `begin` as `DenseIndex` takes it."""
-        folder = self._folder(self.paths.consume, subject)
-        return DenseIndex(self.handles, folder, ENTRY_BYTES, begin=begin)
+        return self._open(self.paths.consume, subject, ENTRY_BYTES, begin)
 
     def apply_drop(self, action: DropSubject, offset: int) -> None:
         """Remove a subject by a record of the log; used live and in recovery."""
@@ -182,14 +183,15 @@ class SubjectTable:
 
     def open_history(self, subject: str, group: str, begin: int | None = None) -> DenseIndex:
         """The file part of a group's progress log; `begin` as `DenseIndex` takes it."""
-        folder = self._folder(self.paths.progress, f"{subject}\n{group}")
-        return DenseIndex(self.handles, folder, PROGRESS_ENTRY_BYTES, begin=begin)
+        return self._open(self.paths.progress, f"{subject}\n{group}", PROGRESS_ENTRY_BYTES, begin)
 
-    @staticmethod
-    def _folder(parent: str, name: str) -> str:
+    def _open(self, parent: str, name: str, entry_bytes: int, begin: int | None) -> DenseIndex:
         # Names may hold any character but '/', and be longer than a file name: the digest is always legal.
         digest = blake2b(name.encode(), digest_size=16).hexdigest()
-        return f"{parent}/{digest[:2]}/{digest[2:]}"
+        folder = f"{parent}/{digest[:2]}/{digest[2:]}"
+        # The index deletes these itself, or its next opening hides them.
+        self.leftovers.pop(folder, None)
+        return DenseIndex(self.handles, folder, entry_bytes, begin=begin)
 
     def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
         """A group in memory; the action that makes it durable is the caller's, and so is the limit."""

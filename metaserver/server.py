@@ -34,8 +34,6 @@ CLIENT_REQUESTS_PER_SECOND = 200.0
 
 
 class Metaserver(Daemon):
-    """One metaserver."""
-
     kind = "meta"
     open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
     admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
@@ -89,7 +87,8 @@ class Metaserver(Daemon):
             self.clock,
             last_write_seconds=self.options.stop_seconds,
         )
-        metadata = await self.write_behind.load_all()
+        metadata = await self.write_behind.load()
+        assert not isinstance(metadata, MetadataChanges), "nothing was loaded before"
         from_file = metadata is None
         if metadata is None:
             metadata = await self.route_file.load()

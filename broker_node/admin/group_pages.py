@@ -7,13 +7,14 @@ from typing import Any
 
 from aiohttp import web
 
-from broker_node.admin.search import find_time
 from broker_node.admin.stats import group_numbers
 from broker_node.admin.view import NodeView, reported
 from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
+from broker_node.disk_work import completed
 from broker_node.progress import Consumer
-from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position
+from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position, without_time
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import adjust_begin
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
 from qmq.errors import LogError
 from qmq.lag import lag_of
@@ -52,12 +53,12 @@ class GroupPages:
 
     # --- look ------------------------------------------------------------------------------------------------------
 
-    def _named(self, request: web.Request) -> tuple[Subject, Group]:
-        subject = self._view.subject(request.match_info["subject"])
+    async def _named(self, request: web.Request) -> tuple[Subject, Group]:
+        subject = await self._view.subject(request.match_info["subject"])
         return subject, self._view.group(subject, request.match_info["group"])
 
     async def _show(self, request: web.Request) -> dict[str, Any]:
-        view, (subject, group) = self._view, self._named(request)
+        view, (subject, group) = self._view, await self._named(request)
         limit = min(number(request, "limit", MEMBERS_MAX, minimum=1) or MEMBERS_MAX, MEMBERS_MAX)
         after = request.query.get("after", "")
         numbers, age = group_numbers(view, subject, group)
@@ -138,13 +139,12 @@ class GroupPages:
         return start, value
 
     async def _plan(self, request: web.Request, params: Params) -> tuple[Subject, str, int, ResetPlan]:
-        subject, name = self._view.subject(request.match_info["subject"]), request.match_info["group"]
+        subject, name = await self._view.subject(request.match_info["subject"]), request.match_info["group"]
         with reported():
             check_group(name)
-        start, value = self._place(params)
-        if start == "time":
-            start, value = "sequence", await find_time(subject, value)
-        return subject, start, value, plan_reset(self._view.store, subject, name, start, value)
+        start, value = await without_time(subject, *self._place(params))
+        plan = await completed(lambda: plan_reset(self._view.store, subject, name, start, value))
+        return subject, start, value, plan
 
     @staticmethod
     def _shown(subject: Subject, name: str, plan: ResetPlan) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class GroupPages:
         broadcast = known.progress.broadcast if known is not None else params.flag("broadcast")
         answer = self._shown(subject, name, plan)
         with reported():
-            group, _ = set_position(view.store, subject, name, start, value, broadcast)
+            group, _ = await completed(lambda: set_position(view.store, subject, name, start, value, broadcast))
         await wait_until_durable(view.synced, group.progress.applied_at)
         view.wake(subject.name)
         return {**answer, "done": True}
@@ -170,7 +170,7 @@ class GroupPages:
     # --- forget ----------------------------------------------------------------------------------------------------
 
     async def _forget(self, request: web.Request, params: Params) -> dict[str, Any]:
-        view, (subject, group) = self._view, self._named(request)
+        view, (subject, group) = self._view, await self._named(request)
         name, forced = group.progress.group, params.flag("force")
         if subject.is_retry:
             raise BadRequest(
@@ -178,7 +178,7 @@ class GroupPages:
                 "group.retry_position",
                 f"{subject.name} is a retry subject: a new group would receive all its messages again",
             )
-        reason = self._why_kept(subject, group)
+        reason = await completed(lambda: self._why_kept(subject, group))
         if reason and not forced:
             raise BadRequest(
                 409, "group.in_use", f"group {name} of {subject.name} {reason}; use force to remove it anyway"
@@ -194,7 +194,7 @@ class GroupPages:
         }
 
     def _why_kept(self, subject: Subject, group: Group) -> str:
-        """Returns why a group must not be removed; "" if it is unused."""
+        """Returns why a group must not be removed; "" if it is unused. Raises DiskWork."""
         view, progress = self._view, group.progress
         if members := view.members_online(group):
             return f"has {counted(members, 'consumer')} seen in the last {view.lease_seconds:g} s"
@@ -203,7 +203,7 @@ class GroupPages:
             return f"has a lag of {lag.total} messages"
         other = view.store.subjects.get(retry_subject(subject.name, progress.group))
         if other is not None and other is not subject:
-            view.store.adjust_begin(other)
+            adjust_begin(view.store, other)
             reader = other.groups.get(progress.group)
             position = reader.progress.next_sequence if reader is not None else other.begin
             waiting = lag_of(other.visible_end, position, other.begin, reader.progress.in_flight if reader else 0)

@@ -17,7 +17,6 @@ from broker_node.admin.search import (
     SCAN_MESSAGES_MAX,
     Criteria,
     Scan,
-    find_time,
     scan,
 )
 from broker_node.admin.stats import STATS_SUBJECTS_MAX, encoded, encoded_page, subject_pages
@@ -128,11 +127,11 @@ class BrokerPages:
 
     # --- messages --------------------------------------------------------------------------------------------------
 
-    def _subject(self, request: web.Request) -> Subject:
-        return self._view.subject(request.match_info["subject"])
+    async def _subject(self, request: web.Request) -> Subject:
+        return await self._view.subject(request.match_info["subject"])
 
     async def _messages(self, request: web.Request) -> bytes:
-        store, subject = self._view.store, self._subject(request)
+        store, subject = self._view.store, await self._subject(request)
         limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
         sequence = number(request, "sequence", 0) or 0
         message_id = request.query.get("message_id")
@@ -146,7 +145,7 @@ class BrokerPages:
         async with self._browses:
             with reported():
                 if "from_time" in request.query:
-                    sequence = await find_time(subject, Params(request.query).moment_ms("from_time"))
+                    sequence = await subject.consume_log.find_time(Params(request.query).moment_ms("from_time"))
                 criteria = Criteria(with_unreadable=True)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
@@ -154,7 +153,7 @@ class BrokerPages:
         return await _messages_page(subject, done, subject.begin, subject.visible_end)
 
     async def _search(self, request: web.Request) -> bytes:
-        store, subject = self._view.store, self._subject(request)
+        store, subject = self._view.store, await self._subject(request)
         query, params = request.query, Params(request.query)
         pairs = [text.partition("=") for text in query.getall("property", [])]
         if len(pairs) > CRITERIA_MAX or not all(key and equals for key, equals, _ in pairs):
@@ -170,15 +169,15 @@ class BrokerPages:
         end = subject.visible_end if until is None else min(subject.visible_end, until)
         with self._scan_slot():
             if "from_time" in query:
-                begin = max(begin, await find_time(subject, params.moment_ms("from_time")))
+                begin = max(begin, await subject.consume_log.find_time(params.moment_ms("from_time")))
             if "to_time" in query:
-                end = min(end, await find_time(subject, params.moment_ms("to_time")))
+                end = min(end, await subject.consume_log.find_time(params.moment_ms("to_time")))
             done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
         scanned = {"scanned": done.reached - done.begin, "unreadable": done.unreadable}
         return await _messages_page(subject, done, done.begin, done.end, scanned)
 
     async def _trace(self, request: web.Request) -> dict[str, Any]:
-        subject, sequence = self._subject(request), int(request.match_info["sequence"])
+        subject, sequence = await self._subject(request), int(request.match_info["sequence"])
         group = request.query.get("group")
         if sequence >= subject.visible_end:
             raise BadRequest(

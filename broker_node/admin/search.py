@@ -8,12 +8,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker_node import consume_log
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry
 from broker_node.message_log import MessageLog, Raw
 from broker_node.reader import damaged_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_begin import begin_adjusted
 from qmq.errors import LogError
 from qmq.log.index import IndexView
 from qmq.protocol.messages import decode_raw
@@ -112,19 +112,6 @@ def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
     }
 
 
-async def find_time(subject: Subject, stored_at_ms: int) -> int:
-    """Returns the first sequence stored at or after a wall time, reading in a thread. Raises LogError."""
-    index = subject.consume_log.index
-    while True:
-        view = index.view(index.begin, index.end)
-        try:
-            return await asyncio.to_thread(consume_log.find_time, view, stored_at_ms)
-        except LogError:
-            if index.begin == view.begin:
-                raise
-            # Retention removed a file during the search.
-
-
 async def scan(
     store: MessageStore,
     subject: Subject,
@@ -137,7 +124,7 @@ async def scan(
     bytes_max: int | None = None,
 ) -> Scan:
     """Scans messages of [begin, end) up to `limit` matches, `scan_limit` messages or the limits above. Raises LogError."""
-    store.adjust_begin(subject)
+    await begin_adjusted(store, subject)
     begin = max(begin, subject.begin)
     end = max(begin, min(end, subject.visible_end))
     done = Scan(begin, begin, end)
@@ -163,7 +150,7 @@ async def scan(
             # Retention removed the file during the read.
             continue
         read_bytes += part.read_bytes
-        store.adjust_begin(subject)
+        await begin_adjusted(store, subject)
         # Retention may have deleted messages during the read: those are not damaged.
         unreadable = [sequence for sequence in part.unreadable if sequence >= subject.begin]
         places = b"".join(_entry_at(part.index_bytes, sequence - at) for sequence in unreadable)

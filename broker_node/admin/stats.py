@@ -10,6 +10,7 @@ from broker_node.admin.view import NodeView
 from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
 from broker_node.pacer import Pacer
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import begin_adjusted
 from qmq.errors import LogError
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
 from qmq.log.index import IndexView
@@ -81,7 +82,7 @@ def _complete(rows: Sequence[Row]) -> list[bytes]:
 async def _row(view: NodeView, subject: Subject, pacer: Pacer) -> Row:
     """The numbers of one subject with its groups, and the policy that applies to them."""
     await pacer.spend()
-    view.store.adjust_begin(subject)
+    await begin_adjusted(view.store, subject)
     policy = view.policy().subjects.get(subject.name, NO_RULES)
     rates, steady = view.rates.per_second(subject.meter), view.rates.steady_per_second(subject.meter)
     stats: dict[str, Any] = {

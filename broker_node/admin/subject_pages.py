@@ -6,7 +6,9 @@ from aiohttp import web
 
 from broker_node.admin.group_pages import wait_until_durable
 from broker_node.admin.view import NodeView
+from broker_node.disk_work import completed
 from broker_node.subject import Subject
+from broker_node.subject_begin import adjust_begin
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
 from qmq.policy import NO_RULES
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
@@ -27,12 +29,12 @@ class SubjectPages:
         return {"/subjects/{subject:[^/]+}/drop": self._drop}
 
     async def _preview(self, request: web.Request) -> dict[str, Any]:
-        subject, others = self._subjects(request)
+        subject, others = await completed(lambda: self._subjects(request))
         return {"subject": subject.name, "reason": self._why_kept(subject, others) or None}
 
     async def _drop(self, request: web.Request, params: Params) -> dict[str, Any]:
         view, store = self._view, self._view.store
-        subject, others = self._subjects(request)
+        subject, others = await completed(lambda: self._subjects(request))
         reason = self._why_kept(subject, others)
         if reason:
             raise BadRequest(409, "subject.not_empty", f"{subject.name} {reason}")
@@ -50,16 +52,16 @@ class SubjectPages:
         return {"subject": subject.name, "dropped": True, "groups": groups}
 
     def _subjects(self, request: web.Request) -> tuple[Subject, list[Subject]]:
-        """The subject, and the retry and dead-letter subjects of its groups."""
+        """The subject, and the retry and dead-letter subjects of its groups. Raises DiskWork."""
         store, name = self._view.store, request.match_info["subject"]
         if split_subject(name).kind != "real":
             text = f"{name} is a retry or dead-letter subject: it is deleted with its real subject"
             raise BadRequest(400, "subject.not_real", text)
-        subject = self._view.subject(name)
+        subject = self._view.subject_now(name)
         names = [make(name, group) for group in subject.groups for make in (retry_subject, dead_letter_subject)]
         others = [store.subjects[other] for other in names if other in store.subjects]
         for one in others:
-            store.adjust_begin(one)
+            adjust_begin(store, one)
         return subject, others
 
     def _why_kept(self, subject: Subject, others: list[Subject]) -> str:

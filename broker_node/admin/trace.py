@@ -12,10 +12,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from broker_node.actions import RecordKind
-from broker_node.admin.search import Criteria, find_time, scan
+from broker_node.admin.search import Criteria, scan
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key, is_whole
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import begin_adjusted
 from qmq.errors import LogError
 from qmq.log.index import IndexView
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_PULL_OFFSET
@@ -212,7 +213,7 @@ async def trace(
     store: MessageStore, subject: Subject, sequence: int, *, only_group: str | None, after: str
 ) -> dict[str, Any]:
     """Returns the message and its state in at most TRACE_GROUPS_MAX groups; the caller checks the sequence. Raises LogError."""
-    store.adjust_begin(subject)
+    await begin_adjusted(store, subject)
     message = await _message(store, subject, sequence)
     names = sorted(name for name in subject.groups if name > after) if only_group is None else [only_group]
     page = names[:TRACE_GROUPS_MAX]
@@ -297,8 +298,8 @@ async def _links(
         other = store.subjects.get(other_name)
         if other is None:
             continue
-        store.adjust_begin(other)
-        begin = sequence + 1 if other is subject else await find_time(other, message["stored_at_ms"])
+        await begin_adjusted(store, other)
+        begin = sequence + 1 if other is subject else await other.consume_log.find_time(message["stored_at_ms"])
         criteria = Criteria(message_id=message["message_id"])
         done = await scan(store, other, criteria, begin, other.visible_end, limit=LINKS_MAX, scan_limit=LINK_SCAN_MAX)
         if done.next_sequence is not None:

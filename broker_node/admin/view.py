@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from broker_node.disk_work import completed
 from broker_node.progress import Consumer
 from broker_node.rates import RateTable
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from broker_node.subject_begin import adjust_begin
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
@@ -65,12 +67,16 @@ class NodeView:
     synced: Callable[[int], Awaitable[None]]
     """Wait until the record at a log offset is on disk."""
 
-    def subject(self, name: str) -> Subject:
+    async def subject(self, name: str) -> Subject:
         """Returns a subject after an update of its begin. Raises BadRequest 404."""
+        return await completed(lambda: self.subject_now(name))
+
+    def subject_now(self, name: str) -> Subject:
+        """As `subject`, without waiting. Raises DiskWork."""
         subject = self.store.subjects.get(name)
         if subject is None:
             raise BadRequest(404, "subject.unknown", f"this node has no subject {name!r}")
-        self.store.adjust_begin(subject)
+        adjust_begin(self.store, subject)
         return subject
 
     def group(self, subject: Subject, name: str) -> Group:

@@ -199,13 +199,24 @@ class DenseIndex(IndexFiles):
             self._tail.append(kept)
 
     def hide_before(self, sequence: int) -> None:
-        """Forget entries below `sequence`; their files stay until `drop_before`."""
+        """Forget entries below `sequence`; their files stay until `delete_before`."""
         self.begin = max(self.begin, min(sequence, self.end))
 
-    def drop_before(self, sequence: int) -> None:
-        """Forget entries below `sequence`; files that hold nothing else are deleted."""
-        self.hide_before(sequence)
-        self._remove([first for first in self._firsts[:-1] if self._end_of(first) <= sequence])
+    @property
+    def has_hidden_files(self) -> bool:
+        """Whether it has files of which all entries are hidden."""
+        return len(self._firsts) > 1 and self._firsts[1] <= self.begin
+
+    def delete_before(self, sequence: int) -> None:
+        """Delete files that hold only entries below `sequence`, all of them hidden; in the thread that writes. Raises OSError."""
+        remove_files(self._handles, self._folder, self._firsts_before(sequence))
+
+    def deleted_before(self, sequence: int) -> None:
+        """The files of entries below `sequence` are deleted now."""
+        del self._firsts[: len(self._firsts_before(sequence))]
+
+    def _firsts_before(self, sequence: int) -> list[int]:
+        return [first for first in self._firsts[:-1] if self._end_of(first) <= sequence]
 
     def repair(self, sequence: int, entry: bytes) -> None:
         """Rewrite one entry, in memory or in a page that can be read."""

@@ -102,6 +102,11 @@ class IndexFiles:
         """The first sequences of its files, ascending; the first file's may be below `begin`."""
         return self._firsts
 
+    @property
+    def folder(self) -> str:
+        """Where its files are; no other index uses it at the same time."""
+        return self._folder
+
     def _path(self, first: int) -> str:
         return f"{self._folder}/{first:0{_NAME_DIGITS}d}"
 

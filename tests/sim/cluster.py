@@ -19,6 +19,7 @@ from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
 from tests.sim.network import SimulatedListener
 from tests.sim.rows import Database, RowRepository
+from tests.support.checked_disk import CheckedDisk
 
 RESTART_SECONDS = 1.0
 """The launcher starts a process that has ended again after so long."""
@@ -93,9 +94,11 @@ class Host:
         assert self.process is None
         self.is_wanted = True
         self.starts += 1
+        checked = CheckedDisk(self.disk)
+        self._cluster.disks.append(checked)
         machine = Machine(
             clock=self.clock,
-            disk=self.disk,
+            disk=checked,
             listen=SimulatedListener,
             start_thread=SimulatedThread,
             rng=self._loop.rng(f"{self.name} {self.starts}"),
@@ -103,12 +106,12 @@ class Host:
         self.process = Process(self._loop, self.name)
         self.has_ended.clear()
         self._stop = asyncio.Event()
-        self.process.start(self._run(self.process, self._stop, machine))
+        self.process.start(self._run(self.process, self._stop, machine, checked))
 
-    async def _run(self, process: Process, stop: asyncio.Event, machine: Machine) -> None:
+    async def _run(self, process: Process, stop: asyncio.Event, machine: Machine, checked: CheckedDisk) -> None:
         error: BaseException | None = None
         try:
-            server = self._make(self, machine)
+            checked.node = server = self._make(self, machine)
             try:
                 await server.start()
                 self.server = server
@@ -188,6 +191,8 @@ class Cluster:
         self.network = loop.network
         self.database = Database(loop)
         self.log = LogLines(loop)
+        self.disks: list[CheckedDisk] = []
+        """Of all processes that were started."""
         self._ports = FIRST_NODE_PORT
         self.meta_url = f"http://127.0.0.1:{META_PORTS[1]}/meta/address"
         self.meta = Host(self, "meta", META_PORTS[0], self._make_meta)
@@ -251,8 +256,15 @@ class Cluster:
         """Kill all servers, also those that are paused: the loop of a test would wait for their tasks."""
         for host in self.hosts.values():
             host.kill()
+        self.assert_loops_clean()
 
     async def stop(self) -> None:
         """End all servers gracefully."""
         for host in reversed(self.hosts.values()):
             await host.stop()
+        self.assert_loops_clean()
+
+    def assert_loops_clean(self) -> None:
+        """Fail if a server waited for its disk on the event loop."""
+        for disk in self.disks:
+            disk.assert_clean()

@@ -1,4 +1,4 @@
-"""CheckedDisk: a disk that records what a node does with it on its event loop, where nothing may wait for a disk.
+"""CheckedDisk: a disk that records what a daemon does with it on its event loop, where nothing may wait for a disk.
 
 Allowed on the loop are what never waits (`pread_cached`, a file's size) and what only goes to the page cache (`pwritev`). What a
 test itself does is not recorded: only calls whose frames lead from the product's code to the event loop.
@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from qmq.daemon.daemon import Daemon
 from qmq.log.disk import Disk, File
 
 PROJECT = str(Path(__file__).parents[2])
@@ -23,19 +24,13 @@ WAITING = frozenset(
 
 
 class CheckedDisk:
-    """A `Disk` around another one.
+    """A `Disk` around another one. It records while its `node`, any daemon, serves, not while that starts and stops."""
 
-    Args:
-        allowed: "module:function" of product code that still waits on the event loop.
-    """
-
-    def __init__(self, disk: Disk, allowed: frozenset[str] = frozenset()) -> None:
+    def __init__(self, disk: Disk) -> None:
         self.inner = disk
-        self.is_on = False
-        """Whether calls are recorded: not while the node starts and stops."""
+        self.node: Daemon | None = None
         self.calls: dict[str, str] = {}
         """What was called on the event loop, by the functions that led there; the value is the path."""
-        self._allowed = allowed
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.inner, name)
@@ -54,7 +49,8 @@ class CheckedDisk:
 
     def note(self, operation: str, path: str) -> None:
         """Record a call, if it is one of the node's on its event loop."""
-        if not self.is_on or not _is_on_loop():
+        node = self.node
+        if node is None or not node._is_ready or not _is_on_loop():
             return
         frames, frame = list[str](), sys._getframe(2)
         while frame is not None and frame.f_code.co_filename.startswith((*PRODUCT, __file__)):
@@ -63,7 +59,7 @@ class CheckedDisk:
             frame = frame.f_back  # type: ignore[assignment]
         caller = "" if frame is None else frame.f_code.co_filename
         is_loop = not caller.startswith(f"{PROJECT}/tests/") or caller in SIMULATION
-        if frames and is_loop and not self._allowed.intersection(frames):
+        if frames and is_loop:
             self.calls.setdefault(f"{operation} < {' < '.join(frames)}", path)
 
     def assert_clean(self) -> None:

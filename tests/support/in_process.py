@@ -172,10 +172,6 @@ class Client:
         return await self.caller.call(code, body, timeout_s=30, version=version)
 
 
-ALLOWED_ON_LOOP = frozenset(("subject_retention:_remove_files", "store:adjust_begin"))
-"""Functions of nodes that still wait for the disk on the event loop, as `CheckedDisk` names them."""
-
-
 def machine(clock: Clock | None = None, disk: Disk | None = None) -> Machine:
     """What a node runs on: simulated below tests/sim, real elsewhere."""
     loop = asyncio.get_running_loop()
@@ -277,15 +273,13 @@ async def running_broker(
     """A broker on free ports, without a metaserver."""
     defaults: dict[str, Any] = {"segment_bytes": 4 << 20, "retry_delay_seconds": 0.0, "meta": ""}
     options = BrokerOptions(data_dir=str(folder / "broker"), port=0, admin_port=0, **{**defaults, **settings})
-    checked = CheckedDisk(disk or default_disk(), ALLOWED_ON_LOOP)
-    broker = Broker(options, machine(clock, checked))
+    checked = CheckedDisk(disk or default_disk())
+    checked.node = broker = Broker(options, machine(clock, checked))
     try:
         await broker.start()
-        checked.is_on = True
         yield broker
         checked.assert_clean()
     finally:
-        checked.is_on = False
         await broker.close()
 
 
@@ -323,10 +317,17 @@ class SmallSystem:
     settings: dict[str, Any] = field(default_factory=dict)
     clock: Clock | None = None
     delay: DelayNode = field(init=False)
+    disks: list[CheckedDisk] = field(default_factory=list)
+    """Of all servers that were started."""
 
     @property
     def meta_url(self) -> str:
         return "http://{}:{}/meta/address".format(*self.meta.admin.address)
+
+    def checked_disk(self) -> CheckedDisk:
+        """The disk of a node that is to be started."""
+        self.disks.append(CheckedDisk(default_disk()))
+        return self.disks[-1]
 
     async def start_broker(self, group: str, port: int = 0) -> Broker:
         """A broker group, new or again."""
@@ -334,7 +335,8 @@ class SmallSystem:
             broker_group=group, data_dir=str(self.folder / group), port=port, admin_port=0, meta=self.meta_url,
             segment_bytes=16 << 20, retry_delay_seconds=0.0,
         )  # fmt: skip
-        broker = self.brokers[group] = Broker(options, machine())
+        disk = self.checked_disk()
+        disk.node = broker = self.brokers[group] = Broker(options, machine(disk=disk))
         await broker.start()
         return broker
 
@@ -345,7 +347,8 @@ class SmallSystem:
             data_dir=str(self.folder / "d1"), port=0, admin_port=0, meta=self.meta_url,
             **{**defaults, **self.settings, **settings},
         )  # fmt: skip
-        self.delay = DelayNode(options, machine(self.clock))
+        disk = self.checked_disk()
+        disk.node = self.delay = DelayNode(options, machine(self.clock, disk))
         await self.delay.start()
         return self.delay
 
@@ -363,13 +366,14 @@ async def small_system(
     folder: Path, *, groups: int = 1, clock: Clock | None = None, with_delay: bool = True, **settings: Any
 ) -> AsyncIterator[SmallSystem]:
     """A whole system; `settings` are the delay node's."""
-    meta = Metaserver(
+    meta_disk = CheckedDisk(default_disk())
+    meta_disk.node = meta = Metaserver(
         MetaOptions(data_dir=str(folder / "meta"), http_port=0, tcp_port=0, new_groups="allow"),
         MemoryRepository(),
-        machine(),
+        machine(disk=meta_disk),
     )
     await meta.start()
-    system = SmallSystem(folder, meta, settings=settings, clock=clock)
+    system = SmallSystem(folder, meta, settings=settings, clock=clock, disks=[meta_disk])
     try:
         async with AsyncExitStack() as stack:
             for number in range(1, groups + 1):
@@ -382,6 +386,8 @@ async def small_system(
             names = {*system.brokers, *(["d1"] if with_delay else [])}
             await eventually_async(lambda: names <= _serving(meta), what="every group is read_write")
             yield system
+            for disk in system.disks:
+                disk.assert_clean()
     finally:
         await meta.close()
 

@@ -14,7 +14,7 @@ from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
 from qmq import Consumer, Producer
 from qmq.client.delivery import Delivery
-from tests.support.in_process import SmallSystem, now_ms, small_system
+from tests.support.in_process import SmallSystem, machine, now_ms, small_system
 
 T = TypeVar("T")
 WAIT_SECONDS = 60.0
@@ -115,7 +115,8 @@ class ThreadedSystem:
                 broker_group="d2", data_dir=str(self.small.folder / "d2"), port=0, admin_port=0, meta=self.meta_url,
                 segment_bytes=16 << 20, stop_seconds=1.0,
             )  # fmt: skip
-            node = DelayNode(options)
+            disk = self.small.checked_disk()
+            disk.node = node = DelayNode(options, machine(disk=disk))
             self._more_delay.append(node)
             await node.start()
             return node

@@ -19,7 +19,6 @@ import pytest
 import qmq.daemon.daemon
 from broker_node.admin.group_pages import wait_until_durable
 from broker_node.broker import Broker
-from broker_node.disk_work import DiskWork
 from broker_node.reader import ReadPlan, Wanted
 from broker_node.retry import BATCH_MESSAGES_MAX
 from delay_node.delay_node import DelayNode
@@ -430,10 +429,13 @@ async def _delete_segments(process: Process, supervisor: BreakingSupervisor, pat
     process.segment_removal.drop_before(0)
 
 
-async def _repair_an_index(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+async def _set_a_group(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
-    supervisor.break_job("index_repair")
-    process._read_index(DiskWork())
+    supervisor.break_job("set_group")
+    async with connected(process) as client:
+        begins = asyncio.ensure_future(client.begin("new"))
+        await eventually_async(lambda: "set_group" in supervisor.failing())
+        begins.cancel()
 
 
 async def _ask_about_delayed(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -481,7 +483,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "settlement": ("broker", _settle_in_turns),
     "settlement_read": ("broker", _settle_what_is_cold),
     "segment_removal": ("broker", _delete_segments),
-    "index_repair": ("broker", _repair_an_index),
+    "set_group": ("broker", _set_a_group),
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
     "event_loop": ("metaserver", _fail_a_callback),

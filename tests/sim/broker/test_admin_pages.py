@@ -14,12 +14,12 @@ from broker_node.admin import group_pages, pages, search, trace
 from broker_node.broker import Broker
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
 from broker_node.retry import Moved
-from qmq.clock import ManualClock
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
 from tests.sim.loop import running_loop
 from tests.support.in_process import Client, connected, message, run_jobs, running_broker
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 START_MS = 1_700_000_000_000
@@ -626,7 +626,7 @@ async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
         await client.begin(group="stays")
         await client.send(*(message(n) for n in range(5)))
         await client.pull(limit=3)
-        folder = broker.store.subjects["orders"].groups["g"].history._folder
+        folder = broker.store.subjects["orders"].groups["g"].history.folder
         if checkpoint in ("before", "both"):
             await broker.checkpoints.finish()
             assert broker.disk.list_dir(folder)

@@ -7,11 +7,11 @@ import pytest
 
 from broker_node import consumer_leases, subject_removal
 from broker_node.broker import Broker
-from qmq.clock import ManualClock
 from qmq.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_policy import enforce
 from tests.sim.broker.test_reading import ranges
 from tests.support.in_process import connected, files_in, message, run_jobs, running_broker
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"
@@ -77,7 +77,7 @@ async def test_a_turn_removes_no_more_than_its_limit(tmp_path: Path, monkeypatch
         clock.advance(7200)
         await run_jobs(broker)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abcde"}))
-        broker.subject_retention.tick(broker.checkpoints.saved)
+        await broker.subject_retention.tick()
         for expected in (3, 1, 0):
             await broker.subject_removal.tick()
             assert len(broker.store.subjects) == expected

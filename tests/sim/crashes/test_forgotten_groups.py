@@ -16,10 +16,11 @@ from broker_node.recovery import open_store
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_table import StoreLimits
-from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.scan import BatchScanner
+from tests.support.manual_clock import ManualClock
+from qmq.slices import run_to_end
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of
 
@@ -106,6 +107,14 @@ class Scenario:
             found = state_of(store.subjects.get("orders"))
             assert found in self.possible, (found, self.possible)
             assert not (is_rebuilt and had_checkpoint), why
+            known = {index.folder for subject in store.subjects.values() for index in subject.indexes}
+            checkpoints = BrokerCheckpoints(store, small_bytes=200)
+            for _ in range(2):
+                draft = run_to_end(checkpoints.draft())
+                checkpoints.save(draft)
+                checkpoints.saved(draft)
+            held = {path.rpartition("/")[0] for path in disk.names if "/progress/" in path or "/consume/" in path}
+            assert held <= known, "files of forgotten groups stay"
 
 
 @pytest.mark.parametrize("seed", range(6 if FULL else 2))

@@ -17,17 +17,18 @@ from broker_node.checkpoint import BrokerCheckpoints, encode_state, restore_stat
 from broker_node.delivery import Delivery
 from broker_node.recovery import open_store
 from broker_node.store import MessageStore
+from broker_node.subject_begin import adjust_begin
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_table import StoreLimits, StorePaths
-from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.scan import BatchScanner
 from qmq.slices import run_to_end
 from tests.sim.loop import SimulatedLoop
-from tests.support.disk_work import read_and_repair
+from tests.support.disk_work import read_and_repair, repeat
 from tests.support.indexes import flush
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of, id_of
 
@@ -50,7 +51,7 @@ def found_in(store: MessageStore) -> dict[str, dict[int, str]]:
     """Every message that a store serves."""
     found: dict[str, dict[int, str]] = {}
     for name, subject in store.subjects.items():
-        store.adjust_begin(subject)
+        repeat(lambda _, subject=subject: adjust_begin(store, subject))
         raws = read_and_repair(store, subject, subject.begin, subject.visible_end)
         found[name] = {n: id_of(bytes(raw)) for n, raw in enumerate(raws, subject.begin) if raw is not None}
     return found

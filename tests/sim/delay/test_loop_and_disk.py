@@ -26,7 +26,7 @@ async def test_hours_are_read_written_and_removed_in_threads(tmp_path: Path, mon
         await system.delay.close()
         clock.offset_ms = 8 * HOUR
         await system.start_delay()
-        disk = system.delay.disk
+        disk = system.disks[-1].inner
         assert isinstance(disk, SimulatedDisk)
         loop, on_loop = running_loop(), []
         folders = tuple(f"{tmp_path}/d1/{name}" for name in ("schedule", "dispatch", "checkpoint"))

@@ -140,7 +140,7 @@ def test_one_index_that_can_not_be_written_holds_up_no_other_and_is_written_late
     node = Node()
     node.send("orders", 300)
     node.send("mail", 300)
-    first = node.driver.store.subjects["orders"].consume_log.index._folder
+    first = node.driver.store.subjects["orders"].consume_log.index.folder
 
     def fail(operation: str, path: str) -> OSError | None:
         return OSError(5, "Input/output error") if operation == "write" and path.startswith(first) else None

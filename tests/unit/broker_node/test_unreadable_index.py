@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker_node import progress_log
-from broker_node.consume_log import ENTRY_BYTES
-from broker_node.disk_work import DiskWork
+from broker_node.consume_log import ENTRY_BYTES, find_offset, find_time
 from broker_node.filters import tag_match
 from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
@@ -18,7 +17,6 @@ from broker_node.retention_clock import RetentionClock
 from broker_node.subject import Subject
 from broker_node.subject_retention import SubjectRetention
 from broker_node.subject_table import StorePaths
-from qmq.clock import ManualClock
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
 from qmq.log.handles import HandleCache
@@ -30,6 +28,7 @@ from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
 from tests.support.disk_work import complete, read_and_repair, read_once, repeat
 from tests.support.indexes import flush
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
@@ -296,7 +295,8 @@ def test_messages_that_retention_deletes_during_a_repair_are_not_lost_to_damage(
     repair = DamagedEntries(store, subject, [5])
     repair.read()
     store.log.hide_before(store.log.segments()[0].end)
-    assert repair.finish() is None
+    assert repair.finish() is repair, "where the subject begins now is searched in the thread"
+    complete(repair)
     assert subject.begin > 5
     assert (subject.withheld_count, store.counters.withheld_messages, store.log.damaged) == (0, 0, ())
 
@@ -353,40 +353,38 @@ def test_times_and_offsets_are_found_although_a_page_is_unreadable() -> None:
         log = subject_of(driver).consume_log
         for n in (0, 100, 300, 500, 700, 900, log.end - 1):
             if n // PAGE_ENTRIES != page:
-                assert log.find_time(begin_ms + 1000 * n) == n, (page, n)
-                assert log.find_offset(offsets[n]) == n, (page, n)
+                assert find_time(log.index, begin_ms + 1000 * n) == n, (page, n)
+                assert find_offset(log.index, offsets[n]) == n, (page, n)
         read_and_repair(driver.store, subject_of(driver), 0, log.end)
 
 
-def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repaired() -> None:
+def test_a_subject_s_own_retention_waits_for_entries_whose_page_can_not_be_repaired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     driver = filled()
     subject = subject_of(driver)
-    repairs: list[DiskWork] = []
-    retention = SubjectRetention(driver.store, 1000.0, repairs.append, RetentionClock(driver.clock, 1000 * 3_600_000))
+    repairs, read = list[DamagedEntries](), DamagedEntries.read
+
+    def counted(repair: DamagedEntries) -> None:
+        repairs.append(repair)
+        read(repair)
+
+    monkeypatch.setattr(DamagedEntries, "read", counted)
+    retention = SubjectRetention(driver.store, 1000.0, RetentionClock(driver.clock, 1000 * 3_600_000))
     retention.apply(NodePolicy(version=1, subjects={"orders": SubjectPolicy(retention_hours=1.0)}))
     driver.clock.advance(2 * 3600)
     break_page(driver, 0)
     driver.disk.fail = fail_at("write", PATHS.consume)
 
-    def tick() -> list[type[DiskWork]]:
-        """Retain until nothing is left to do in a thread; what was done there."""
-        done = []
-        retention.tick(0)
-        while repairs:
-            done.append(type(repairs[0]))
-            complete(repairs.pop())
-            retention.tick(0)
-        return done
-
-    assert DamagedEntries in tick()
-    assert subject.begin == 0
+    asyncio.run(retention.tick())
+    assert (len(repairs), subject.begin) == (1, 0)
     for _ in range(3):
-        assert DamagedEntries not in tick()
-    assert subject.begin == 0
+        asyncio.run(retention.tick())
+    assert (len(repairs), subject.begin) == (1, 0)
     driver.disk.fail = None
     driver.clock.advance(RETRY_SECONDS)
-    assert DamagedEntries in tick()
-    assert subject.begin == COUNT
+    asyncio.run(retention.tick())
+    assert (len(repairs), subject.begin) == (2, COUNT)
 
 
 # --- start-up and checkpoints -----------------------------------------------------------------------------------------
@@ -497,11 +495,11 @@ def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(mon
     retention = HistoryRetention(driver.store, 1.0, RetentionClock(driver.clock, 3_600_000))
     first = f"history/{0:020d}"
     driver.disk.break_pages(first, 0, 1)
-    asyncio.run(retention.tick(0.0, 0))
-    assert (group.old_history, retention.problem) == (None, "")
+    asyncio.run(retention.tick())
+    assert group.history.begin == 0
     driver.clock.advance(2 * 3600)
-    asyncio.run(retention.tick(1000.0, 0))
-    assert group.old_history is not None
+    asyncio.run(retention.tick())
+    assert group.history.begin == 20
 
 
 # --- the index itself -------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.daemon.bulk_read_limiter import PIECE_BYTES_MIN, BulkReadLimiter
 from qmq.errors import LogError, ReadRefused
 from qmq.net.connection import Connection
@@ -15,6 +14,7 @@ from qmq.protocol.codes import CURRENT_VERSION, Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
+from tests.support.manual_clock import ManualClock
 
 
 class Peer:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq import policy as p
-from qmq.clock import ManualClock
 from qmq.daemon.policy_in_force import PolicyFile
 from qmq.daemon.send_gate import SendGate, TokenBucket
 from qmq.errors import ProtocolError
@@ -17,6 +16,7 @@ from qmq.protocol.messages import encode_entry
 from qmq.protocol.names import is_subject_refusal
 from qmq.protocol.scan import BatchScanner, Run
 from tests.support.in_process import message
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
 names = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=20)

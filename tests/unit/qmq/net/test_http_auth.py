@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.net.http_auth import SCHEME, Challenges, RequestSigner
 from qmq.net.node_secret import NodeSecret
+from tests.support.manual_clock import ManualClock
 
 OLD, NEW = "old-" + "a" * 32, "new-" + "b" * 32
 SERVER = "127.0.0.1:20981"
