@@ -209,7 +209,7 @@ class DenseIndex(IndexFiles):
 
     def delete_before(self, sequence: int) -> None:
         """Delete files that hold only entries below `sequence`, all of them hidden; in the thread that writes. Raises OSError."""
-        remove_files(self._handles, self._folder, self._firsts_before(sequence))
+        self._delete(self._firsts_before(sequence))
 
     def deleted_before(self, sequence: int) -> None:
         """The files of entries below `sequence` are deleted now."""

@@ -19,8 +19,8 @@ from broker_node.subject_table import StoreLimits
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.scan import BatchScanner
-from tests.support.manual_clock import ManualClock
 from qmq.slices import run_to_end
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of
 
