@@ -4,7 +4,7 @@ from broker_node.store import MessageStore
 from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.daemon.rejections import Rejections
+from qmq.daemon.handlers import Rejections
 from qmq.daemon.sends import Admission, SendCounters, SendHandler, failures_of
 from qmq.errors import IllegalName
 from qmq.net.connection import Connection
