@@ -248,7 +248,7 @@ def test_a_segment_is_made_ahead_and_used() -> None:
 
 
 def test_segments_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmq.log.commit_writer.FIRST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr("qmq.log.commit.FIRST_SEGMENT_BYTES", 4096)
     disk = MemoryDisk()
     log, written = filled(disk, 60)
     assert [info.bytes for info in log.segments()][:5] == [4096, 4096, 8192, SEGMENT, SEGMENT]
@@ -257,7 +257,7 @@ def test_segments_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_small_segments_are_created_ahead_of_a_fast_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmq.log.commit_writer.FIRST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr("qmq.log.commit.FIRST_SEGMENT_BYTES", 4096)
     monkeypatch.setattr("qmq.log.appender.PREPARE_AHEAD_BYTES", 6144)
     log, _ = opened(MemoryDisk())
     log.append(1, b"first")
