@@ -91,17 +91,14 @@ class BulkReads:
         committer: Committer,
         clock: Clock,
         gate: BulkReadLimiter,
-        broker_group: str,
-        node_id: str,
-        incarnation: str,
+        identity: tuple[str, str, str],
     ) -> None:
+        """`identity` is broker group, node ID and incarnation of the data folder."""
         self._store = store
         self._committer = committer
         self._clock = clock
         self._gate = gate
-        self._broker_group = broker_group
-        self._node_id = node_id
-        self._incarnation = incarnation
+        self._identity = identity
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""
@@ -123,8 +120,8 @@ class BulkReads:
         found, next_after, newest = await self._look(request, limit)
         await self._synced(newest)
         subjects = await self._gate.in_thread(_cut, found, request.from_ms, request.to_ms)
-        page = RangesPage(self._broker_group, self._node_id, now_ms, subjects, next_after, self._incarnation)
-        return [page.encode()]
+        broker_group, node_id, incarnation = self._identity
+        return [RangesPage(broker_group, node_id, now_ms, subjects, next_after, incarnation).encode()]
 
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """Returns subjects after the cursor `after`, the next cursor, and the log offset of the newest action among them."""

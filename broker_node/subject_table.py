@@ -68,6 +68,10 @@ class StoreCounters:
     withheld_messages: int = counted("withheld_messages", "Stored messages that fail their checks")
     repaired_entries: int = counted("repaired_index_entries", "Index entries rebuilt from the log")
     flush_errors: int = counted("flush_errors", "Failed index writes, which are retried")
+    expired_messages: int = counted("expired_messages", "Messages deleted by the retention of their subject")
+    expired_history_entries: int = counted(
+        "expired_history_entries", "Expired history entries of consumer groups that were deleted"
+    )
     removed_subjects: int = counted("removed_subjects", "Removed empty subjects")
 
 

@@ -43,28 +43,22 @@ class BrokerPages:
 
     def __init__(self, view: NodeView) -> None:
         self._view = view
-        self._groups = GroupPages(view)
-        self._subjects = SubjectPages(view)
+        groups, subjects = GroupPages(view), SubjectPages(view)
+        self.routes: dict[str, JsonHandler] = {
+            "/stats": self._stats,
+            "/subjects/{subject:[^/]+}/messages": self._messages,
+            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+            "/subjects/{subject:[^/]+}/search": self._search,
+            **groups.routes,
+            **subjects.routes,
+        }
+        """GET pages by path."""
+        self.posts: dict[str, JsonPost] = {**groups.posts, **subjects.posts}
         self._scans = 0
         """Searches and traces that run now."""
         self._browses = asyncio.Semaphore(BROWSES_MAX)
         self._stats_pages = SharedPages(view.clock)
         self._changes_pages = SharedPages(view.clock, pages_max=CHANGES_PAGES_MAX)
-
-    def routes(self) -> dict[str, JsonHandler]:
-        """GET pages by path."""
-        return {
-            "/stats": self._stats,
-            "/subjects/{subject:[^/]+}/messages": self._messages,
-            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
-            "/subjects/{subject:[^/]+}/search": self._search,
-            **self._groups.routes(),
-            **self._subjects.routes(),
-        }
-
-    def posts(self) -> dict[str, JsonPost]:
-        """POST pages by path."""
-        return {**self._groups.posts(), **self._subjects.posts()}
 
     # --- numbers ---------------------------------------------------------------------------------------------------
 

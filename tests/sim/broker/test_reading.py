@@ -11,8 +11,8 @@ import pytest
 from broker_node.actions import Ack, RecordKind
 from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY, Entry
-from broker_node.history_retention import LOOK_SECONDS
 from broker_node.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
+from broker_node.retention import LOOK_SECONDS
 from qmq.clock import ManualClock
 from qmq.errors import ReadRefused
 from qmq.log.index import DenseIndex
@@ -443,7 +443,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
         history, n = group.history, 24
         clock.advance(LOOK_SECONDS)
         await broker.history_retention.tick()
-        assert (history.begin, broker.history_retention.dropped) == (20, 20)
+        assert (history.begin, broker.store.counters.expired_history_entries) == (20, 20)
         assert files() == 3, "two files of ten are old, and a crash may need them"
         await client.pull(limit=1, last=n)
         await broker.checkpoints.finish()

@@ -11,11 +11,10 @@ import pytest
 from broker_node import progress_log
 from broker_node.consume_log import ENTRY_BYTES, find_offset, find_time
 from broker_node.filters import tag_match
-from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
+from broker_node.retention import HistoryRetention, SubjectRetention
 from broker_node.retention_clock import RetentionClock
 from broker_node.subject import Subject
-from broker_node.subject_retention import SubjectRetention
 from broker_node.subject_table import StorePaths
 from qmq.clock import ManualClock
 from qmq.log import unreadable_pages
