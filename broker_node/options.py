@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.node_options import NodeOptions
+from qmq.daemon.daemon_options import NodeOptions
 from qmq.options import option, size_option
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qmq.clock import Clock
-from qmq.log.checked_file import CheckedFile
+from qmq.log.atomic_file import CheckedFile
 from qmq.log.disk import Disk
 
 logger = logging.getLogger("qmq.broker.retention")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -78,7 +79,6 @@ T = TypeVar("T")
 
 
 def shown(found: Found) -> dict[str, Any]:
-    """Return a message as JSON."""
     item = found.item()
     return {
         "message_id": item.message.message_id,
@@ -103,8 +103,6 @@ async def answered(work: Awaitable[T]) -> T:
 
 
 class DelayPages:
-    """The pages of one delay node."""
-
     def __init__(
         self,
         describe: Callable[[], dict[str, Any]],
@@ -172,18 +170,13 @@ class DelayPages:
         operation = Operation(request.match_info["operation"])
         to_ms = params.moment_ms("to") if operation is Operation.RESCHEDULE else -1
         change = ChangeDelayedRequest(operation, to_ms, (self._target(request, params),))
-        (done,) = await answered(self._changes.change(change))
-        return {"message_id": done.message_id, "outcome": done.outcome, "state": done.state, "due_ms": done.due_ms}
+        (done,) = (await answered(self._changes.change(change))).changes
+        return asdict(done)
 
     async def _cancel_matching(self, request: web.Request, params: Params) -> dict[str, Any]:
         query = CancelDelayedRequest(self._query(params), params.flag("dry_run"))
         done = await answered(self._changes.cancel_matching(query))
-        return {
-            "matched": done.matched,
-            "cancelled": done.cancelled,
-            "too_late": done.too_late,
-            "cursor": done.cursor or None,
-        }
+        return asdict(done) | {"cursor": done.cursor or None}
 
     async def _confirm_clock(self, request: web.Request, params: Params) -> dict[str, Any]:
         try:

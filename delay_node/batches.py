@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from delay_node.due_lanes import Destinations, DueLanes, Group
+from delay_node.due_lanes import DueLanes, Group
 from delay_node.lanes import Item, Lane
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of
@@ -38,8 +38,6 @@ _REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 
 @dataclass(slots=True)
 class DeliveryCounters:
-    """Counts since start, for metrics."""
-
     batches: int = counted("batches", "Batches sent to brokers")
     failed_batches: int = counted("failed_batches", "Failed batches")
     unknown: int = counted("unknown_deliveries", "Messages sent again because their first delivery is uncertain")
@@ -57,7 +55,6 @@ class BatchSender:
         pool: Pool,
         supervisor: Supervisor,
         lanes: DueLanes,
-        destinations: Destinations,
         *,
         observe: Callable[[float], None],
         on_end: Callable[[], None],
@@ -69,7 +66,7 @@ class BatchSender:
         self._pool = pool
         self._supervisor = supervisor
         self._lanes = lanes
-        self._breaker = destinations.breaker
+        self._breaker = lanes.breaker
         self._observe = observe
         self._on_end = on_end
         self._send_seconds = send_seconds
@@ -118,7 +115,6 @@ class BatchSender:
             await asyncio.wait(list(self._tasks))
 
     async def _send(self, items: list[Item], route: BrokerGroupRoute) -> None:
-        """Send one batch to one broker group."""
         loop = asyncio.get_running_loop()
         try:
             caller = await self._pool.get(route.master)

@@ -40,8 +40,6 @@ MESSAGE_BYTES_GUESSED = 256
 
 
 class BulkReads:
-    """Answers reads in bulk over a delay node's store."""
-
     def __init__(
         self, store: DelayStore, committer: Committer, gate: BulkReadLimiter, broker_group: str, node_id: str
     ) -> None:
@@ -52,7 +50,6 @@ class BulkReads:
         self._node_id = node_id
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
-        """Return the commands and their handlers."""
         handler = self._gate.handler
         return {
             Command.LIST_HOURS: handler(ListHoursRequest, self._hours),
@@ -92,8 +89,7 @@ class BulkReads:
             last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
             assert hour.states is not None
             states = bytes(hour.states[first:last])
-        if (decided := self._store.effects.last_offset) >= 0:
-            await self._committer.synced(decided)
+        await self._committer.synced(self._store.log.appended_end - 1)
         if request.with_data:
             entries, sizes, raws = await self._gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
             self._record_damage(request.hour, first, states, sizes)

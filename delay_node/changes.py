@@ -15,6 +15,7 @@ from qmq.protocol.delayed import (
     CancelDelayedRequest,
     CancelDelayedResponse,
     ChangeDelayedRequest,
+    ChangeDelayedResponse,
     DelayedChange,
     DelayedTarget,
     Operation,
@@ -35,7 +36,7 @@ class Changes:
         self._clock = clock
         self._delay_max_ms = delay_max_ms
 
-    async def change(self, request: ChangeDelayedRequest) -> list[DelayedChange]:
+    async def change(self, request: ChangeDelayedRequest) -> ChangeDelayedResponse:
         """Cancel, reschedule or deliver now; synced when it returns. Each copy is decided in one step, hour by hour.
 
         Raises BadQuery for an invalid due time, or LogError: some may be changed, and the same request can be repeated.
@@ -50,12 +51,13 @@ class Changes:
                 for entry in mine if hour is not None else ():
                     if entry.ref not in decided:
                         decided[entry.ref] = self._decide(request, entry, now_ms)
-        await self._durable()
-        changes = [[decided.get(entry.ref) for entry in entries] for entries in located]
-        return [
-            _summary(target, [change for change in mine if change is not None])
-            for target, mine in zip(request.targets, changes, strict=True)
-        ]
+        await self._committer.synced(self._store.log.appended_end - 1)
+        return ChangeDelayedResponse(
+            tuple(
+                _summary(target, [change for entry in entries if (change := decided.get(entry.ref)) is not None])
+                for target, entries in zip(request.targets, located, strict=True)
+            )
+        )
 
     def check_due(self, due_ms: int) -> None:
         """Check a due time. Raises BadQuery."""
@@ -96,10 +98,6 @@ class Changes:
         self._store.move(entry.ref, due_ms, redate_entry(entry.data, due_ms), entry.subject, now_ms)
         return answer(Outcome.DONE, State.PENDING, due_ms)
 
-    async def _durable(self) -> None:
-        """Wait until all decisions so far, of any request, are synced."""
-        await self._committer.synced(self._store.log.appended_end - 1)
-
     async def cancel_matching(self, request: CancelDelayedRequest) -> CancelDelayedResponse:
         """Cancel a page of what a query lists, or with `dry_run` only count it. Raises BadQuery and LogError as `change`."""
         query = request.query
@@ -116,7 +114,7 @@ class Changes:
                     still = [e.ref for e in mine if self._store.state(e.ref) in (State.PENDING, State.REFUSED)]
                     self._store.act(RecordKind.CANCELLED, still, self._clock.now_ms())
                     cancelled += len(still)
-        await self._durable()
+        await self._committer.synced(self._store.log.appended_end - 1)
         return CancelDelayedResponse(len(page), cancelled, len(page) - cancelled, cursor)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -12,7 +13,6 @@ from delay_node.subjects import Subjects
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_text
-from qmq.log.disk import Disk
 from qmq.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
@@ -44,7 +44,6 @@ class StateEncoder:
         return self._rows.get(hour.number) == self._row(hour)
 
     def forget(self, hour: int) -> None:
-        """Forget an hour that was removed."""
         self._rows.pop(hour, None)
 
     def encode(self) -> list[bytes]:
@@ -58,11 +57,7 @@ class StateEncoder:
         self._names_count = len(names)
         finished = store.hours.finished
         counted = [row for number, row in rows.items() if number not in finished] if finished else list(rows.values())
-        head = {
-            "format": CHECKPOINT_FORMAT,
-            "hours": len(counted),
-            **LogMemory.encode(self._store.log),
-        }
+        head = {"format": CHECKPOINT_FORMAT, "hours": len(counted), **LogMemory.encode(store.log)}
         return [json.dumps(head)[:-1].encode(), b', "subjects": [', bytes(self._names), b"]}\n", b"".join(counted)]
 
 
@@ -79,16 +74,8 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
         if head["hours"] * _HOUR.size != len(rows):
             raise ValueError(f"{len(rows)} bytes for {head['hours']} hours")
         store.subjects = Subjects(list(map(as_text, head["subjects"])))
-        for hour, count, data_end, dispatch_count, gone, refused, lost in _HOUR.iter_unpack(rows):
-            store.hours.make(
-                hour,
-                count=count,
-                data_end=data_end,
-                dispatch_count=dispatch_count,
-                gone=gone,
-                refused=refused,
-                lost=lost,
-            )
+        for hour, *counters in _HOUR.iter_unpack(rows):
+            store.hours.make(hour, *counters)
         return LogMemory.decode(head)
     except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
         # Its CRC matched: another program wrote it.
@@ -151,7 +138,11 @@ class DelayCheckpoints:
         self._hours.handles.sync(self._store.root)
         self._files.save(draft.state, draft.position, draft.synced_to)
         for hour in draft.removed:
-            remove_files(self._store.disk, hour)
+            for file in hour.files:
+                file.forget()
+                # One may never have been written.
+                with suppress(FileNotFoundError):
+                    self._store.disk.remove(file.path())
 
     def saved(self, draft: DelayDraft) -> None:
         """Free what was written, and forget finished hours; on the event loop."""
@@ -173,13 +164,3 @@ class DelayCheckpoints:
                 self._store.bodies.forget(hour.number)
                 self._encoder.forget(hour.number)
                 self._removed.append(hour)
-
-
-def remove_files(disk: Disk, hour: Hour) -> None:
-    """Remove the files of an hour; one may never have been written."""
-    for file in hour.files:
-        file.forget()
-        try:
-            disk.remove(file.path())
-        except FileNotFoundError:
-            continue

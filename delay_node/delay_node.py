@@ -9,16 +9,19 @@ from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.dispatcher import Dispatcher
-from delay_node.handlers import Handlers
+from delay_node.errors import LimitReached
+from delay_node.handlers import HandlerCounters, Handlers
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
 from delay_node.recovery import open_store
+from delay_node.sends import DelaySends
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.rejections import Rejections
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.open_files import FileBudget
@@ -37,8 +40,6 @@ UNWRITTEN_FACTOR = 4
 
 
 class DelayNode(Node):
-    """One delay node."""
-
     kind = "delay"
     role = Role.DELAY_MASTER
     options: DelayOptions
@@ -80,18 +81,15 @@ class DelayNode(Node):
         delay_max_ms = round(options.delay_max_days * DAY_MS)
         self.queries = Queries(self.store)
         self.changes = Changes(self.store, self.queries, self.committer, self.trusted, delay_max_ms)
+        counters = HandlerCounters()
+        rejections = Rejections(counters, self.clock, logger, {LimitReached: "limit_reached"})
+        unwritten_bytes_max = UNWRITTEN_FACTOR * options.checkpoint_bytes
+        sends = DelaySends(
+            self.store, self.committer, self.trusted, self.admission, delay_max_ms, unwritten_bytes_max, rejections, counters
+        )  # fmt: skip
+        bulk_reads = BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id)
         self.handlers = self.metrics.handlers = Handlers(
-            self.store,
-            self.queries,
-            self.changes,
-            self.committer,
-            self.trusted,
-            self.clock,
-            self.admission,
-            delay_max_ms,
-            UNWRITTEN_FACTOR * options.checkpoint_bytes,
-            BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id),
-            self.supervisor,
+            rejections, counters, sends, self.queries, self.changes, bulk_reads, self.supervisor
         )
         self.checkpoints = Checkpointing(
             DelayCheckpoints(self.store),
@@ -133,11 +131,6 @@ class DelayNode(Node):
             JOB_SECONDS, "hour_loading", self._load_hours, retry_seconds=LOAD_RETRY_SECONDS, is_vital=True
         )
 
-    async def serving(self) -> None:
-        if self.options.meta:
-            self.session.start(self.supervisor)
-        self._delivering = self.supervisor.critical("delivery", self.dispatcher.run())
-
     async def stopping(self) -> None:
         await super().stopping()
         await self.dispatcher.stop(min(self.options.stop_seconds, self.options.send_seconds))
@@ -154,9 +147,12 @@ class DelayNode(Node):
     # --- what happens ----------------------------------------------------------------------------------------------
 
     def synced(self, synced_end: int) -> None:
-        self.store.effects.completed(synced_end)
+        self.store.synced(synced_end)
 
     def start_jobs(self) -> None:
+        if self.options.meta:
+            self.session.start(self.supervisor)
+        self._delivering = self.supervisor.critical("delivery", self.dispatcher.run())
         super().start_jobs()
         every = self.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
@@ -176,7 +172,7 @@ class DelayNode(Node):
     def _check_clock(self) -> None:
         """Move the time before which hours belong into the wheel; log when the clock's alarm starts and ends."""
         self.store.placer.near_before_ms = self.trusted.now_ms() + round(self.options.load_ahead_minutes * 60_000)
-        alarm = self.clock_alarm
+        alarm = self.trusted.held
         if (alarm is not None) == self._has_logged_alarm:
             return
         self._has_logged_alarm = alarm is not None
@@ -200,7 +196,7 @@ class DelayNode(Node):
         """Accept the wall clock, also after a restart; return the step that was held. Raises OSError; it is held as before."""
         async with self._clock_change:
             await asyncio.to_thread(self._step_file.keep, None)
-            alarm = self.clock_alarm
+            alarm = self.trusted.held
             self.trusted.confirm()
         self.dispatcher.wake()
         return alarm
@@ -229,14 +225,9 @@ class DelayNode(Node):
 
     # --- state -----------------------------------------------------------------------------------------------------
 
-    @property
-    def clock_alarm(self) -> HeldStep | None:
-        """The forward step of the wall clock that is not accepted."""
-        return self.trusted.held
-
     def restrictions(self) -> dict[str, str]:
         """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""
-        found, alarm = super().restrictions(), self.clock_alarm
+        found, alarm = super().restrictions(), self.trusted.held
         if alarm is not None:
             found["clock"] = (
                 f"the wall clock jumped ahead by {alarm.ahead_ms} ms; messages are delivered by the previous time"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from delay_node.batches import SEND_SECONDS, BatchSender
-from delay_node.due_lanes import FRAMES_IN_FLIGHT, Destinations, DueLanes, Group
+from delay_node.due_lanes import FRAMES_IN_FLIGHT, DueLanes, Group
 from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
@@ -22,7 +22,6 @@ from qmq.daemon.committer import Committer
 from qmq.errors import LogError
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
-from qmq.net.timing import Backoff
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.supervisor import Supervisor
 
@@ -48,7 +47,6 @@ PASS_SECONDS = 0.004
 IDLE_SECONDS = 1.0
 DUE_SOON_MS = 60_000
 READ_RETRY_SECONDS = 1.0
-BACKOFF = Backoff()
 
 
 class Dispatcher:
@@ -64,16 +62,14 @@ class Dispatcher:
         supervisor: Supervisor,
         *,
         observe: Callable[[float], None],
-        backoff: Backoff = BACKOFF,
         send_seconds: float = SEND_SECONDS,
         rng: "Random",
     ) -> None:
         self._store = store
         self._clock = clock
-        self.destinations = Destinations(session, backoff)
-        self.lanes = DueLanes(store.subjects, self.destinations, rng)
+        self.lanes = DueLanes(store.subjects, session, rng)
         self.sender = BatchSender(
-            store, committer, clock, pool, supervisor, self.lanes, self.destinations,
+            store, committer, clock, pool, supervisor, self.lanes,
             observe=observe, on_end=self.wake, send_seconds=send_seconds,
         )  # fmt: skip
         self._wake = asyncio.Event()
@@ -205,7 +201,7 @@ class Dispatcher:
             if lane.is_parked or not lanes.routes(lane, now):
                 lane.is_refilling = False
                 continue
-            refs = lanes.take_late(lane, max(1, FETCH_MESSAGES // count))
+            refs = lane.late.take(max(1, FETCH_MESSAGES // count))
             waiting = [(due_ms, ref) for due_ms, ref in refs if self.sender.is_waiting(ref)]
             lanes.drop(len(refs) - len(waiting))
             chosen.append((lane, waiting))
@@ -250,7 +246,7 @@ class Dispatcher:
         sent, has_sent = 0, True
         while has_sent:
             has_sent = False
-            for group in list(self.destinations.groups.values()):
+            for group in list(self.lanes.groups.values()):
                 if group.in_flight < FRAMES_IN_FLIGHT and group.queue and (formed := self._send_frame(group)):
                     sent, has_sent = sent + formed, True
                     if sent >= SLICE_MESSAGES:
@@ -269,7 +265,7 @@ class Dispatcher:
             mine = next((known for known in routes if known.name == group.name), None)
             if mine is None or not group.has_room(lane):
                 return Verdict.LEAVE
-            if len(routes) > 1 and (preferred := self.destinations.preferred(lane, routes)) is not group:
+            if len(routes) > 1 and (preferred := lanes.preferred(lane, routes)) is not group:
                 if preferred.queue.add(lane):
                     self._wake.set()
                 return Verdict.SKIP

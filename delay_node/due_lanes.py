@@ -5,7 +5,7 @@ import itertools
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delay_node.lanes import FairQueue, Item, Lane
 from delay_node.schedule_log import Entry
@@ -41,46 +41,6 @@ class Group:
         return self.in_flight < FRAMES_IN_FLIGHT and lane.frames[self.name] < LANE_FRAMES_IN_FLIGHT
 
 
-class Destinations:
-    """Broker groups by name, and which of them a lane may use."""
-
-    def __init__(self, session: MetaSession, backoff: Backoff) -> None:
-        self._session = session
-        self.breaker = Breaker(backoff)
-        self.groups: dict[str, Group] = {}
-
-    def group(self, name: str) -> Group:
-        """Return a broker group, created when it is new."""
-        return self.groups.get(name) or self.groups.setdefault(name, Group(name))
-
-    def routes(self, lane: Lane, now: float) -> list[BrokerGroupRoute]:
-        """Return the broker groups of the lane's subject that may be tried now."""
-        if not lane.routes:
-            lane.routes = usable(self._session.routes(lane.name, ClientType.PRODUCER), WRITABLE)
-        is_open = self.breaker.is_open
-        return [route for route in lane.routes if not is_open(route.name, now)]
-
-    def pause(self, lane: Lane, now: float) -> tuple[float, str]:
-        """Return until when a lane without a usable broker group has to wait, and why."""
-        if lane.routes:
-            soonest = min(self.breaker.closes_at(route.name) for route in lane.routes)
-            return soonest, lane.problem or "the broker groups of the subject fail"
-        self._session.register(lane.name, ClientType.PRODUCER)
-        self.refresh(lane)
-        why = self._session.last_error or "no broker group of the subject is known to be writable"
-        return now + NO_ROUTE_SECONDS, why
-
-    def refresh(self, lane: Lane) -> None:
-        """Request the routes of a lane's subject again."""
-        self._session.refresh(lane.name, ClientType.PRODUCER)
-
-    def preferred(self, lane: Lane, routes: list[BrokerGroupRoute]) -> Group:
-        """Return the next broker group for a lane, of those with room; not the one where its last batch failed, if possible."""
-        free = [group for route in routes if (group := self.group(route.name)).has_room(lane)]
-        others = [group for group in free if group.name != lane.avoid] or free
-        return others[lane.rotation % len(others)]
-
-
 FIRST_ROTATIONS = 1 << 16
 """A lane's first rotation is drawn from so many: far more than a subject has broker groups, so that each is as likely."""
 LANE_MESSAGES = 4_000
@@ -102,9 +62,11 @@ class DueLanes:
     `rng` chooses the broker group that a lane begins with: idle lanes are removed, and would use the same one each time.
     """
 
-    def __init__(self, subjects: Subjects, destinations: Destinations, rng: "Random") -> None:
+    def __init__(self, subjects: Subjects, session: MetaSession, rng: "Random") -> None:
         self._subjects = subjects
-        self._destinations = destinations
+        self._session = session
+        self.breaker = Breaker(Backoff())
+        self.groups: dict[str, Group] = {}
         self._rng = rng
         self.by_subject: dict[int, Lane] = {}
         self.to_refill: deque[Lane] = deque()
@@ -128,7 +90,7 @@ class DueLanes:
         """When the next lane or rejected message is tried again."""
         return min((heap[0][0] for heap in (self._parked, self._refused) if heap), default=None)
 
-    def problems(self, limit: int) -> list[dict[str, object]]:
+    def problems(self, limit: int) -> list[dict[str, Any]]:
         """Return subjects whose messages can't be delivered now, with the reasons."""
         lanes = [lane for lane in itertools.islice(self._parked_lanes, PROBLEM_LANES_MAX) if lane.waiting]
         largest = heapq.nlargest(limit, lanes, key=lambda lane: lane.waiting)
@@ -147,8 +109,7 @@ class DueLanes:
     def add(self, lane: Lane, entry: Entry, *, is_late: bool) -> None:
         """Add a due message: with its body if the lane has room for it."""
         self._waiting += 1
-        is_behind_others = is_late and (lane.late or lane.returned)
-        if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or is_behind_others:
+        if entry.data is None or lane.is_parked or lane.ready >= LANE_MESSAGES or (is_late and lane.late):
             lane.late.add([(entry.due_ms, entry.ref)])
         else:
             item = Item(entry.ref, entry.due_ms, entry.subject, entry.data)
@@ -162,27 +123,17 @@ class DueLanes:
         """Account for messages that need no delivery any more, or that can't be read."""
         self._waiting -= count
 
-    def take_late(self, lane: Lane, limit: int) -> list[tuple[int, int]]:
-        """Remove overdue messages without bodies: (due time, ref). Each is added again, or dropped."""
-        if lane.returned:
-            lane.late.add(sorted(lane.returned))
-            lane.returned.clear()
-        return lane.late.take(limit)
-
-    def refill(self, lane: Lane, refs: Sequence[tuple[int, int]], entries: Sequence[Entry]) -> int:
-        """Give a lane bodies of the messages that `take_late` removed; return how many are corrupted."""
+    def refill(self, lane: Lane, refs: Sequence[tuple[int, int]], entries: Sequence[Entry]) -> None:
+        """Give a lane bodies of messages that were taken from its `late`; corrupted ones are dropped."""
         if lane.is_parked:
-            lane.returned += refs
-            return 0
+            lane.late.add(refs)
+            return
         lane.late.add([(entry.due_ms, entry.ref) for entry in entries if entry.is_unread])
-        damaged = 0
         for entry in entries:
             if entry.data is not None:
                 self._load(lane.old, Item(entry.ref, entry.due_ms, entry.subject, entry.data))
             elif not entry.is_unread:
-                damaged += 1
-        self.drop(damaged)
-        return damaged
+                self.drop(1)
 
     def taken(self, items: Sequence[Item]) -> None:
         """Account for messages that leave in a frame."""
@@ -197,10 +148,10 @@ class DueLanes:
         for subject, mine in by_subject.items():
             lane = self.lane(subject)
             lane.problem, lane.avoid = problem, avoid
-            self._destinations.refresh(lane)
+            self._session.refresh(lane.name, ClientType.PRODUCER)
             self._waiting += len(mine)
             if lane.is_parked:
-                lane.returned += [(item.due_ms, item.ref) for item in mine]
+                lane.late.add([(item.due_ms, item.ref) for item in mine])
                 continue
             lane.old = deque(sorted((*mine, *lane.old), key=lambda item: item.due_ms))
             self.ready_bytes += sum(len(item.data) for item in mine)
@@ -218,11 +169,30 @@ class DueLanes:
     # --- lanes -----------------------------------------------------------------------------------------------------
 
     def routes(self, lane: Lane, now: float) -> list[BrokerGroupRoute]:
-        """Return the broker groups that the lane may use now; without any it is parked."""
-        routes = self._destinations.routes(lane, now)
-        if not routes:
-            self.park(lane, *self._destinations.pause(lane, now))
+        """Return the broker groups of the lane's subject that may be tried now; without any it is parked."""
+        session, breaker = self._session, self.breaker
+        if not lane.routes:
+            lane.routes = usable(session.routes(lane.name, ClientType.PRODUCER), WRITABLE)
+        routes = [route for route in lane.routes if not breaker.is_open(route.name, now)]
+        if lane.routes and not routes:
+            soonest = min(breaker.closes_at(route.name) for route in lane.routes)
+            self.park(lane, soonest, lane.problem or "the broker groups of the subject fail")
+        elif not routes:
+            session.register(lane.name, ClientType.PRODUCER)
+            session.refresh(lane.name, ClientType.PRODUCER)
+            why = session.last_error or "no broker group of the subject is known to be writable"
+            self.park(lane, now + NO_ROUTE_SECONDS, why)
         return routes
+
+    def group(self, name: str) -> Group:
+        """Return a broker group, created when it is new."""
+        return self.groups.get(name) or self.groups.setdefault(name, Group(name))
+
+    def preferred(self, lane: Lane, routes: list[BrokerGroupRoute]) -> Group:
+        """Return the next broker group for a lane, of those with room; not the one where its last batch failed, if possible."""
+        free = [group for route in routes if (group := self.group(route.name)).has_room(lane)]
+        others = [group for group in free if group.name != lane.avoid] or free
+        return others[lane.rotation % len(others)]
 
     def enqueue(self, lane: Lane, now: float) -> None:
         """After a lane changed: have it served, have it refilled, or remove it when it is idle."""
@@ -234,9 +204,9 @@ class DueLanes:
         if lane.ready:
             for route in self.routes(lane, now):
                 if lane.frames[route.name] < LANE_FRAMES_IN_FLIGHT:
-                    self._destinations.group(route.name).queue.add(lane)
+                    self.group(route.name).queue.add(lane)
         has_room = len(lane.old) < LANE_OVERDUE_MESSAGES
-        if (lane.late or lane.returned) and has_room and not lane.is_refilling:
+        if lane.late and has_room and not lane.is_refilling:
             lane.is_refilling = True
             self.to_refill.append(lane)
 
@@ -245,11 +215,10 @@ class DueLanes:
         lane.is_parked = True
         lane.problem = problem
         self._parked_lanes[lane] = None
-        lane.returned += [(item.due_ms, item.ref) for item in lane.old]
-        lane.late.add([(item.due_ms, item.ref) for item in lane.fresh])
-        self.ready_bytes -= sum(len(item.data) for queue in (lane.old, lane.fresh) for item in queue)
-        lane.old.clear()
-        lane.fresh.clear()
+        for queue in (lane.old, lane.fresh):
+            lane.late.add([(item.due_ms, item.ref) for item in queue])
+            self.ready_bytes -= sum(len(item.data) for item in queue)
+            queue.clear()
         self._park_until(lane, until)
 
     def _park_until(self, lane: Lane, until: float) -> None:
@@ -287,7 +256,7 @@ class DueLanes:
         self._waiting += 1
         lane = self.lane(item.subject)
         if lane.is_parked:
-            lane.returned.append((item.due_ms, item.ref))
+            lane.late.add([(item.due_ms, item.ref)])
         else:
             self._load(lane.fresh, item)
             self.enqueue(lane, now)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.dispatch_log import DISPATCH_BYTES, DispatchLog
 from delay_node.records import HOUR_MS
-from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, hour_name
+from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, DispatchLog, ScheduleLog, hour_name
 from qmq.log.append_file import AppendFile
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
@@ -41,51 +40,46 @@ class IdIndex:
         return found
 
 
+@dataclass(eq=False, slots=True)
 class Hour:
-    """One hour of due time."""
+    number: int
+    schedule: ScheduleLog
+    dispatch: DispatchLog
+    gone: int = 0
+    refused: int = 0
+    lost: int = 0
+    is_near: bool = False
+    """Whether its messages are in the wheel, or being loaded into it."""
+    states: bytearray | None = None
+    moved: dict[int, int] = field(default_factory=dict)
+    """Number of a rescheduled message -> the hour it was moved to."""
+    opening: asyncio.Future[None] | None = None
+    users: int = 0
+    """Queries and changes that use it now: it stays open for them."""
+    undecided: int = 0
+    """Decisions that are in `states` alone, because their records are not synced."""
+    ids: IdIndex | None = None
+    ids_making: asyncio.Future[None] | None = None
 
-    __slots__ = (
-        "dispatch", "gone", "ids", "ids_making", "is_near", "lost", "moved", "number", "opening", "refused", "schedule",
-        "states", "undecided", "users",
-    )  # fmt: skip
-
-    def __init__(
-        self,
+    @classmethod
+    def of_files(
+        cls,
         handles: HandleCache,
         root: str,
         number: int,
-        *,
         count: int = 0,
         data_end: int = 0,
         dispatch_count: int = 0,
         gone: int = 0,
         refused: int = 0,
         lost: int = 0,
-    ) -> None:
+    ) -> "Hour":
+        """Return an hour at rest, of which so much of its files counts."""
         name = hour_name(number)
-        self.number = number
-        self.schedule = ScheduleLog(
-            AppendFile(handles, lambda: f"{root}/schedule/{name}.data", data_end),
-            AppendFile(handles, lambda: f"{root}/schedule/{name}.index", count * INDEX_BYTES),
-        )
-        self.dispatch = DispatchLog(
-            AppendFile(handles, lambda: f"{root}/dispatch/{name}", dispatch_count * DISPATCH_BYTES)
-        )
-        self.gone = gone
-        self.refused = refused
-        self.lost = lost
-        self.is_near = False
-        """Whether its messages are in the wheel, or being loaded into it."""
-        self.states: bytearray | None = None
-        self.moved: dict[int, int] = {}
-        """Number of a rescheduled message -> the hour it was moved to."""
-        self.opening: asyncio.Future[None] | None = None
-        self.users = 0
-        """Queries and changes that use it now: it stays open for them."""
-        self.undecided = 0
-        """Decisions that are in `states` alone, because their records are not synced."""
-        self.ids: IdIndex | None = None
-        self.ids_making: asyncio.Future[None] | None = None
+        data = AppendFile(handles, lambda: f"{root}/schedule/{name}.data", data_end)
+        index = AppendFile(handles, lambda: f"{root}/schedule/{name}.index", count * INDEX_BYTES)
+        dispatch = AppendFile(handles, lambda: f"{root}/dispatch/{name}", dispatch_count * DISPATCH_BYTES)
+        return cls(number, ScheduleLog(data, index), DispatchLog(dispatch), gone, refused, lost)
 
     @property
     def begin_ms(self) -> int:
@@ -148,11 +142,11 @@ class Hours(dict[int, Hour]):
         self.unwritten_bytes = 0
         """Bytes of schedule and dispatch logs in memory only."""
 
-    def make(self, number: int, **counters: int) -> Hour:
-        """Return the hour, created when it is new. A finished hour is in use again."""
+    def make(self, number: int, *counters: int) -> Hour:
+        """Return the hour, created as by `Hour.of_files` when it is new. A finished hour is in use again."""
         hour = self.get(number)
         if hour is None:
-            hour = self[number] = Hour(self.handles, self.root, number, **counters)
+            hour = self[number] = Hour.of_files(self.handles, self.root, number, *counters)
             insort(self.order, number)
         self.finished.discard(number)
         return hour

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delay_node.hour import Hour, Hours, IdIndex
-from delay_node.records import GONE, NUMBER_BITS, State, hour_of, number_of
-from delay_node.schedule_log import INDEX_BYTES, Entry, IndexArray, checks_of
+from delay_node.records import GONE, NUMBER_BITS, State, hour_of, number_of, numbers_by_hour
+from delay_node.schedule_log import INDEX_BYTES, Entry, EntryArray, checks_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,7 +124,7 @@ def read_hour(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -
     return Opened(bytearray(states.tobytes()), moved, seconds, lost_count, damaged)
 
 
-def _wheel_keys(index: IndexArray, states: NDArray[np.uint8], begin_ms: int, first: int) -> NDArray[np.uint64]:
+def _wheel_keys(index: EntryArray, states: NDArray[np.uint8], begin_ms: int, first: int) -> NDArray[np.uint64]:
     """Second of the hour, millisecond, number of each waiting message: sorted, each second is one stretch of slot keys."""
     waiting = np.flatnonzero((states == State.PENDING) | (states == State.CLAIMED))
     within = (index["due"][waiting] - begin_ms).astype(np.uint64)
@@ -167,14 +167,11 @@ UNBOUNDED = 1 << 62
 
 
 class Bodies:
-    """Messages of all hours."""
-
     def __init__(self, hours: Hours, io: IoThreads) -> None:
         self._hours = hours
         self._io = io
         self._damaged: dict[int, set[int]] = {}
         """Numbers of corrupted messages by hour."""
-        self._damaged_count = 0
         self.unreadable = 0
         """Corrupted messages found since start."""
 
@@ -208,19 +205,18 @@ class Bodies:
 
     def found_damage(self, refs: Iterable[int]) -> None:
         """Record messages whose stored bytes fail their checks; each is counted and logged once."""
-        new: dict[int, list[int]] = {}
-        for ref in refs:
-            hour, number = hour_of(ref), number_of(ref)
-            known = self._damaged.setdefault(hour, set()) if hour in self._hours else None
-            if known is not None and number not in known and self._damaged_count < DAMAGED_MAX:
-                known.add(number)
-                self._damaged_count += 1
-                new.setdefault(hour, []).append(number)
-        for hour, numbers in new.items():
-            self.unreadable += len(numbers)
-            logger.error("hour %d: %d messages between numbers %d and %d fail their checks and can't be delivered", hour,
-                         len(numbers), min(numbers), max(numbers))  # fmt: skip
+        for hour, found in numbers_by_hour(refs).items():
+            if hour not in self._hours:
+                continue
+            known = self._damaged.setdefault(hour, set())
+            room = DAMAGED_MAX - sum(map(len, self._damaged.values()))
+            new = sorted(set(found) - known)[: max(0, room)]
+            if new:
+                known.update(new)
+                self.unreadable += len(new)
+                logger.error("hour %d: %d messages between numbers %d and %d fail their checks and can't be delivered",
+                             hour, len(new), new[0], new[-1])  # fmt: skip
 
     def forget(self, hour: int) -> None:
         """Forget the corrupted messages of an hour that is removed."""
-        self._damaged_count -= len(self._damaged.pop(hour, ()))
+        self._damaged.pop(hour, None)

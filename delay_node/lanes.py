@@ -16,67 +16,58 @@ import numpy as np
 
 from qmq.protocol.commands import BrokerGroupRoute
 
-CHUNK_REFS = 4096
+MOVED_REFS_MAX = 4096
+"""A larger run has refs added before its first one only where others were taken: else all would be moved."""
 MERGED_REFS_MAX = 250_000
 """Larger runs are not merged: it would hold up the event loop."""
 
 
+@dataclass(eq=False, slots=True)
 class _Run:
-    """(due times, refs) in chunks; each chunk and the row of them ascend by due time."""
+    """(due times, refs), ascending by due time; those before `begin` were taken."""
 
-    __slots__ = ("_chunks", "length")
+    dues: "array[int]"
+    refs: "array[int]"
+    begin: int = 0
 
-    def __init__(self) -> None:
-        self._chunks: deque[tuple[array[int], array[int]]] = deque()
-        self.length = 0
+    def __len__(self) -> int:
+        return len(self.dues) - self.begin
 
     @property
     def first_due(self) -> int:
-        return self._chunks[0][0][0]
+        return self.dues[self.begin]
 
-    @property
-    def last_due(self) -> int:
-        return self._chunks[-1][0][-1]
-
-    def extend(self, dues: "array[int]", refs: "array[int]") -> None:
-        """Add behind the last one."""
-        self.length += len(dues)
-        if self._chunks and len(self._chunks[-1][0]) + len(dues) <= CHUNK_REFS:
-            self._chunks[-1][0].extend(dues)
-            self._chunks[-1][1].extend(refs)
-        else:
-            self._chunks.append((dues, refs))
-
-    def extend_left(self, dues: "array[int]", refs: "array[int]") -> None:
-        """Add before the first one."""
-        self.length += len(dues)
-        self._chunks.appendleft((dues, refs))
+    def extend(self, dues: "array[int]", refs: "array[int]") -> bool:
+        """Add refs behind the last one or before the first one; False when they fit at neither end."""
+        if dues[0] >= self.dues[-1]:
+            self.dues.extend(dues)
+            self.refs.extend(refs)
+            return True
+        if dues[-1] > self.first_due:
+            return False
+        begin = self.begin - len(dues)
+        if begin < 0 and len(self) > MOVED_REFS_MAX:
+            return False
+        self.dues[max(0, begin) : self.begin] = dues
+        self.refs[max(0, begin) : self.begin] = refs
+        self.begin = max(0, begin)
+        return True
 
     def take(self, limit: int, until_due: int | None) -> list[tuple[int, int]]:
-        """Remove at most `limit` from the front, none due after `until_due`."""
-        taken: list[tuple[int, int]] = []
-        while self._chunks and len(taken) < limit:
-            dues, refs = self._chunks[0]
-            end = limit - len(taken)
-            if until_due is not None and dues[-1] > until_due:
-                end = min(end, bisect_right(dues, until_due))
-                if not end:
-                    break
-            taken.extend(zip(dues[:end], refs[:end], strict=True))
-            if len(dues) <= end:
-                self._chunks.popleft()
-            else:
-                del dues[:end], refs[:end]
-        self.length -= len(taken)
+        """Remove at most `limit` from the front, none due after `until_due`. Amortised O(taken)."""
+        begin, end = self.begin, min(self.begin + limit, len(self.dues))
+        if until_due is not None:
+            end = bisect_right(self.dues, until_due, begin, end)
+        taken = list(zip(self.dues[begin:end], self.refs[begin:end], strict=True))
+        self.begin = end
+        if 2 * end > len(self.dues):
+            del self.dues[:end], self.refs[:end]
+            self.begin = 0
         return taken
-
-    def columns(self) -> "tuple[list[array[int]], list[array[int]]]":
-        """Due times and refs, chunk by chunk."""
-        return [dues for dues, _ in self._chunks], [refs for _, refs in self._chunks]
 
 
 class LateQueue:
-    """Taken from the front in due order; refs are added in any order.
+    """(due time, ref) of messages; taken from the front in due order, added in any order.
 
     It keeps ascending runs, and takes from the one that begins with the oldest ref. Refs that fit at no end of a run begin a new
     one; then runs of up to MERGED_REFS_MAX are merged until each is more than twice as long as the next. Refs in due order, or from
@@ -87,33 +78,26 @@ class LateQueue:
         self._runs: list[_Run] = []
 
     def __len__(self) -> int:
-        return sum(run.length for run in self._runs)
+        return sum(map(len, self._runs))
 
     def add(self, items: Sequence[tuple[int, int]]) -> None:
-        """Add (due time, ref) pairs, ascending by due time."""
+        """Add messages, in any order."""
         if not items:
             return
+        items = sorted(items)
         dues, refs = array("q", [due for due, _ in items]), array("Q", [ref for _, ref in items])
-        for run in self._runs:
-            if dues[0] >= run.last_due:
-                run.extend(dues, refs)
-                return
-            if dues[-1] <= run.first_due:
-                run.extend_left(dues, refs)
-                return
-        run = _Run()
-        run.extend(dues, refs)
-        self._runs.append(run)
-        self._merge_alike()
+        if not any(run.extend(dues, refs) for run in self._runs):
+            self._runs.append(_Run(dues, refs))
+            self._merge_alike()
 
     def _merge_alike(self) -> None:
         """Merge runs until each is more than twice as long as the next one."""
         runs = self._runs
         at = len(runs) - 1
         while at > 0:
-            runs.sort(key=lambda run: run.length, reverse=True)
-            is_large = runs[at].length + runs[at - 1].length > MERGED_REFS_MAX
-            if is_large or runs[at].length * 2 < runs[at - 1].length:
+            runs.sort(key=len, reverse=True)
+            is_large = len(runs[at]) + len(runs[at - 1]) > MERGED_REFS_MAX
+            if is_large or len(runs[at]) * 2 < len(runs[at - 1]):
                 at -= 1
             else:
                 runs[at - 1 : at + 1] = [self._merge(runs[at - 1], runs[at])]
@@ -121,21 +105,10 @@ class LateQueue:
 
     @staticmethod
     def _merge(one: _Run, other: _Run) -> _Run:
-        dues = np.concatenate(
-            [np.frombuffer(dues, dtype=np.int64) for run in (one, other) for dues in run.columns()[0]]
-        )
-        refs = np.concatenate(
-            [np.frombuffer(refs, dtype=np.uint64) for run in (one, other) for refs in run.columns()[1]]
-        )
+        dues = np.concatenate([run.dues[run.begin :] for run in (one, other)])
+        refs = np.concatenate([run.refs[run.begin :] for run in (one, other)])
         order = np.argsort(dues, kind="stable")
-        dues, refs = dues[order], refs[order]
-        merged = _Run()
-        for begin in range(0, len(dues), CHUNK_REFS):
-            chunk = array("q"), array("Q")
-            chunk[0].frombytes(dues[begin : begin + CHUNK_REFS].tobytes())
-            chunk[1].frombytes(refs[begin : begin + CHUNK_REFS].tobytes())
-            merged.extend(*chunk)
-        return merged
+        return _Run(array("q", dues[order].tobytes()), array("Q", refs[order].tobytes()))
 
     def take(self, limit: int) -> list[tuple[int, int]]:
         """Remove at most so many from the front."""
@@ -144,7 +117,7 @@ class LateQueue:
             first = min(self._runs, key=lambda run: run.first_due)
             others = [run.first_due for run in self._runs if run is not first]
             taken += first.take(limit - len(taken), min(others, default=None))
-            if not first.length:
+            if not len(first):
                 self._runs.remove(first)
         return taken
 
@@ -176,17 +149,13 @@ class Item:
 
 @dataclass(eq=False, slots=True)
 class Lane:
-    """Due messages of one subject, in due order: `old` and `fresh` with their bytes, `late` without.
-
-    `returned` holds (due time, ref) of messages whose batch failed while the lane was parked, in no order.
-    """
+    """Due messages of one subject, in due order: `old` and `fresh` with their bytes, `late` without."""
 
     subject: int
     name: str
     old: deque[Item] = field(default_factory=deque)
     fresh: deque[Item] = field(default_factory=deque)
     late: LateQueue = field(default_factory=LateQueue)
-    returned: list[tuple[int, int]] = field(default_factory=list)
     frames: Counter[str] = field(default_factory=Counter)
     """Unanswered frames with messages of this lane, by broker group."""
     parked_until: float = 0.0
@@ -207,7 +176,7 @@ class Lane:
     @property
     def waiting(self) -> int:
         """All messages of the lane, except those in unanswered frames."""
-        return len(self.old) + len(self.fresh) + len(self.late) + len(self.returned)
+        return self.ready + len(self.late)
 
     @property
     def is_idle(self) -> bool:

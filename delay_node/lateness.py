@@ -24,7 +24,6 @@ class LatenessWindow:
         self._counts = self._slots.setdefault(self._now, [0] * (len(self._buckets) + 1))
 
     def observe(self, seconds: float) -> None:
-        """One delivery was so late."""
         self._counts[bisect_left(self._buckets, seconds)] += 1
 
     def quantile(self, share: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from prometheus_client.core import GaugeMetricFamily, Histogram, Metric
+from prometheus_client.core import Histogram, Metric
 
 from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
@@ -34,7 +34,6 @@ class DelayMetrics(NodeMetrics):
         self.last_minute = LatenessWindow(LATENESS_BUCKETS)
 
     def observe_lateness(self, seconds: float) -> None:
-        """Record the lateness of a delivered message."""
         self.lateness_seconds.observe(seconds)
         self.last_minute.observe(seconds)
 
@@ -60,10 +59,9 @@ class DelayMetrics(NodeMetrics):
         yield gauge(
             "clock_held", "1 while the wall clock is ahead by an unconfirmed step", self._clock.held is not None
         )
-        per_subject = GaugeMetricFamily(
-            "qmq_delay_undeliverable_messages", "Due messages by subject that can't be delivered now",
-            labels=[*self.labels, "subject"],
-        )  # fmt: skip
-        for problem in dispatcher.lanes.problems(100):
-            per_subject.add_metric([*self.labels.values(), str(problem["subject"])], float(str(problem["waiting"])))
-        yield per_subject
+        yield self.gauge_by(
+            "undeliverable_messages",
+            "Due messages by subject that can't be delivered now",
+            "subject",
+            {problem["subject"]: problem["waiting"] for problem in dispatcher.lanes.problems(100)},
+        )

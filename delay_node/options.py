@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.node_options import MIB, NodeOptions
+from qmq.daemon.daemon_options import MIB, NodeOptions
 from qmq.options import option, size_option
 
 
 @dataclass(frozen=True)
 class DelayOptions(NodeOptions):
-    """Every setting of a delay node."""
-
     broker_group: str = option("d1", help="delay group of this node", variable="QMQ_DELAY_GROUP", former="group")
     data_dir: str = option("var/delay", help="data folder of this node")
     port: int = option(20885, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)

@@ -12,23 +12,20 @@ from delay_node.hour import Hour, Hours
 from delay_node.records import HOUR_MS, NUMBER_MAX
 from delay_node.schedule_log import INDEX, INDEX_BYTES, id_digests, lost_index, make_index
 from delay_node.wheel import Wheel
-from qmq.protocol.scan import CRC_BYTES
+from qmq.protocol.scan import CRC_BYTES, Run
 
 logger = logging.getLogger("qmq.delay.placement")
 
 
 @dataclass(slots=True)
 class Placement:
-    """A record's messages sorted by hour. Hour i gets messages [firsts[i], ends[i])."""
+    """A record's messages sorted by hour."""
 
-    hours: list[Hour]
-    firsts: list[int]
-    ends: list[int]
-    numbers: list[int]
-    """First number in each hour."""
+    groups: list[tuple[Hour, int, int, int]]
+    """An hour, which messages it gets ([first, end)), and the number of the first one in it."""
     index: bytes
     slices: list[memoryview]
-    """The entries, one slice a message; of a single hour, neighbours as one."""
+    """The entries, one slice a message; or a single one for all of them."""
     dues_ms: list[int]
     ids: NDArray[np.uint32]
     data_bytes: int
@@ -36,9 +33,9 @@ class Placement:
     def cancel(self) -> None:
         """Free the numbers and places again: the log rejected the record."""
         sizes = np.frombuffer(self.index, dtype=INDEX)["size"]
-        for i, hour in enumerate(self.hours):
-            hour.schedule.next_number = self.numbers[i]
-            hour.schedule.next_place -= int(sizes[self.firsts[i] : self.ends[i]].sum())
+        for hour, first, end, number in self.groups:
+            hour.schedule.next_number = number
+            hour.schedule.next_place -= int(sizes[first:end].sum())
 
 
 class Placer:
@@ -53,14 +50,15 @@ class Placer:
 
     def prepare(
         self,
+        run: Run,
         data: memoryview,
-        begins: NDArray[np.int64],
-        sizes: NDArray[np.int64],
         dues: NDArray[np.int64],
         subject: int,
-        given: Sequence[int] | None,
+        given: Sequence[int] | None = None,
     ) -> tuple[Placement, list[int]]:
         """Sort a record's messages by hour; numbers are those `given`, or the next of each hour. Raises LimitReached."""
+        begins = np.array(run.raw_begins, dtype=np.int64)
+        sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
         ids = id_digests(data, begins)
         hours = dues // HOUR_MS
         order = np.argsort(hours, kind="stable") if (hours != hours[0]).any() else np.arange(len(hours))
@@ -68,7 +66,7 @@ class Placer:
         if given is not None:
             order, numbers = self._unknown(order, hours, np.array(given, dtype=np.int64))
             if not len(order):
-                return Placement([], [], [], [], b"", [], [], ids[:0], 0), []
+                return Placement([], b"", [], [], ids[:0], 0), []
         begins, sizes, dues, ids, hours = begins[order], sizes[order], dues[order], ids[order], hours[order]
         firsts = np.concatenate(([0], np.flatnonzero(np.diff(hours)) + 1))
         counts = np.diff(firsts, append=len(hours))
@@ -89,19 +87,13 @@ class Placer:
         ends = np.cumsum(sizes)
         bases = np.array([schedule.next_place for schedule in schedules]) - (ends - sizes)[firsts]
         index = make_index(ends - sizes + np.repeat(bases, counts), dues, sizes, ids, subject).tobytes()
-        cut = _neighbours if len(targets) == 1 else _each
         stops = firsts + counts
-        next_places = bases + ends[stops - 1]
-        for schedule, number, place in zip(
-            schedules, (next_numbers + counts).tolist(), next_places.tolist(), strict=True
-        ):
-            schedule.next_number = number
-            schedule.next_place = place
-        placement = Placement(
-            targets, firsts.tolist(), stops.tolist(), next_numbers.tolist(), index,
-            cut(data, begins - CRC_BYTES, sizes), dues.tolist(), ids, int(ends[-1]),
-        )  # fmt: skip
-        return placement, numbers.tolist()
+        groups = list(zip(targets, firsts.tolist(), stops.tolist(), next_numbers.tolist(), strict=True))
+        for (hour, first, stop, number), place in zip(groups, (bases + ends[stops - 1]).tolist(), strict=True):
+            hour.schedule.next_number = number + stop - first
+            hour.schedule.next_place = place
+        slices = _cut(data, begins - CRC_BYTES, sizes, is_one=len(targets) == 1)
+        return Placement(groups, index, slices, dues.tolist(), ids, int(ends[-1])), numbers.tolist()
 
     def _unknown(
         self, order: NDArray[np.int64], hours: NDArray[np.int64], numbers: NDArray[np.int64]
@@ -124,17 +116,14 @@ class Placer:
 
     def place(self, placement: Placement) -> None:
         """Add the messages of a synced record to their hours, near ones to the wheel."""
-        index, slices, near_before = placement.index, placement.slices, self.near_before_ms // HOUR_MS
-        is_one = len(placement.hours) == 1
-        groups = zip(placement.hours, placement.firsts, placement.ends, placement.numbers, strict=True)
-        for hour, first, end, number in groups:
-            data = (
-                slices[first] if end == first + 1 and not is_one else b"".join(slices if is_one else slices[first:end])
-            )
+        index, near_before = placement.index, self.near_before_ms // HOUR_MS
+        for hour, first, end, number in placement.groups:
+            slices = placement.slices[first:end]
+            data = slices[0] if len(slices) == 1 else b"".join(slices)
             hour.schedule.append(index[first * INDEX_BYTES : end * INDEX_BYTES], data, number)
             if hour.number <= near_before or hour.states is not None or hour.ids is not None:
                 self._place_near(hour, placement.dues_ms[first:end], placement.ids[first:end], number)
-        self._hours.dirty.update(dict.fromkeys(placement.hours))
+            self._hours.dirty[hour] = None
         self._hours.unwritten_bytes += placement.data_bytes + len(index)
 
     def _place_near(self, hour: Hour, dues_ms: list[int], ids: NDArray[np.uint32], number: int) -> None:
@@ -155,17 +144,9 @@ class Placer:
             self.on_near(min(dues_ms))
 
 
-def _each(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
-    """The entries' bytes, one slice a message."""
-    ends = (begins + sizes).tolist()
-    return [data[begin:end] for begin, end in zip(begins.tolist(), ends, strict=True)]
-
-
-def _neighbours(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[memoryview]:
-    """The entries' bytes, neighbours as one slice."""
+def _cut(data: memoryview, begins: NDArray[np.int64], sizes: NDArray[np.int64], *, is_one: bool) -> list[memoryview]:
+    """The entries' bytes, one slice a message; as one slice if all are neighbours and go to one hour."""
     ends = begins + sizes
-    breaks = np.flatnonzero(begins[1:] != ends[:-1]) + 1
-    firsts = [0, *breaks.tolist()]
-    lasts = [*(breaks - 1).tolist(), len(begins) - 1]
-    first_places, last_places = begins[firsts].tolist(), ends[lasts].tolist()
-    return [data[begin:end] for begin, end in zip(first_places, last_places, strict=True)]
+    if is_one and ends[-1] - begins[0] == sizes.sum():
+        return [data[int(begins[0]) : int(ends[-1])]]
+    return [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+from zlib import crc32
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from delay_node.errors import BadQuery
 from delay_node.hour import Hour
 from delay_node.hour_reader import READ_BYTES_MAX, read_states, slices
 from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
-from delay_node.schedule_log import Entry, checks_of, id_digest, message_id_of
+from delay_node.schedule_log import Entry, checks_of, message_id_of
 from delay_node.store import DelayStore
 from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedState, DelayedTarget, ListDelayedRequest
 from qmq.protocol.raw import RawView
@@ -57,8 +58,6 @@ class Found:
 
 
 class Queries:
-    """Queries about one node's messages."""
-
     def __init__(self, store: DelayStore) -> None:
         self._store = store
         self._calendar: OrderedDict[int, tuple[tuple[int, int], dict[int, int]]] = OrderedDict()
@@ -82,7 +81,7 @@ class Queries:
         """Return the copies of each message: in the hour of its due time and where it was moved from there, otherwise anywhere."""
         for target in targets:
             check_time(target.due_ms, "due_ms", -1)
-        digests = [id_digest(target.message_id.encode()) for target in targets]
+        digests = [crc32(target.message_id.encode()) for target in targets]
         where: list[set[int]] = [{t.due_ms // HOUR_MS} if t.due_ms >= 0 else set() for t in targets]
         found: list[dict[int, Entry]] = [{} for _ in targets]
         searched: list[set[int]] = [set() for _ in targets]

@@ -13,7 +13,7 @@ Records (big-endian; `qmq.log` adds envelope, commit and CRC):
 Times are milliseconds since the epoch. An entry is what a SEND carries: the CRC of a raw message, then the message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -27,8 +27,8 @@ NUMBER_MAX = (1 << NUMBER_BITS) - 1
 """Messages of one hour; a further one is refused."""
 
 _U16 = Struct(">H")
-_SCHEDULED = Struct(">qI")
-_ACTION = Struct(">qI")
+_COUNTED = Struct(">qI")
+"""Of SCHEDULED and of actions: a time, and how many messages follow."""
 _MOVED = Struct(">qQqI")
 
 
@@ -66,13 +66,19 @@ def ref_of(hour: int, number: int) -> int:
 
 
 def hour_of(ref: int) -> int:
-    """The due hour of a ref."""
     return ref >> NUMBER_BITS
 
 
 def number_of(ref: int) -> int:
-    """The number within the hour."""
     return ref & NUMBER_MAX
+
+
+def numbers_by_hour(refs: Iterable[int]) -> dict[int, list[int]]:
+    """The numbers of messages by hour, in their order."""
+    found: dict[int, list[int]] = {}
+    for ref in refs:
+        found.setdefault(hour_of(ref), []).append(number_of(ref))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +120,11 @@ def encode_scheduled_head(subject: str, received_at_ms: int, dues_ms: Sequence[i
     name = subject.encode()
     count = len(dues_ms)
     lists = Struct(f">{count}q{count}I").pack(*dues_ms, *numbers)
-    return b"".join((_U16.pack(len(name)), name, _SCHEDULED.pack(received_at_ms, count), lists))
+    return b"".join((_U16.pack(len(name)), name, _COUNTED.pack(received_at_ms, count), lists))
 
 
 def encode_action(at_ms: int, refs: Sequence[int]) -> bytes:
-    """The payload of an action's record."""
-    return _ACTION.pack(at_ms, len(refs)) + Struct(f">{len(refs)}Q").pack(*refs)
+    return _COUNTED.pack(at_ms, len(refs)) + Struct(f">{len(refs)}Q").pack(*refs)
 
 
 def encode_moved_head(at_ms: int, ref: int, due_ms: int, number: int) -> bytes:
@@ -136,8 +141,8 @@ def decode_record(offset: int, kind: int, payload: memoryview) -> Record:
             at_ms, ref, due_ms, number = _MOVED.unpack_from(payload)
             return Moved(at_ms, ref, due_ms, number, payload[_MOVED.size :])
         if kind in ACTIONS:
-            at_ms, count = _ACTION.unpack_from(payload)
-            return Action(RecordKind(kind), at_ms, Struct(f">{count}Q").unpack_from(payload, _ACTION.size))
+            at_ms, count = _COUNTED.unpack_from(payload)
+            return Action(RecordKind(kind), at_ms, Struct(f">{count}Q").unpack_from(payload, _COUNTED.size))
     except (StructError, UnicodeDecodeError) as error:
         raise LogError(f"the record of kind {kind} at log offset {offset} can't be read: {error}") from error
     raise LogError(f"a record of kind {kind} at log offset {offset}: this version does not know it")
@@ -147,8 +152,8 @@ def _decode_scheduled(payload: memoryview) -> Scheduled:
     size = _U16.unpack_from(payload)[0]
     subject = str(payload[2 : 2 + size], "utf-8")
     at = 2 + size
-    received_at_ms, count = _SCHEDULED.unpack_from(payload, at)
-    at += _SCHEDULED.size
+    received_at_ms, count = _COUNTED.unpack_from(payload, at)
+    at += _COUNTED.size
     lists = Struct(f">{count}q{count}I")
     values = lists.unpack_from(payload, at)
     return Scheduled(subject, received_at_ms, values[:count], values[count:], payload[at + lists.size :])

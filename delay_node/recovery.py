@@ -10,11 +10,10 @@ import logging
 import numpy as np
 
 from delay_node.checkpoint import CHECKPOINT_NAME, restore_state
-from delay_node.dispatch_log import DISPATCH_BYTES
 from delay_node.hour import Hour
 from delay_node.hour_reader import UNBOUNDED, read_states, slices
 from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_record
-from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_number
+from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore
 from delay_node.subjects import Subjects
 from qmq.errors import LogError
@@ -32,8 +31,6 @@ logger = logging.getLogger("qmq.delay.recovery")
 
 
 class DelayReplay(Replay):
-    """Applies commits of the log to a store."""
-
     def __init__(self, store: DelayStore) -> None:
         super().__init__()
         self._store = store
@@ -45,7 +42,7 @@ class DelayReplay(Replay):
                 run = walk_stored(record.entries, record.subject)
                 if run.count != len(record.dues_ms):
                     raise LogError(f"the record at offset {offset} holds {run.count} of {len(record.dues_ms)} messages")
-                self.messages += self._store.replay_scheduled(record, run.raw_begins, run.raw_sizes())
+                self.messages += self._store.replay_scheduled(record, run)
             elif isinstance(record, Moved):
                 self._store.replay_moved(record, RawView(record.entry, CRC_BYTES).subject)
             else:
@@ -108,18 +105,13 @@ def _salvage(store: DelayStore) -> None:
         number = hour_number(name)
         if number is None:
             continue
-        index_bytes = _size(store.disk, f"{store.root}/schedule/{name}.index")
-        dispatch_bytes = _size(store.disk, f"{store.root}/dispatch/{name}")
-        hour = Hour(
-            store.hours.handles,
-            store.root,
-            number,
-            count=index_bytes // INDEX_BYTES,
-            dispatch_count=dispatch_bytes // DISPATCH_BYTES,
-        )
+        index_bytes = _size(store.hours.handles, f"{store.root}/schedule/{name}.index")
+        dispatch_bytes = _size(store.hours.handles, f"{store.root}/dispatch/{name}")
+        counts = index_bytes // INDEX_BYTES, 0, dispatch_bytes // DISPATCH_BYTES
+        hour = Hour.of_files(store.hours.handles, store.root, number, *counts)
         count, data_end = _good_length(hour)
         _, bad = hour.dispatch.read(0, hour.dispatch.count)
-        hour = store.hours.make(number, count=count, data_end=data_end, dispatch_count=hour.dispatch.count - bad)
+        hour = store.hours.make(number, count, data_end, hour.dispatch.count - bad)
         _learn_subjects(hour, subjects)
     store.subjects = Subjects([subjects.get(n, f"unknown-{n}") for n in range(max(subjects, default=-1) + 1)])
     if names:
@@ -151,15 +143,11 @@ def _good_length(hour: Hour) -> tuple[int, int]:
     return hour.schedule.count, data_end
 
 
-def _size(disk: Disk, path: str) -> int:
+def _size(handles: HandleCache, path: str) -> int:
     try:
-        file = disk.open(path, writable=False)
+        return handles.get(path).size()
     except FileNotFoundError:
         return 0
-    try:
-        return file.size()
-    finally:
-        file.close()
 
 
 def _remove_strays(store: DelayStore) -> None:

@@ -1,16 +1,19 @@
-"""The schedule log: for each hour of due time a file of entries and a dense index over them.
+"""The files of an hour of due time: the schedule log, entries with a dense index over them, and the dispatch log.
 
     schedule/YYYYMMDDHH.data     entries back to back, as they came: CRC of the raw message (i64), raw message
     schedule/YYYYMMDDHH.index    entry n at n x 32 bytes, little-endian:
         u64 place in the data file · i64 due, ms since the epoch · u32 entry bytes · u32 CRC32 of the message id ·
         u32 subject (its number on this node) · u32 check
+    dispatch/YYYYMMDDHH          what left the schedule and how; the last entry of a number applies. Entry n at n x 24 bytes:
+        u32 number in the hour · u8 what (`records.State`) · 3 x 0 · i64 when, ms · u32 hour it moved to, else 0 · u32 check
 
-The check is a sum of the seven words before it, each times an odd number of its own: it can be made and tested for a whole
+The check is a sum of the words before it, each times an odd number of its own: it can be made and tested for a whole
 array at once, and no changed word leaves it the same. The CRC of the message itself stands in the data file.
 
 Up to the last checkpoint these files are the only home of a message; what came later is replayed from the message log.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import mul
@@ -30,7 +33,11 @@ INDEX = np.dtype(
     [("place", "<u8"), ("due", "<i8"), ("size", "<u4"), ("id", "<u4"), ("subject", "<u4"), ("check", "<u4")]
 )
 INDEX_BYTES = INDEX.itemsize
-assert INDEX_BYTES == 32, "the format is for ever"
+DISPATCH = np.dtype(
+    [("number", "<u4"), ("what", "u1"), ("zero", "u1", (3,)), ("at", "<i8"), ("to_hour", "<u4"), ("check", "<u4")]
+)
+DISPATCH_BYTES = DISPATCH.itemsize
+assert (INDEX_BYTES, DISPATCH_BYTES) == (32, 24), "the formats are for ever"
 _ENTRY = Struct("<QqIIII")
 _WORDS = Struct("<8I")
 assert _ENTRY.size == _WORDS.size == INDEX_BYTES
@@ -38,15 +45,16 @@ _FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xB5297A
 _ODD = np.array(_FACTORS, dtype=np.uint32)
 _CHECK_OF_NOTHING = 0x51D7348D
 """So that zeros are no valid entry."""
+_CHECKS_OF_NOTHING = {INDEX: np.uint32(_CHECK_OF_NOTHING), DISPATCH: np.uint32(0x2545F491)}
 
-IndexArray = NDArray[np.void]
+EntryArray = NDArray[np.void]
 
 
-def checks_of(entries: IndexArray) -> NDArray[np.uint32]:
-    """The check words that index entries should have."""
-    words = entries.view("<u4").reshape(-1, INDEX_BYTES // 4)[:, :7].astype(np.uint32)
-    total: NDArray[np.uint32] = (words * _ODD).sum(axis=1, dtype=np.uint32) ^ np.uint32(_CHECK_OF_NOTHING)
-    return total
+def checks_of(entries: EntryArray) -> NDArray[np.uint32]:
+    """The check words that entries of an index or a dispatch log should have."""
+    words = entries.view("<u4").reshape(-1, entries.itemsize // 4)[:, :-1].astype(np.uint32)
+    total: NDArray[np.uint32] = (words * _ODD[: words.shape[1]]).sum(axis=1, dtype=np.uint32)
+    return total ^ _CHECKS_OF_NOTHING[entries.dtype]
 
 
 def is_valid(entry: bytes) -> bool:
@@ -60,7 +68,7 @@ def is_valid(entry: bytes) -> bool:
 
 def make_index(
     places: NDArray[np.int64], dues: NDArray[np.int64], sizes: NDArray[np.int64], ids: NDArray[np.uint32], subject: int
-) -> IndexArray:
+) -> EntryArray:
     """Index entries of one subject's messages."""
     entries = np.empty(len(dues), dtype=INDEX)
     entries["place"], entries["due"], entries["size"] = places, dues, sizes
@@ -88,13 +96,8 @@ def hour_number(name: str) -> int | None:
     return int(moment.timestamp() * 1000) // HOUR_MS
 
 
-def id_digest(message_id: bytes | memoryview) -> int:
-    """What an index entry holds of a message id; equal ids have equal digests, and the entry itself decides."""
-    return crc32(message_id)
-
-
 def id_digests(data: memoryview, raw_begins: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Digests of the ids of raw messages of one subject."""
+    """CRC32 of the ids of raw messages of one subject; equal ids have equal digests, and the entry itself decides."""
     octets = np.frombuffer(data, dtype=np.uint8)
     subject_at = raw_begins + SUBJECT_AT
     lengths_at = subject_at + 2 + (octets[subject_at].astype(np.int64) << 8 | octets[subject_at + 1])
@@ -147,7 +150,7 @@ class ScheduleLog:
         self.index.append(index)
         self.data.append(data)
 
-    def read_index(self, begin: int, end: int) -> IndexArray:
+    def read_index(self, begin: int, end: int) -> EntryArray:
         """Index entries [begin, end); from any thread. Raises LogError."""
         return np.frombuffer(self.index.read(begin * INDEX_BYTES, end * INDEX_BYTES), dtype=INDEX)
 
@@ -162,6 +165,28 @@ class ScheduleLog:
             return Entry(ref, due_ms, subject, None, is_unread=True)
         data = self.data.read(place, place + size)
         return Entry(ref, due_ms, subject, data if is_whole(data) else None)
+
+
+@dataclass(eq=False, slots=True)
+class DispatchLog:
+    file: AppendFile
+
+    @property
+    def count(self) -> int:
+        return self.file.end // DISPATCH_BYTES
+
+    def append(self, numbers: Sequence[int], what: int, at_ms: int, to_hour: int = 0) -> None:
+        """Record what became of messages."""
+        entries = np.zeros(len(numbers), dtype=DISPATCH)
+        entries["number"], entries["what"], entries["at"], entries["to_hour"] = numbers, what, at_ms, to_hour
+        entries["check"] = checks_of(entries)
+        self.file.append(entries.tobytes())
+
+    def read(self, begin: int, end: int) -> tuple[EntryArray, int]:
+        """Entries [begin, end) that pass their check, in order, and how many do not; from any thread. Raises LogError."""
+        entries = np.frombuffer(self.file.read(begin * DISPATCH_BYTES, end * DISPATCH_BYTES), dtype=DISPATCH)
+        good = entries["check"] == checks_of(entries)
+        return entries[good], int(len(entries) - good.sum())
 
 
 def is_whole(entry: bytes | memoryview) -> bool:

@@ -7,11 +7,12 @@ memory at once, so that exactly one wins; files and counters follow when its rec
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from delay_node.dispatch_log import DISPATCH_BYTES
 from delay_node.errors import LimitReached
 from delay_node.hour import Hour, Hours
 from delay_node.hour_reader import Bodies, IoThreads
@@ -31,8 +32,10 @@ from delay_node.records import (
     encode_scheduled_head,
     hour_of,
     number_of,
+    numbers_by_hour,
     ref_of,
 )
+from delay_node.schedule_log import DISPATCH_BYTES
 from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel
 from qmq.daemon.counters import counted
@@ -42,37 +45,12 @@ from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.protocol.scan import CRC_BYTES, Run
 
-
-class Effects:
-    """Calls that change files and counters, in the order of the log, so that a replay leads to the same numbers."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-
-    def add(self, offset: int, effect: Callable[[], None]) -> None:
-        """Have `effect` called when the record at this log offset is synced."""
-        self._waiting.append((offset, effect))
-
-    @property
-    def last_offset(self) -> int:
-        """Log offset of the last record whose effect is waiting for its sync; -1: none."""
-        return self._waiting[-1][0] if self._waiting else -1
-
-    def completed(self, synced_end: int) -> None:
-        """Call the effects of all records below `synced_end`."""
-        waiting = self._waiting
-        while waiting and waiting[0][0] < synced_end:
-            waiting.popleft()[1]()
-
-
 ACTION_REFS_MAX = 10_000
 """Messages of one action's record."""
 
 
 @dataclass(slots=True)
 class StoreCounters:
-    """Counts since start, for metrics."""
-
     scheduled: int = counted("scheduled_messages", "Messages scheduled")
     claimed: int = counted("claimed_messages", "Messages claimed for delivery")
     delivered: int = counted("delivered_messages", "Messages that a broker stored (scheduleDispatch)")
@@ -97,7 +75,8 @@ class DelayStore:
         self.placer = Placer(self.hours, self.wheel)
         self.open_hours = OpenHours(self.hours, self.io, self._lost)
         self.bodies = Bodies(self.hours, self.io)
-        self.effects = Effects()
+        self._effects: deque[tuple[int, Callable[[], None]]] = deque()
+        """Changes of files and counters by the log offset of their record, so that a replay leads to the same numbers."""
         self.counters = StoreCounters()
         self.pending = 0
         """Messages waiting for delivery, over all hours."""
@@ -121,28 +100,30 @@ class DelayStore:
         if seconds:
             self.placer.on_near(seconds[0][0] * 1000)
 
+    def synced(self, synced_end: int) -> None:
+        """Apply the records below `synced_end` to files and counters."""
+        effects = self._effects
+        while effects and effects[0][0] < synced_end:
+            effects.popleft()[1]()
+
     # --- messages --------------------------------------------------------------------------------------------------
 
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
         """Log a run's messages, scheduled once synced; the record's offset. Raises LimitReached, LogError."""
-        begins = np.array(run.raw_begins, dtype=np.int64)
-        sizes = np.array(run.raw_sizes(), dtype=np.int64) + CRC_BYTES
-        placement, numbers = self.placer.prepare(data, begins, sizes, dues, self.subjects.number(run.subject), None)
+        placement, numbers = self.placer.prepare(run, data, dues, self.subjects.number(run.subject))
         head = encode_scheduled_head(run.subject, received_at_ms, dues.tolist(), numbers)
         try:
             offset = self.log.append(RecordKind.SCHEDULED, head, data[run.begin : run.end])
         except LogError:
             placement.cancel()
             raise
-        self.effects.add(offset, lambda: self._place(placement))
+        self._effects.append((offset, partial(self._place, placement)))
         return offset
 
-    def replay_scheduled(self, record: Scheduled, begins: list[int], sizes: list[int]) -> int:
+    def replay_scheduled(self, record: Scheduled, run: Run) -> int:
         """Apply a SCHEDULED record in recovery; return how many of its messages were not in the schedule yet."""
-        dues = np.array(record.dues_ms, dtype=np.int64)
-        raw_begins, raw_sizes = np.array(begins, dtype=np.int64), np.array(sizes, dtype=np.int64) + CRC_BYTES
-        subject = self.subjects.number(record.subject)
-        placement, _ = self.placer.prepare(record.entries, raw_begins, raw_sizes, dues, subject, record.numbers)
+        dues, subject = np.array(record.dues_ms, dtype=np.int64), self.subjects.number(record.subject)
+        placement, _ = self.placer.prepare(run, record.entries, dues, subject, record.numbers)
         self._place(placement)
         return len(placement.dues_ms)
 
@@ -166,28 +147,16 @@ class DelayStore:
         for begin in range(0, len(refs), ACTION_REFS_MAX):
             part = refs[begin : begin + ACTION_REFS_MAX]
             offset = self.log.append(kind, encode_action(at_ms, part))
-            by_hour: dict[int, list[int]] = {}
-            for ref in part:
-                by_hour.setdefault(hour_of(ref), []).append(number_of(ref))
-            for number, numbers in by_hour.items():
-                states = self.hours[number].states
-                assert states is not None
+            for number, numbers in numbers_by_hour(part).items():
+                hour = self.hours[number]
+                assert hour.states is not None
                 was_refused = 0
                 for n in numbers:
-                    was_refused += states[n] == State.REFUSED
-                    states[n] = kind
-                self._later(offset, self.hours[number], numbers, kind, at_ms, was_refused)
+                    was_refused += hour.states[n] == State.REFUSED
+                    hour.states[n] = kind
+                hour.undecided += 1
+                self._effects.append((offset, partial(self._decided, hour, numbers, kind, at_ms, was_refused)))
         return offset
-
-    def _later(
-        self, offset: int, hour: Hour, numbers: list[int], kind: RecordKind, at_ms: int, was_refused: int
-    ) -> None:
-        def effect() -> None:
-            hour.undecided -= 1
-            self._note(hour, numbers, kind, at_ms, was_refused)
-
-        hour.undecided += 1
-        self.effects.add(offset, effect)
 
     def release(self, refs: Iterable[int]) -> None:
         """Make claimed messages that were certainly not delivered pending again. After a crash they count as claimed."""
@@ -197,14 +166,14 @@ class DelayStore:
             if states[number_of(ref)] == State.CLAIMED:
                 states[number_of(ref)] = State.PENDING
 
-    def move(self, ref: int, due_ms: int, entry: bytes, subject: int, at_ms: int) -> tuple[int, int]:
-        """Give a pending or held message another due time, as `entry`; its new ref and the offset. Raises LimitReached."""
+    def move(self, ref: int, due_ms: int, entry: bytes, subject: int, at_ms: int) -> int:
+        """Give a pending or held message another due time, as `entry`; the new ref. Raises LimitReached."""
         hour = self.hours.make(due_ms // HOUR_MS)
         if hour.schedule.next_number >= NUMBER_MAX:
             raise LimitReached(f"the hour of due time holds {NUMBER_MAX} messages, its limit")
         number = hour.schedule.next_number
         data = memoryview(entry)
-        placement = self._moved(data, due_ms, subject, None)
+        placement = self._moved(data, due_ms, subject)
         try:
             offset = self.log.append(RecordKind.MOVED, encode_moved_head(at_ms, ref, due_ms, number), data)
         except LogError:
@@ -216,32 +185,27 @@ class DelayStore:
         old.states[number_of(ref)] = State.MOVED
         old.moved[number_of(ref)] = hour.number
         old.undecided += 1
+        effect = partial(self._decided, old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
+        self._effects += (offset, effect), (offset, partial(self._place, placement))
+        return ref_of(hour.number, number)
 
-        def effect() -> None:
-            old.undecided -= 1
-            self._note(old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
-            self._place(placement)
-
-        self.effects.add(offset, effect)
-        return ref_of(hour.number, number), offset
-
-    def _moved(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None) -> Placement:
-        begins, sizes = np.array([CRC_BYTES]), np.array([len(data)])
-        return self.placer.prepare(data, begins, sizes, np.array([due_ms], dtype=np.int64), subject, given)[0]
+    def _moved(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None = None) -> Placement:
+        run = Run("", 0, len(data), [CRC_BYTES])
+        return self.placer.prepare(run, data, np.array([due_ms], dtype=np.int64), subject, given)[0]
 
     def replay_moved(self, record: Moved, subject_name: str) -> None:
-        """Apply a MOVED record in recovery."""
         self._note(self.hours.make(hour_of(record.ref)), [number_of(record.ref)], RecordKind.MOVED, record.at_ms, 0,
                    record.due_ms // HOUR_MS)  # fmt: skip
         self._place(self._moved(record.entry, record.due_ms, self.subjects.number(subject_name), [record.number]))
 
     def replay_action(self, record: Action) -> None:
-        """Apply an action in recovery."""
-        by_hour: dict[int, list[int]] = {}
-        for ref in record.refs:
-            by_hour.setdefault(hour_of(ref), []).append(number_of(ref))
-        for number, numbers in by_hour.items():
+        for number, numbers in numbers_by_hour(record.refs).items():
             self._note(self.hours.make(number), numbers, record.kind, record.at_ms, 0)
+
+    def _decided(self, hour: Hour, *decision: Any) -> None:
+        """The record of a decision of an open hour is synced."""
+        hour.undecided -= 1
+        self._note(hour, *decision)
 
     def _note(
         self, hour: Hour, numbers: list[int], kind: RecordKind, at_ms: int, was_refused: int, to_hour: int = 0

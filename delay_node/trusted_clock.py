@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from qmq.clock import Clock
-from qmq.log.checked_file import CheckedFile
+from qmq.log.atomic_file import CheckedFile
 from qmq.log.disk import Disk
 
 CHANGE_MS = 100
@@ -85,14 +85,12 @@ class TrustedClock:
         self._anchor_at = clock.monotonic()
         self._allowance_ms = float(STEP_ACCEPTED_MS)
         self._behind_since: float | None = None
-        self._alarm_since_ms: int | None = None
-        self._ahead_ms = 0
-        """Of the held step."""
+        self.held: HeldStep | None = None
+        """The step that is not accepted, as of the last `now_ms`."""
         if held is not None and self._anchor_wall_ms - held.ahead_ms >= held.since_ms:
             self._anchor_wall_ms -= held.ahead_ms
             self._allowance_ms = 0.0
-            self._ahead_ms = held.ahead_ms
-            self._alarm_since_ms = held.since_ms
+            self.held = held
         self.steps_refused = 0
 
     def now_ms(self) -> int:
@@ -104,13 +102,12 @@ class TrustedClock:
         self._anchor_wall_ms, self._anchor_at = vouched_ms, at
         ahead_ms = wall_ms - vouched_ms
         if ahead_ms > self._allowance_ms:
-            if self._alarm_since_ms is None:
-                self._alarm_since_ms = int(vouched_ms)
+            if self.held is None:
                 self.steps_refused += 1
+            self.held = HeldStep(int(ahead_ms), int(vouched_ms) if self.held is None else self.held.since_ms)
             self._behind_since = None
-            self._ahead_ms = int(ahead_ms)
             return int(vouched_ms)
-        self._alarm_since_ms = None
+        self.held = None
         if ahead_ms >= 0:
             self._allowance_ms -= ahead_ms
             self._anchor_wall_ms = wall_ms
@@ -122,16 +119,9 @@ class TrustedClock:
             self._behind_since = None
         return wall_ms
 
-    @property
-    def held(self) -> HeldStep | None:
-        """The step that is not believed, as of the last `now_ms`."""
-        if self._alarm_since_ms is None:
-            return None
-        return HeldStep(self._ahead_ms, self._alarm_since_ms)
-
     def confirm(self) -> None:
         """An operator says that the wall clock is right."""
         self._anchor_wall_ms = float(self._clock.wall_ms())
         self._anchor_at = self._clock.monotonic()
         self._allowance_ms = STEP_ACCEPTED_MS
-        self._alarm_since_ms = self._behind_since = None
+        self.held = self._behind_since = None

@@ -9,6 +9,7 @@ the state of each message that it takes.
 
 from array import array
 from bisect import bisect_left
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
@@ -26,16 +27,14 @@ def key_of(due_ms: int, number: int) -> int:
     return due_ms % 1000 << NUMBER_BITS | number
 
 
+@dataclass(eq=False, slots=True)
 class _Slot:
     """The messages of one second: keys from `begin` on, and once these are sorted those added later, in a heap."""
 
-    __slots__ = ("added", "begin", "is_sorted", "keys")
-
-    def __init__(self, keys: "array[int]") -> None:
-        self.keys = keys
-        self.begin = 0
-        self.is_sorted = False
-        self.added: list[int] = []
+    keys: "array[int]" = field(default_factory=lambda: array("Q"))
+    begin: int = 0
+    is_sorted: bool = False
+    added: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.keys) - self.begin + len(self.added)
@@ -83,7 +82,7 @@ class Wheel:
     def _slot(self, second: int) -> _Slot:
         slot = self._slots.get(second)
         if slot is None:
-            slot = self._slots[second] = _Slot(array("Q"))
+            slot = self._slots[second] = _Slot()
             heappush(self._seconds, second)
             self._last_second = max(self._last_second, second)
         return slot

@@ -50,10 +50,5 @@ class Phase(StrEnum):
     """Accepts no new messages of the subject, is readable until it is empty, and is then removed from the route."""
 
 
-STATE_ON_WIRE = {
-    GroupState.READ_WRITE: BrokerGroupState.READ_WRITE,
-    GroupState.READ_ONLY: BrokerGroupState.READ_ONLY,
-    GroupState.WRITE_ONLY: BrokerGroupState.WRITE_ONLY,
-    GroupState.OFFLINE: BrokerGroupState.OFFLINE,
-}
+STATE_ON_WIRE = {state: BrokerGroupState[state.name] for state in GroupState}
 STATE_FROM_WIRE = {int(number): word for word, number in STATE_ON_WIRE.items()}

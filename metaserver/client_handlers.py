@@ -46,8 +46,6 @@ UNROUTED_SUBJECTS_MAX = 1_000
 
 @dataclass(slots=True)
 class MetaCounters(RequestCounters):
-    """Counts since start."""
-
     client_registers: int = counted("client_registers", "Registrations of clients (clientRegisterCount)")
     node_registers: int = counted("node_registers", "Registrations of nodes (brokerRegisterCount)")
     policies_sent: int = counted("policies_sent", "Policies sent to nodes")

@@ -57,8 +57,11 @@ def database_settings(url: str, data_dir: str) -> dict[str, Any]:
     return found
 
 
-def wait_for_ever(connection: Any) -> None:
-    """Remove the time limits of a Django connection, because changes of large tables take long."""
+def wait_for_ever(*, using: str, **_: Any) -> None:
+    """Remove the time limits of Django's connection of this name, because migrations of large tables take long."""
+    from django.db import connections
+
+    connection: Any = connections[using]
     connection.ensure_connection()
     if connection.vendor == "postgresql":
         connection.connection.answer_seconds = None

@@ -122,7 +122,8 @@ class Directory(RouteTable):
         known = self.nodes.get(request.node_id)
         refusal = self._refusal(request, live, known, now)
         if refusal is not None:
-            return Registered(self._refused(request, live, *refusal))
+            code, why = refusal
+            return Registered(self._answer(live, why, code=code))
         highest = self._highest_log_end(request, live, known)
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
@@ -168,10 +169,9 @@ class Directory(RouteTable):
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
             live.reason = reason = f"broker group {row.name} is pending approval"
-            how = f"{reason}: approve it in the console or with the API"
-            answer = self._refused(request, live, UNAPPROVED_CODE, how)
+            answer = self._answer(live, f"{reason}: approve it in the console or with the API", code=UNAPPROVED_CODE)
         else:
-            answer = self._answer(True, reason, row.epoch, reported, row.name)
+            answer = self._answer(live, reason, reported)
         return Registered(answer, row if changed else None, node, reason or "registered", changed)
 
     def _refusal(
@@ -203,30 +203,17 @@ class Directory(RouteTable):
 
     def _highest_log_end(self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None) -> int:
         """The highest log end reported by the node, and by the master that it replaces."""
-        highest = max(known.log_end if known is not None else 0, request.log_end)
-        if live is None or live.row.master == request.node_id:
-            return highest
-        predecessor = self.nodes.get(live.row.master)
-        return max(highest, predecessor.log_end if predecessor is not None else 0)
-
-    def _refused(
-        self, request: NodeRegisterRequest, live: LiveGroup | None, code: str, reason: str
-    ) -> NodeRegisterResponse:
-        epoch = live.row.epoch if live is not None else 0
-        answer = self._answer(False, reason, epoch, GroupState.OFFLINE, request.broker_group)
-        return replace(answer, code=code)
+        predecessor = self.nodes.get(live.row.master) if live is not None else None
+        return max([request.log_end, *(node.log_end for node in (known, predecessor) if node is not None)])
 
     def _answer(
-        self, accepted: bool, reason: str, epoch: int, state: GroupState, broker_group: str
+        self, live: LiveGroup | None, reason: str, state: GroupState = GroupState.OFFLINE, *, code: str = ""
     ) -> NodeRegisterResponse:
+        """What a node is answered; a `code` refuses it."""
+        epoch = live.row.epoch if live is not None else 0
+        policy = self.policies.version(live.row.name) if live is not None and not code else ""
         return NodeRegisterResponse(
-            accepted,
-            reason,
-            epoch,
-            STATE_ON_WIRE[state],
-            LEASE_SECONDS,
-            HEARTBEAT_SECONDS,
-            self.policies.version(broker_group) if accepted else "",
+            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code
         )
 
     def expire(self) -> list[BrokerGroup]:

@@ -26,8 +26,6 @@ class MeasuredMetaserver(MeasuredDaemon, Protocol):
 
 
 class MetaMetrics(DaemonMetrics):
-    """What a metaserver adds."""
-
     def __init__(self, metaserver: MeasuredMetaserver) -> None:
         super().__init__(metaserver, "qmq_meta")
         self._metaserver = metaserver

@@ -9,25 +9,30 @@ from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.versioned import Versioned
 
 
-class Team(Versioned):
-    """People who share the ownership of subjects."""
+class Named(Versioned):
+    """A row that operators know by its name."""
 
-    name = models.CharField(max_length=60, unique=True)
+    name = models.CharField(max_length=100, unique=True)
     description = models.CharField(max_length=500, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        abstract = True
         ordering = ("name",)
 
     def __str__(self) -> str:
         return self.name
 
 
-class Subject(Versioned):
+class Team(Named):
+    """People who share the ownership of subjects."""
+
+    name = models.CharField(max_length=60, unique=True)
+
+
+class Subject(Named):
     """The name messages are sent to, and what was decided about it."""
 
-    name = models.CharField(max_length=100, unique=True)
-    description = models.CharField(max_length=500, blank=True)
     owner = models.ForeignKey(Team, null=True, blank=True, on_delete=models.PROTECT, related_name="subjects")
     tags = models.JSONField(default=list)
     messages_per_second = models.PositiveIntegerField(null=True)
@@ -39,14 +44,7 @@ class Subject(Versioned):
     archived_at = models.DateTimeField(null=True, db_index=True)
     deleting_since = models.DateTimeField(null=True)
     """When a request began to delete the subject on nodes; null: none does."""
-    created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        ordering = ("name",)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class SubjectRoute(models.Model):
@@ -91,10 +89,9 @@ class ConsumerGroup(Versioned):
         return f"{self.name} on {self.subject}"
 
 
-class BrokerGroup(Versioned):
+class BrokerGroup(Named):
     """A master and its slaves under one name; changed by compare-and-set on epoch and in_sync_version."""
 
-    name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=10, choices=[(k.value, k.value) for k in GroupKind], default=GroupKind.BROKER)
     state = models.CharField(max_length=12, choices=[(s.value, s.value) for s in GroupState])
     operator_state = models.CharField(
@@ -109,15 +106,7 @@ class BrokerGroup(Versioned):
     in_sync_version = models.BigIntegerField(default=0)
     in_sync_min = models.PositiveSmallIntegerField(default=1)
     promotion_id = models.UUIDField(null=True)
-    description = models.CharField(max_length=500, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        ordering = ("name",)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class Node(models.Model):

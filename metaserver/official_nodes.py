@@ -20,7 +20,6 @@ class OfficialNodes:
 
     @property
     def broker_groups(self) -> frozenset[str]:
-        """All groups that the setting names."""
         return self.open_groups | {group for group, _ in self.nodes}
 
     @classmethod
@@ -37,11 +36,9 @@ class OfficialNodes:
                 open_groups.add(group)
                 continue
             try:
-                split_address(address)
+                split_address(address if group and "@" not in address else "")
             except ProtocolError as error:
                 raise SettingError(f"official_nodes: {part[:200]!r} is not of the form {FORM}") from error
-            if not group or "@" in address:
-                raise SettingError(f"official_nodes: {part[:200]!r} is not of the form {FORM}")
             nodes.add((group, address))
         return cls(frozenset(nodes), frozenset(open_groups))
 

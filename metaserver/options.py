@@ -8,8 +8,6 @@ from qmq.options import option
 
 @dataclass(frozen=True)
 class MetaOptions(DaemonOptions):
-    """Every setting of a metaserver."""
-
     data_dir: str = option("var/meta", help="folder for the route file and the default database")
     admin_names: str = option(
         "",

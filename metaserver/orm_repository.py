@@ -28,8 +28,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OrmRepository:
-    """Metadata in SQL."""
-
     def __init__(self) -> None:
         self._own_leases: dict[str, datetime] = {}
         """By node id, the time of the lease that this metaserver stored last."""

@@ -18,15 +18,12 @@ SUBJECTS_PER_PAGE = 1_000
 
 
 class MetaPages:
-    """Builds the pages of a metaserver."""
-
     def __init__(self, metaserver: MeasuredMetaserver) -> None:
         self._metaserver = metaserver
         self._directory = metaserver.directory
         self._subject_pages = SharedPages(metaserver.clock)
 
     def json_routes(self) -> dict[str, JsonHandler]:
-        """The JSON pages by path."""
         return {
             DELAY_GROUPS_PAGE: self._delay_groups,
             "/meta/cluster": self._cluster,

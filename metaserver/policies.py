@@ -11,6 +11,11 @@ from metaserver.domain import Metadata, Route, SubjectRule
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 
 NO_RULE = SubjectRule()
+READ_ONLY = {
+    OperatorState.READ_ONLY: "set to read-only by an operator",
+    OperatorState.DRAINING: "the group is draining",
+}
+"""Why the nodes of a group refuse sends."""
 
 
 def policies_of(
@@ -40,7 +45,7 @@ def policies_of(
         group.name: NodePolicy.of(
             subjects=subjects[group.name],
             paused=metadata.paused if group.kind is GroupKind.BROKER else frozenset(),
-            read_only=_read_only(group.operator_state),
+            read_only=READ_ONLY.get(group.operator_state, ""),
         )
         for group in metadata.broker_groups
     }
@@ -55,15 +60,6 @@ def _policy(rule: SubjectRule, *, closed: bool) -> SubjectPolicy | None:
         allowed_groups=rule.allowed_groups,
     )
     return None if policy == SubjectPolicy() else policy
-
-
-def _read_only(state: OperatorState) -> str:
-    match state:
-        case OperatorState.READ_ONLY:
-            return "set to read-only by an operator"
-        case OperatorState.DRAINING:
-            return "the group is draining"
-    return ""
 
 
 class Policies:

@@ -222,7 +222,6 @@ def approved_broker_groups() -> QuerySet[BrokerGroup]:
 
 
 def clients() -> QuerySet[ClientSeen]:
-    """Clients that registered."""
     return ClientSeen.objects.all()
 
 
@@ -257,13 +256,12 @@ def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
 def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
     """(broker group, time of its master's last stored lease) of groups that are silent and not offline."""
     limit = now - timedelta(seconds=silent_seconds)
-    groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).prefetch_related("nodes")
-    found = []
-    for group in groups:
-        leased = next((node.leased_at for node in group.nodes.all() if node.node_id == group.master), None)
-        if leased is None or leased < limit:
-            found.append((group.name, leased))
-    return found
+    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
+    groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).annotate(
+        leased=Subquery(masters.values("leased_at"))
+    )
+    silent = groups.filter(Q(leased__isnull=True) | Q(leased__lt=limit))
+    return list(silent.values_list("name", "leased"))
 
 
 def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None = None) -> list[domain.Route]:

@@ -39,8 +39,6 @@ _DIGEST_BYTES = 16
 
 @dataclass(slots=True)
 class RouteFileCounters:
-    """Counts since start."""
-
     failures: int = counted("route_file_failures", "Failed loads and saves of the route file")
     saves: int = counted("route_file_saves", "Saves of the route file")
     rewrites: int = counted("route_file_rewrites", "Saves that replaced the whole route file")
@@ -128,8 +126,8 @@ class RouteFile:
 
     def _append(self, head: Metadata, changed: list[str], routes: list[Route], removed: list[str]) -> None:
         assert self._log is not None
-        change = {name: _ENCODERS[name](head) for name in changed}
-        line = _line({"changed": change, "routes": list(map(_values, routes)), "removed": removed})
+        change = {name: getattr(head, name) for name in changed}
+        line = _line({"changed": change, "routes": routes, "removed": removed})
         self._log.pwritev([line], self._log_bytes)
         self._log.datasync()
         self._log_bytes += len(line)
@@ -205,7 +203,7 @@ def _digest(*parts: bytes) -> str:
 
 def _line(change: dict[str, Any]) -> bytes:
     """A line of the log: digest and JSON."""
-    data = json.dumps(change, separators=(",", ":")).encode()
+    data = json.dumps(change, separators=(",", ":"), default=_plain).encode()
     return _digest(data).encode() + b" " + data + b"\n"
 
 
@@ -218,28 +216,29 @@ def _changes(lines: list[bytes]) -> Iterator[dict[str, Any]]:
         yield json.loads(data)
 
 
-_ENCODERS: dict[str, Callable[[Metadata], Any]] = {
-    "broker_groups": lambda metadata: list(map(_values, metadata.broker_groups)),
-    "nodes": lambda metadata: list(map(_values, metadata.nodes)),
-    "rules": lambda metadata: {subject: _values(rule) for subject, rule in metadata.rules.items()},
-    "paused": lambda metadata: sorted(metadata.paused),
-}
-"""JSON values of everything except routes, by name."""
-
-
 def encode(metadata: Metadata) -> Iterator[bytes]:
     """The file's content: a JSON object, in parts."""
-    yield json.dumps({name: value(metadata) for name, value in _ENCODERS.items() if name != "rules"})[:-1].encode()
+    head = {"broker_groups": metadata.broker_groups, "nodes": metadata.nodes, "paused": metadata.paused}
+    yield json.dumps(head, default=_plain)[:-1].encode()
     yield b', "rules": {'
     rules = list(metadata.rules.items())
     for begin in range(0, len(rules), ITEMS_PER_PART):
-        part = {subject: _values(rule) for subject, rule in rules[begin : begin + ITEMS_PER_PART]}
-        yield (b", " if begin else b"") + json.dumps(part)[1:-1].encode()
+        part = json.dumps(dict(rules[begin : begin + ITEMS_PER_PART]), default=_plain)
+        yield (b", " if begin else b"") + part[1:-1].encode()
     yield b'}, "routes": ['
     for begin in range(0, len(metadata.routes), ITEMS_PER_PART):
-        routes = list(map(_values, metadata.routes[begin : begin + ITEMS_PER_PART]))
-        yield (b", " if begin else b"") + json.dumps(routes)[1:-1].encode()
+        part = json.dumps(metadata.routes[begin : begin + ITEMS_PER_PART], default=_plain)
+        yield (b", " if begin else b"") + part[1:-1].encode()
     yield b"]}"
+
+
+def _plain(item: Any) -> Any:
+    """A set, or a value of `metaserver.domain`, as JSON has it."""
+    return (
+        sorted(item)
+        if isinstance(item, frozenset)
+        else {field.name: getattr(item, field.name) for field in fields(item)}
+    )
 
 
 def decode(content: dict[str, Any]) -> Metadata:
@@ -273,7 +272,3 @@ def decode(content: dict[str, Any]) -> Metadata:
         rules[subject] = SubjectRule(**values | {"allowed_groups": None if allowed is None else tuple(allowed)})
     paused = frozenset((subject, group, consumer) for subject, group, consumer in content.get("paused", ()))
     return Metadata(groups, nodes, routes, rules, paused)
-
-
-def _values(item: Any) -> dict[str, Any]:
-    return {field.name: getattr(item, field.name) for field in fields(item)}

@@ -34,8 +34,6 @@ CLIENT_REQUESTS_PER_SECOND = 200.0
 
 
 class Metaserver(Daemon):
-    """One metaserver."""
-
     kind = "meta"
     open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
     admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
@@ -89,7 +87,8 @@ class Metaserver(Daemon):
             self.clock,
             last_write_seconds=self.options.stop_seconds,
         )
-        metadata = await self.write_behind.load_all()
+        metadata = await self.write_behind.load()
+        assert not isinstance(metadata, MetadataChanges), "nothing was loaded before"
         from_file = metadata is None
         if metadata is None:
             metadata = await self.route_file.load()
@@ -114,13 +113,11 @@ class Metaserver(Daemon):
     async def start_writing(self) -> None:
         self._writing = self.supervisor.critical("write_behind", self.write_behind.run(self._stop))
 
-    async def serving(self) -> None:
+    def start_jobs(self) -> None:
         # A field, because the listener is closed before the last reload ends.
         self.tcp_address = f"{self.options.advertise_host or self.options.host}:{self.server.address[1]}"
         self._reloaded_at = self._steady_since = self.clock.monotonic()
         self._failures_seen = self.write_behind.counters.failures
-
-    def start_jobs(self) -> None:
         self.supervisor.every(EXPIRE_SECONDS, "leases", self.handlers.expire, is_vital=True)
         self.supervisor.every(RELOAD_SECONDS, "reload", self.reload)
         self.supervisor.every(ROUTE_FILE_ALONE_SECONDS, "route_file", self._keep_route_file)

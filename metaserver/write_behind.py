@@ -81,8 +81,6 @@ BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 @dataclass(slots=True)
 class WriteCounters:
-    """Counts since start."""
-
     failures: int = counted("database_failures", "Failed writes and reads")
     dropped_clients: int = counted("clients_dropped", "Clients not recorded because the queue was full")
     unstorable: int = counted("unstorable_changes", "Changes that the database rejects permanently")
@@ -119,12 +117,6 @@ class WriteBehind:
         self.problem = ""
         """Why the database is unavailable; "" while it responds."""
         self.counters = WriteCounters()
-
-    async def load_all(self) -> Metadata | None:
-        """Everything stored, for the start; None when the store is unavailable."""
-        loaded = await self.load()
-        assert not isinstance(loaded, MetadataChanges), "nothing was loaded before"
-        return loaded
 
     async def load(self) -> Metadata | MetadataChanges | None:
         """Everything stored, or what changed since the last call; None when nothing did, or the store is unavailable."""

@@ -37,29 +37,23 @@ if TYPE_CHECKING:
     from qmq.net.timing import Backoff as Backoff
     from qmq.net.timing import Timeouts as Timeouts
 
-_HOME = {
-    "App": "qmq.client.app",
-    "Backoff": "qmq.net.timing",
-    "Batch": "qmq.client.batch",
-    "BodyUndecodable": "qmq.errors",
-    "Consumer": "qmq.client.consumer",
-    "DelayedMessages": "qmq.client.delayed",
-    "DelayedReceipt": "qmq.client.delayed",
-    "Delivery": "qmq.client.delivery",
-    "Json": "qmq.client.bodies",
-    "Limits": "qmq.client.config",
-    "Middleware": "qmq.client.middleware",
-    "OutgoingMessage": "qmq.client.middleware",
-    "Producer": "qmq.client.producer",
-    "QmqError": "qmq.errors",
-    "QueueFull": "qmq.errors",
-    "Receipt": "qmq.client.receipt",
-    "SendFailed": "qmq.errors",
-    "SendManyFailed": "qmq.errors",
-    "Timeouts": "qmq.net.timing",
+_NAMES = {
+    "qmq.client.app": ["App"],
+    "qmq.client.batch": ["Batch"],
+    "qmq.client.bodies": ["Json"],
+    "qmq.client.config": ["Limits"],
+    "qmq.client.consumer": ["Consumer"],
+    "qmq.client.delayed": ["DelayedMessages", "DelayedReceipt"],
+    "qmq.client.delivery": ["Delivery"],
+    "qmq.client.middleware": ["Middleware", "OutgoingMessage"],
+    "qmq.client.producer": ["Producer"],
+    "qmq.client.receipt": ["Receipt"],
+    "qmq.errors": ["BodyUndecodable", "QmqError", "QueueFull", "SendFailed", "SendManyFailed"],
+    "qmq.net.timing": ["Backoff", "Timeouts"],
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = list(_HOME)
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

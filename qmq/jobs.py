@@ -64,12 +64,10 @@ class Job:
         return None if self.succeeded_at is None else self.clock.monotonic() - self.succeeded_at
 
     def begin(self) -> None:
-        """Count a run that begins."""
         self.runs += 1
         self.running += 1
 
     def succeeded(self) -> None:
-        """Count a run that succeeded."""
         self.succeeded_at = self.clock.monotonic()
         if self.consecutive_failures and self.has_logged_failing:
             self.logger.warning(
@@ -86,7 +84,6 @@ class Job:
         self.last_error = describe(error)
 
     def failed(self, error: BaseException) -> None:
-        """Count and log a run that failed."""
         self.count_failure(error)
         now = self.clock.monotonic()
         if self.logged_at is not None and now - self.logged_at < LOG_INTERVAL_SECONDS:
@@ -120,7 +117,6 @@ class Job:
 
 
 def describe(error: BaseException) -> str:
-    """The class and message of an exception."""
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

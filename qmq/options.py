@@ -38,26 +38,14 @@ class OptionInfo:
     """An older name of the setting, accepted as a flag and in files."""
 
 
-def option(
-    default: T,
-    *,
-    help: str,
-    unit: str = "",
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: tuple[str, ...] = (),
-    variable: str = "",
-    is_secret: bool = False,
-    former: str = "",
-) -> T:
+def option(default: T, **info: Any) -> T:
     """A setting with its default; for fields of an options dataclass. The arguments are those of `OptionInfo`."""
-    info = OptionInfo(help, unit, minimum, maximum, choices, variable, is_secret, former)
-    result: T = field(default=default, metadata={"option": info}, repr=not is_secret)
+    described = OptionInfo(**info)
+    result: T = field(default=default, metadata={"option": described}, repr=not described.is_secret)
     return result
 
 
 def size_option(default: int, help: str, *, minimum: int = 64 << 10) -> int:
-    """A setting in bytes."""
     return option(default, help=help, unit="bytes", minimum=minimum)
 
 
@@ -68,7 +56,6 @@ def _info(item: "dataclasses.Field[Any]") -> OptionInfo:
 
 
 def flag_of(name: str) -> str:
-    """The flag of a field."""
     return "--" + name.replace("_", "-")
 
 
@@ -186,7 +173,6 @@ def _read_file(items: Mapping[str, Any], names: Mapping[str, str], path: str) ->
 
 
 def print_help(cls: type[Any], prog: str, process: str, description: str) -> None:
-    """Write --help to standard output."""
     out = sys.stdout.write
     out(f"usage: {prog} [--config FILE] [flags]\n\n{description}\n\n")
     for item in fields(cls):

@@ -54,7 +54,6 @@ class SubjectPolicy:
 
     @property
     def has_quota(self) -> bool:
-        """Whether sends are counted."""
         return self.messages_per_second is not None or self.bytes_per_second is not None
 
 

@@ -46,10 +46,8 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     before = {"state": row.state, "epoch": row.epoch, "master": row.master, "in_sync": row.in_sync}
     if before == after:
         return
-    changed = BrokerGroup.objects.filter(name=group.name, epoch__lte=group.epoch, epoch=row.epoch).update(
-        **after, updated_at=timezone.now()
-    )
-    if changed:
+    same = BrokerGroup.objects.filter(name=group.name, epoch__lte=group.epoch, epoch=row.epoch)
+    if same.update(**after, updated_at=timezone.now()):
         audit.record(
             actor, "broker_group.update", group.name, reason=reason, before=before, after=after, broker_group=group.name
         )
@@ -94,17 +92,10 @@ def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str)
     limit = timezone.now() - timedelta(seconds=silent_seconds)
     if Node.objects.filter(broker_group=row, node_id=row.master, leased_at__gt=limit).exists():
         return False
-    before, row.state = row.state, GroupState.OFFLINE
+    before, after = {"state": row.state}, {"state": str(GroupState.OFFLINE)}
+    row.state = GroupState.OFFLINE
     row.save(update_fields=["state", "updated_at"])
-    audit.record(
-        actor,
-        "broker_group.expire",
-        name,
-        reason=reason,
-        before={"state": before},
-        after={"state": str(GroupState.OFFLINE)},
-        broker_group=name,
-    )
+    audit.record(actor, "broker_group.expire", name, reason=reason, before=before, after=after, broker_group=name)
     return True
 
 
@@ -147,7 +138,6 @@ def announce_group(name: str, kind: GroupKind, description: str = "", **request:
 
 
 def describe_group(name: str, description: str, **request: Unpack[VersionedRequest]) -> Change:
-    """Change a broker group's description."""
     with BROKER_GROUP.editing(lambda: locked(name), **request) as edit:
         edit.set({"description": description})
     return edit.change

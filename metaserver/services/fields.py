@@ -85,8 +85,6 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Field):
-    """A text."""
-
     chars_max: int
     chars_min: int = 0
     is_line: bool = False
@@ -121,8 +119,6 @@ class Text(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Field):
-    """A number."""
-
     minimum: float
     maximum: float
     unit: str = ""
@@ -144,8 +140,6 @@ class Number(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Number):
-    """A whole number."""
-
     minimum: int
     maximum: int
 
@@ -164,8 +158,6 @@ class Whole(Number):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag(Field):
-    """True or false."""
-
     def value_problem(self, value: Any) -> str:
         return "" if isinstance(value, bool) else "must be true or false"
 
@@ -189,8 +181,6 @@ class Choice(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts(Field):
-    """A list of texts."""
-
     item: Text
     items_max: int
     items_min: int = 0

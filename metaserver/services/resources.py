@@ -178,7 +178,6 @@ class Edit(Generic[M]):
             self._is_saved = True
 
     def delete(self) -> None:
-        """Delete the row."""
         self._name()
         self.row.delete()
         self._is_deleted = True

@@ -19,7 +19,6 @@ NAME = Text(chars_min=1, chars_max=TEAM_CHARS_MAX, check=_name_problem)
 
 
 def described(row: Team) -> dict[str, Any]:
-    """A team as audit entries show it."""
     return {"description": row.description}
 
 
@@ -41,7 +40,6 @@ def create_team(name: str, description: str = "", **request: Unpack[Request]) ->
 
 
 def update_team(name: str, description: str, **request: Unpack[VersionedRequest]) -> Change:
-    """Change a team's description."""
     with TEAM.editing(lambda: locked(name), **request) as edit:
         edit.set({"description": description})
     return edit.change

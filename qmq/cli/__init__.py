@@ -10,7 +10,7 @@ from qmq.cli import bench, delayed, inspect_log, messages, provisioning, status
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import DEFAULT_META_URL, meta_url
 
-DONE, FAILED, WRONG_USE, TIMED_OUT = 0, 1, 2, 3
+FAILED, WRONG_USE = 1, 2
 
 
 class _Parser(argparse.ArgumentParser):
@@ -44,19 +44,12 @@ def main(argv: list[str] | None = None) -> int:
         if "meta" in arguments:
             arguments.meta = meta_url(arguments.meta)
         return int(arguments.run(arguments))
-    except SettingError as error:
-        sys.stderr.write(f"qmq: {error}\n")
-        return WRONG_USE
     except QmqError as error:
         sys.stderr.write(f"qmq: {error}\n")
-        return FAILED
+        return WRONG_USE if isinstance(error, SettingError) else FAILED
     except KeyboardInterrupt:
         return FAILED
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,9 +17,9 @@ from typing import Any
 from qmq.cli import limits
 from qmq.cli.load import PullingConnection, SendingConnection, connect, pull_all, send_all_frames
 from qmq.cli.pages import cluster
-from qmq.cli.values import delay_of
+from qmq.cli.values import delay_of, rate, whole
 from qmq.client.lifecycle import reach
-from qmq.client.message import delayed_message
+from qmq.client.message import delayed_message, standard_properties
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import split_address
 from qmq.net.pool import Pool
@@ -28,7 +28,7 @@ from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import ClientType, Command
 from qmq.protocol.frames import FrameReader, encode_request
-from qmq.protocol.messages import KEY_APP, KEY_CREATED, KEY_EXPIRE, Message, encode_entry
+from qmq.protocol.messages import Message, encode_entry
 
 WINDOW_MESSAGES = 4_000
 """Unanswered messages per connection when --window is not given."""
@@ -37,7 +37,6 @@ DELAY_FRAMES = 64
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add this file's commands."""
     bench = commands.add_parser("bench", help="measure throughput and latency")
     kinds = bench.add_subparsers(dest="kind", required=True)
     for kind, run, text in (
@@ -47,13 +46,15 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     ):
         command = kinds.add_parser(kind, parents=[shared], help=text)
         command.add_argument("subject", help="name of the subject")
-        command.add_argument("--count", type=int, required=True, metavar="N", help="total number of messages")
-        command.add_argument("--size", type=int, default=128, metavar="B", help="size of property `data` in bytes")
-        command.add_argument("--batch", type=int, default=500, metavar="N", help="messages per frame")
-        command.add_argument("--connections", type=int, default=2, metavar="N", help="connections to each broker group")
-        command.add_argument("--window", type=int, metavar="FRAMES", help="unanswered frames per connection")
+        command.add_argument("--count", type=whole, required=True, metavar="N", help="total number of messages")
+        command.add_argument("--size", type=whole, default=128, metavar="B", help="size of property `data` in bytes")
+        command.add_argument("--batch", type=whole, default=500, metavar="N", help="messages per frame")
         command.add_argument(
-            "--rate", type=float, metavar="MSGS", help="messages per second in total; default: no limit"
+            "--connections", type=whole, default=2, metavar="N", help="connections to each broker group"
+        )
+        command.add_argument("--window", type=whole, metavar="FRAMES", help="unanswered frames per connection")
+        command.add_argument(
+            "--rate", type=rate, metavar="MSGS", help="messages per second in total; default: no limit"
         )
         command.add_argument("--broker-group", metavar="G", help="only this broker group")
         if kind == "consume":
@@ -62,14 +63,6 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
             command.add_argument("--due-from", type=delay_of, required=True, metavar="D", help="minimum delay")
             command.add_argument("--due-to", type=delay_of, required=True, metavar="D", help="maximum delay")
         command.set_defaults(run=run)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    for name in ("count", "size", "batch", "connections"):
-        if getattr(arguments, name) < 1:
-            raise SettingError(f"--{name} {getattr(arguments, name)}: must be at least 1")
-    if arguments.rate is not None and arguments.rate <= 0:
-        raise SettingError(f"--rate {arguments.rate}: must be greater than 0")
 
 
 def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[tuple[str, int]]:
@@ -133,12 +126,7 @@ def _report(
 def encode_batch(subject: str, size: int, batch: int, dues_ms: Sequence[int] = ()) -> bytes:
     """The body of a SEND with `batch` messages whose property `data` has `size` bytes; delayed when due times are given."""
     now_ms = int(time.time() * 1000)
-    properties = {
-        KEY_CREATED: str(now_ms),
-        KEY_EXPIRE: str(now_ms + 900_000),
-        KEY_APP: "qmq-bench",
-        "data": "x" * size,
-    }
+    properties = standard_properties("qmq-bench", now_ms) | {"data": "x" * size}
     stamp = time.strftime("%y%m%d.%H%M%S")
     messages = (
         Message(subject, f"{stamp}.127.0.0.1.1.{100_000 + i}", properties, (), 0, now_ms, now_ms) for i in range(batch)
@@ -149,8 +137,6 @@ def encode_batch(subject: str, size: int, batch: int, dues_ms: Sequence[int] = (
 
 
 def bench_produce(arguments: argparse.Namespace) -> int:
-    """Send batches and count their answers."""
-    _check(arguments)
     batch = min(arguments.batch, arguments.count)
     body = encode_batch(arguments.subject, arguments.size, batch)
     return _produce(arguments, ClientType.PRODUCER, [body])
@@ -158,7 +144,6 @@ def bench_produce(arguments: argparse.Namespace) -> int:
 
 def bench_delay(arguments: argparse.Namespace) -> int:
     """Send batches of delayed messages, due times drawn evenly from the range, and count their answers."""
-    _check(arguments)
     if arguments.due_to < arguments.due_from:
         raise SettingError("--due-to is before --due-from")
     batch = min(arguments.batch, arguments.count)
@@ -173,7 +158,6 @@ def bench_delay(arguments: argparse.Namespace) -> int:
 
 
 def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
-    """Send encoded batches in turn."""
     addresses = _addresses(arguments, client_type)
     batch = min(arguments.batch, arguments.count)
     frames = [encode_request(Command.SEND_MESSAGE, 1, body) for body in bodies]
@@ -197,7 +181,6 @@ def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: lis
 
 def bench_consume(arguments: argparse.Namespace) -> int:
     """Pull and ack until `count` messages came; 3 when the subject holds fewer."""
-    _check(arguments)
     addresses = _addresses(arguments, ClientType.CONSUMER)
     places = [address for address in addresses for _ in range(arguments.connections)]
     pullers = [

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -24,7 +24,6 @@ T = TypeVar("T")
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add this file's commands."""
     group = commands.add_parser("delayed", help="find, list, cancel, reschedule or deliver delayed messages")
     actions = group.add_subparsers(dest="action", required=True)
 
@@ -41,13 +40,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--state", dest="states", action="append", default=[], choices=[str(s) for s in DelayedState],
         help="only messages in this state; default: pending, delivering, refused",
     )  # fmt: skip
-    command.add_argument(
-        "--limit",
-        type=whole,
-        default=LIST_LIMIT,
-        metavar="N",
-        help=f"maximum number of messages; default: {LIST_LIMIT}",
-    )
+    text = f"maximum number of messages; default: {LIST_LIMIT}"
+    command.add_argument("--limit", type=whole, default=LIST_LIMIT, metavar="N", help=text)
 
     command = add("show", show, "show one message and its current state")
     _add_message(command)
@@ -120,34 +114,26 @@ def _shown(message: DelayedMessage) -> dict[str, Any]:
     }
 
 
-def _print_problems(problems: dict[str, str] | Any) -> None:
+def _print_problems(problems: Mapping[str, str]) -> None:
     for group, why in problems.items():
         sys.stderr.write(f"qmq: delay group {group}: unknown, {why}\n")
 
 
 def _until(message: DelayedMessage) -> str:
+    if message.state not in ("pending", "delivering"):
+        return ""
     left = message.due_at - datetime.now(UTC)
     return f"in {timedelta(seconds=round(left.total_seconds()))}" if left > timedelta(0) else "due"
 
 
 def _print_messages(messages: list[DelayedMessage]) -> None:
-    rows: list[list[object]] = [["message ID", "due at", "", "state", "group", "bytes"]]
-    rows += [
-        [
-            m.message_id,
-            iso(m.due_at),
-            _until(m) if m.state in ("pending", "delivering") else "",
-            m.state,
-            m.delay_group,
-            m.item.raw_bytes,
-        ]
-        for m in messages
-    ]
-    table(rows)
+    table(
+        ["message ID", "due at", "", "state", "group", "bytes"],
+        ([m.message_id, iso(m.due_at), _until(m), m.state, m.delay_group, m.item.raw_bytes] for m in messages),
+    )
 
 
 def show_list(arguments: argparse.Namespace) -> int:
-    """A subject's delayed messages."""
     problems: dict[str, str] = {}
     match = pairs_of(arguments.match, "--match")
 
@@ -179,7 +165,6 @@ def show_list(arguments: argparse.Namespace) -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """One message; 0 when it is known."""
     found = _with(arguments, lambda m: m.find(arguments.message_id, subject=arguments.subject, due=arguments.was_due))
     if arguments.json:
         answer = {"messages": [_shown(message) for message in found.messages], "unknown": dict(found.problems)}
@@ -194,14 +179,6 @@ def show(arguments: argparse.Namespace) -> int:
     return 0 if found.messages else FAILED
 
 
-_OUTCOMES = {
-    Outcome.DONE: "done",
-    Outcome.UNCHANGED: "unchanged",
-    Outcome.TOO_LATE: "too late",
-    Outcome.NOT_FOUND: "not found",
-}
-
-
 def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[DelayedChange]]) -> int:
     """Change the message that the arguments name, and print the outcome."""
     change = _with(
@@ -214,7 +191,7 @@ def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[Delay
         print(json.dumps(answer))
     else:
         state = f": {change.state}, due {due_at}" if due_at else ""
-        print(f"{change.message_id}: {_OUTCOMES[change.outcome]}{state}")
+        print(f"{change.message_id}: {change.outcome.replace('_', ' ')}{state}")
     return 0 if is_done else FAILED
 
 
@@ -227,12 +204,8 @@ def cancel(arguments: argparse.Namespace) -> int:
     if not arguments.subject:
         raise SettingError("specify a message ID, or --subject to cancel all matching messages")
     match = pairs_of(arguments.match, "--match")
-    done = _with(
-        arguments,
-        lambda m: m.cancel_matching(
-            arguments.subject, match=match, begin=arguments.begin, end=arguments.end, dry_run=arguments.dry_run
-        ),
-    )
+    filters: dict[str, Any] = {"match": match, "begin": arguments.begin, "end": arguments.end}
+    done = _with(arguments, lambda m: m.cancel_matching(arguments.subject, **filters, dry_run=arguments.dry_run))
     if arguments.json:
         counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late}
         answer = {"subject": arguments.subject, "dry_run": arguments.dry_run, **counts, "unknown": dict(done.problems)}
@@ -246,29 +219,27 @@ def cancel(arguments: argparse.Namespace) -> int:
 
 
 def reschedule(arguments: argparse.Namespace) -> int:
-    """Move a message; 0 when it is due then."""
     return _change(arguments, partial(DelayedMessages.reschedule, to=arguments.due, delay=arguments.delay))
 
 
 def deliver(arguments: argparse.Namespace) -> int:
-    """Let a message fall due now; 0 when it is, or was."""
     return _change(arguments, DelayedMessages.deliver)
 
 
 def calendar(arguments: argparse.Namespace) -> int:
-    """Pending messages by hour."""
     found = _with(arguments, lambda m: m.calendar(arguments.subject, begin=arguments.begin, end=arguments.end))
     if arguments.json:
         hours = [{"hour": iso(hour), "pending": count} for hour, count in found.hours.items()]
         print(json.dumps({"subject": arguments.subject, "hours": hours, "unknown": dict(found.problems)}, indent=2))
     elif found.hours:
         most = max(found.hours.values())
-        rows: list[list[object]] = [["hour (UTC)", "pending", ""]]
-        rows += [
-            [hour.strftime("%Y-%m-%d %H:00"), count, "#" * max(1, round(40 * count / most))]
-            for hour, count in found.hours.items()
-        ]
-        table(rows)
+        table(
+            ["hour (UTC)", "pending", ""],
+            (
+                [hour.strftime("%Y-%m-%d %H:00"), count, "#" * max(1, round(40 * count / most))]
+                for hour, count in found.hours.items()
+            ),
+        )
     else:
         print("no pending delayed messages in this range")
     _print_problems(found.problems)

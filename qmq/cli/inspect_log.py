@@ -14,7 +14,6 @@ from qmq.log.segment import Segments
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add this file's commands."""
     log = commands.add_parser("log", help="inspect the files of a log")
     kinds = log.add_subparsers(dest="kind", required=True)
     command = kinds.add_parser("inspect", help="show segments, commits, records and corruption")

@@ -21,8 +21,6 @@ RECEIVE_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class SendingConnection:
-    """One sending connection."""
-
     sock: socket.socket
     frames: int
     sent: int = 0
@@ -32,7 +30,6 @@ class SendingConnection:
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
-    """Return a non-blocking socket that is connected to a node."""
     try:
         sock = socket.create_connection(address, timeout=limits.TIMEOUTS.connect)
     except OSError as error:

@@ -32,27 +32,16 @@ CONSUME_PREFETCH = 100
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add this file's commands."""
     command = commands.add_parser("produce", parents=[shared], help="send messages")
     command.add_argument("subject", help="name of the subject")
-    command.add_argument(
-        "-p",
-        dest="properties",
-        metavar="K=V",
-        action="append",
-        default=[],
-        help="property of the message; can be repeated",
-    )
-    command.add_argument(
-        "--tag", dest="tags", metavar="T", action="append", default=[], help="tag of the message; can be repeated"
-    )
+    repeated: dict[str, Any] = {"action": "append", "default": []}
+    text = "property of the message; can be repeated"
+    command.add_argument("-p", dest="properties", metavar="K=V", help=text, **repeated)
+    command.add_argument("--tag", dest="tags", metavar="T", help="tag of the message; can be repeated", **repeated)
     command.add_argument("--count", type=whole, default=1, metavar="N", help="number of copies to send")
     command.add_argument("--size", type=whole, metavar="B", help="fill property `data` with this number of bytes")
-    command.add_argument(
-        "--file",
-        metavar="F",
-        help="file with one message per line, - for standard input; JSON objects become properties",
-    )
+    text = "file with one message per line, - for standard input; JSON objects become properties"
+    command.add_argument("--file", metavar="F", help=text)
     when = command.add_mutually_exclusive_group()
     when.add_argument("--delay", type=delay_of, metavar="D", help="deliver after this delay: 30s, 5m, 2h, 3d")
     when.add_argument("--due", type=moment_of, metavar="ISO", help="deliver at this time, an ISO time with a time zone")
@@ -62,22 +51,11 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.add_argument("group", help="name of the consumer group")
     command.add_argument("--count", type=whole, metavar="N", help="stop after this number of messages")
     command.add_argument("--timeout", type=seconds, metavar="S", help="stop after this number of seconds")
-    command.add_argument(
-        "--from",
-        dest="start",
-        type=_start,
-        default="earliest",
-        metavar="earliest|latest|TIME",
-        help="where the group starts if it is new; default: earliest",
-    )
-    command.add_argument(
-        "--tag",
-        dest="tags",
-        metavar="T",
-        action="append",
-        default=[],
-        help="only messages with this tag; can be repeated",
-    )
+    text = "where the group starts if it is new; default: earliest"
+    places = "earliest|latest|TIME"
+    command.add_argument("--from", dest="start", type=_start, default="earliest", metavar=places, help=text)
+    text = "only messages with this tag; can be repeated"
+    command.add_argument("--tag", dest="tags", metavar="T", help=text, **repeated)
     command.set_defaults(run=consume)
 
 
@@ -130,7 +108,6 @@ def _line(text: str) -> dict[str, str | int | float | bool]:
 
 
 def produce(arguments: argparse.Namespace) -> int:
-    """Send; 0 when every message is on disk."""
     return asyncio.run(_produce(arguments))
 
 
@@ -143,6 +120,7 @@ async def _produce(arguments: argparse.Namespace) -> int:
 
     def settled(future: "asyncio.Future[Any]") -> None:
         nonlocal sent, failed
+        slots.discard(future)
         error = future.exception()
         if error is not None:
             failed += 1
@@ -168,14 +146,12 @@ async def _produce(arguments: argparse.Namespace) -> int:
                 future = asyncio.ensure_future(sending)
                 future.add_done_callback(settled)
                 slots.add(future)
-                future.add_done_callback(slots.discard)
                 if len(slots) >= PRODUCE_WINDOW:
                     await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
                 if failed:
                     break
-            await asyncio.sleep(0)
-            await producer.flush()
-            await asyncio.sleep(0)
+            if slots:
+                await asyncio.wait(slots)
     if arguments.json:
         answer: dict[str, Any] = {"subject": arguments.subject, "sent": sent, "failed": failed, "message_ids": receipts}
         print(json.dumps({**answer, **({"due_ms": due} if due else {}), "errors": problems}))
@@ -245,7 +221,6 @@ async def _consume(arguments: argparse.Namespace) -> int:
 
 
 def nothing_arrived(arguments: argparse.Namespace) -> str:
-    """The hint of `qmq consume` when there is nothing to print."""
     seconds, subject, group = f"{limits.HINT_SECONDS:g} s", arguments.subject, arguments.group
     if arguments.start == "latest":
         return (

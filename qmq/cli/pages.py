@@ -24,11 +24,6 @@ def _signer() -> RequestSigner | None:
     return RequestSigner(secret) if secret is not None else None
 
 
-def page_url(meta: str, path: str) -> str:
-    """A page of the metaserver beside its address page."""
-    return meta.rsplit("/meta/", 1)[0] + path
-
-
 def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
     """The JSON behind a URL. Raises ConnectionLost, SettingError, or QmqError with the message of the server."""
     status, body = asyncio.run(http_get(url, timeout_s=timeout_s, signer=_signer()))
@@ -47,7 +42,7 @@ def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
 def fetch_metaserver_page(meta: str, path: str) -> Any:
     """A page of the metaserver. Raises ConnectionLost with what to check, or QmqError with the metaserver's message."""
     try:
-        return fetch(page_url(meta, path))
+        return fetch(meta.rsplit("/meta/", 1)[0] + path)
     except ConnectionLost as error:
         raise with_advice(error) from error
 
@@ -59,13 +54,11 @@ def with_advice(error: ConnectionLost) -> ConnectionLost:
 
 
 def cluster(meta: str) -> dict[str, Any]:
-    """Broker groups as the metaserver knows them."""
     answer: dict[str, Any] = fetch_metaserver_page(meta, "/meta/cluster")
     return answer
 
 
 def subject_page(meta: str, subject: str) -> dict[str, Any]:
-    """One subject's route."""
     answer: dict[str, Any] = fetch_metaserver_page(meta, f"/meta/subjects/{quote(subject, safe='')}")
     return answer
 

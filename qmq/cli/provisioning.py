@@ -24,7 +24,6 @@ _SIGNS = {"create": "+", "update": "~", "archive": "-", "restore": "+", "keep": 
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add `apply`."""
     parser = commands.add_parser(
         "apply",
         help="create or update subjects, consumer groups and teams from a file",
@@ -66,15 +65,12 @@ def apply(arguments: argparse.Namespace) -> int:
 
 def _differences(step: dict[str, Any]) -> str:
     before, after = step["before"] or {}, step["after"] or {}
-    if step["action"] == "keep":
-        return ""
-    changed = [key for key in after if before.get(key) != after[key] and (step["before"] is not None or after[key])]
-    parts = [
-        f"{key} {json.dumps(before.get(key))} -> {json.dumps(after[key])}"
-        if step["before"] is not None
-        else f"{key} {json.dumps(after[key])}"
-        for key in changed
-    ]
+    parts = []
+    for key, value in after.items() if step["action"] != "keep" else ():
+        if step["before"] is None and value:
+            parts.append(f"{key} {json.dumps(value)}")
+        elif step["before"] is not None and before.get(key) != value:
+            parts.append(f"{key} {json.dumps(before.get(key))} -> {json.dumps(value)}")
     return f": {', '.join(parts)}" if parts else ""
 
 

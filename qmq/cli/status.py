@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +14,6 @@ from qmq.protocol.names import retry_subject
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add this file's commands."""
     command = commands.add_parser("status", parents=[shared], help="show broker groups, their states and leases")
     command.set_defaults(run=status)
     command = commands.add_parser(
@@ -26,10 +26,10 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.set_defaults(run=lag)
 
 
-def table(rows: list[list[object]]) -> None:
-    """Print rows in columns; the first is the heading."""
-    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in texts) for i in range(len(texts[0]))]
+def table(heading: list[str], rows: Iterable[list[object]]) -> None:
+    """Print rows in columns under a heading."""
+    texts = [heading, *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
@@ -43,28 +43,23 @@ def status(arguments: argparse.Namespace) -> int:
     else:
         meta = answer["metaserver"]
         print(f"metaserver {meta['tcp']}, database {meta['database']}, {meta['subjects']} subjects")
-        rows: list[list[object]] = [["group", "kind", "state", "master", "address", "last heartbeat", "subjects", ""]]
-        for group in groups:
-            master = group["master"] or {}
-            silent_seconds = master.get("last_heartbeat_seconds")
-            rows.append(
-                [
-                    group["name"],
-                    group["kind"],
-                    group["state"],
-                    master.get("node_id"),
-                    master.get("address"),
-                    None if silent_seconds is None else f"{silent_seconds:.1f} s ago",
-                    group["subjects"],
-                    group["reason"],
-                ]
-            )
-        table(rows) if groups else print("no broker group has registered yet; start one with `python -m broker_node`")
+        if groups:
+            heading = ["group", "kind", "state", "master", "address", "last heartbeat", "subjects", ""]
+            table(heading, map(_status_row, groups))
+        else:
+            print("no broker group has registered yet; start one with `python -m broker_node`")
     return 0 if groups and all(group["state"] == "read_write" for group in groups) else 1
 
 
+def _status_row(group: dict[str, Any]) -> list[object]:
+    master = group["master"] or {}
+    silent_seconds = master.get("last_heartbeat_seconds")
+    last_seen = None if silent_seconds is None else f"{silent_seconds:.1f} s ago"
+    of_master = (master.get("node_id"), master.get("address"), last_seen)
+    return [group["name"], group["kind"], group["state"], *of_master, group["subjects"], group["reason"]]
+
+
 def subjects(arguments: argparse.Namespace) -> int:
-    """All subjects, page by page."""
     after, found = "", []
     while True:
         query = urlencode({"prefix": arguments.prefix, "after": after})
@@ -76,10 +71,8 @@ def subjects(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"subjects": found}, indent=2))
     elif found:
-        table(
-            [["subject", "broker groups", "version"]]
-            + [[s["subject"], ", ".join(s["broker_groups"]), s["route_version"]] for s in found]
-        )
+        rows = ([s["subject"], ", ".join(s["broker_groups"]), s["route_version"]] for s in found)
+        table(["subject", "broker groups", "version"], rows)
     else:
         print("no subjects yet; `qmq produce SUBJECT ...` creates one")
     return 0
@@ -131,21 +124,11 @@ def _add(groups: dict[str, dict[str, Any]], broker_group: str, group: dict[str, 
 
 def _print_lag(answer: dict[str, Any]) -> None:
     if answer["groups"]:
-        rows: list[list[object]] = [["group", "lag", "backlog", "in flight", "retrying", "time lag", "consumers"]]
-        for group in answer["groups"]:
-            seconds = group["time_lag_seconds"]
-            rows.append(
-                [
-                    group["group"],
-                    group["lag"],
-                    group["backlog"],
-                    group["in_flight"],
-                    group["retrying"],
-                    None if seconds is None else f"{seconds:.1f} s",
-                    group["consumers"],
-                ]
-            )
-        table(rows)
+        names = ("group", "lag", "backlog", "in_flight", "retrying", "time_lag_seconds", "consumers")
+        rows = [[group[name] for name in names] for group in answer["groups"]]
+        for row in rows:
+            row[5] = None if row[5] is None else f"{row[5]:.1f} s"
+        table(["group", "lag", "backlog", "in flight", "retrying", "time lag", "consumers"], rows)
     elif not answer["unknown"]:
         print(f"no consumer group has pulled {answer['subject']} yet")
     for name, why in answer["unknown"].items():

@@ -2,34 +2,33 @@
 
 import argparse
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import TypeVar
 
 from qmq.errors import SettingError
 
+T = TypeVar("T")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|)")
 
 
-def whole(text: str) -> int:
-    """A whole number from 1 on."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return value
+def _number(parse: Callable[[str], T], what: str, is_legal: Callable[[T], bool]) -> Callable[[str], T]:
+    def number(text: str) -> T:
+        with suppress(ValueError):
+            value = parse(text)
+            if is_legal(value):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+
+    return number
 
 
-def seconds(text: str) -> float:
-    """A number of seconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value
+whole = _number(int, "a whole number of at least 1", lambda value: value >= 1)
+seconds = _number(float, "a number of seconds", lambda value: 0 <= value < inf)
+rate = _number(float, "a number above 0", lambda value: 0 < value < inf)
 
 
 def delay_of(text: str) -> timedelta:

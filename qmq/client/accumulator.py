@@ -55,7 +55,6 @@ class Accumulator:
         )
 
     def full(self) -> QueueFull:
-        """The error of a message that does not fit."""
         return QueueFull(
             f"{self.messages} messages of {self.bytes} bytes are waiting to be sent, the limits are"
             f" {self._limits.queue_messages} and {self._limits.queue_bytes}: await send(), or raise Limits.queue_messages"
@@ -94,19 +93,15 @@ class Accumulator:
 
     def put_back(self, batch: Batch, now: float) -> None:
         """Queue a batch again whose attempt failed, before newer ones of its subject."""
-        queue = self._queues.get(batch.key)
-        if queue is None:
-            queue = self._queues[batch.key] = _Queue(batch.key)
+        queue = self._queues.setdefault(batch.key, _Queue(batch.key))
         queue.batches.appendleft(batch)
         self.messages += len(batch)
         self.bytes += batch.size
         self._place(queue, now)
 
     def _append(self, batch: Batch) -> None:
-        queue = self._queues.get(batch.key)
-        if queue is None:
-            queue = self._queues[batch.key] = _Queue(batch.key)
-        elif queue.batches[-1].is_open:
+        queue = self._queues.setdefault(batch.key, _Queue(batch.key))
+        if queue.batches and queue.batches[-1].is_open:
             self._close(queue)
         queue.batches.append(batch)
         if len(queue.batches) == 1:
@@ -171,7 +166,7 @@ class Accumulator:
         return soonest
 
     def take_expired(self, now: float) -> list[Batch]:
-        """Remove the batches whose time is over. Visits all queues: at most `Limits.queue_messages`."""
+        """Remove the batches whose time is over; with infinity, all. Visits all queues: at most `Limits.queue_messages`."""
         expired = []
         for queue in list(self._queues.values()):
             late = [batch for batch in queue.batches if batch.give_up_at <= now]
@@ -182,23 +177,10 @@ class Accumulator:
             if queue.batches:
                 self._place(queue, now)
             else:
-                self._remove(queue)
+                del self._queues[queue.key]
+                self._ready.pop(queue.key, None)
+                self._lingering.pop(queue.key, None)
+                queue.resting_until = None
         self.messages -= sum(map(len, expired))
         self.bytes -= sum(batch.size for batch in expired)
         return expired
-
-    def _remove(self, queue: _Queue) -> None:
-        del self._queues[queue.key]
-        self._ready.pop(queue.key, None)
-        self._lingering.pop(queue.key, None)
-        queue.resting_until = None
-
-    def drain(self) -> list[Batch]:
-        """Everything, and the queue is empty."""
-        batches = [batch for queue in self._queues.values() for batch in queue.batches]
-        self._queues.clear()
-        self._ready.clear()
-        self._lingering.clear()
-        self._resting.clear()
-        self.messages = self.bytes = 0
-        return batches

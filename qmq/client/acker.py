@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from qmq.client.ack_window import AckWindow
 from qmq.client.delivery import Pulled
@@ -32,22 +33,19 @@ class Acker:
         self._last_contact = 0.0
 
     async def run(self) -> None:
-        """Acknowledge until the task is cancelled."""
         failures = 0
         while True:
-            try:
-                async with asyncio.timeout(
-                    HEARTBEAT_SECONDS if not failures else self._context.backoff.pause(failures)
-                ):
+            pause = self._context.backoff.pause(failures) if failures else HEARTBEAT_SECONDS
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
                     await self.wake.wait()
-            except TimeoutError:
-                pass
             self.wake.clear()
             if self.window.spans and not self.window.is_first_settled:
                 await asyncio.sleep(ACK_DELAY_SECONDS)
             try:
-                if not await self._ack_range() and not failures and self.window.last >= 0:
-                    await self._heartbeat_if_due()
+                is_idle = not await self._ack_range() and not failures and self.window.last >= 0
+                if is_idle and asyncio.get_running_loop().time() - self._last_contact >= HEARTBEAT_SECONDS - 0.5:
+                    await self._send_ack(-1, -1, broadcast=False)
                 failures = 0
             except QmqError as error:
                 failures += 1
@@ -65,7 +63,6 @@ class Acker:
         return True
 
     async def ack_finished(self) -> None:
-        """Acknowledge what is settled."""
         while await self._ack_range():
             pass
 
@@ -95,11 +92,6 @@ class Acker:
             self.window.rewind(last)
             raise
         self.window.acked(pulled.last)
-
-    async def _heartbeat_if_due(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._last_contact >= HEARTBEAT_SECONDS - 0.5:
-            await self._send_ack(-1, -1, broadcast=False)
 
     async def _send_ack(self, begin: int, last: int, *, broadcast: bool) -> None:
         source = self._link.source

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from qmq.client.config import DEFAULT_LIMITS, Limits
-from qmq.client.consumer import CONCURRENCY_MAX, Consumer
+from qmq.client.consumer import Consumer, check_concurrency
 from qmq.client.handlers import Handler, arguments_of
 from qmq.client.middleware import Middleware
 from qmq.errors import LocalProtocolError
@@ -61,7 +61,7 @@ class App:
             raise LocalProtocolError(
                 f"{unknown[0]!r} is not an option of Consumer; allowed: {', '.join(sorted(known))}"
             )
-        _check_concurrency(concurrency)
+        check_concurrency(concurrency)
 
         def declare(handler: F) -> F:
             # Made once here so that a handler with wrong parameters fails at the declaration.
@@ -84,7 +84,7 @@ class App:
             concurrency: handlers of each consumer that run at the same time, 1 to CONCURRENCY_MAX.
         """
         if concurrency is not None:
-            _check_concurrency(concurrency)
+            check_concurrency(concurrency)
         self._declared = [
             replace(
                 declared,
@@ -123,8 +123,3 @@ class App:
     async def _close_after(self, stop: asyncio.Event, consumer: Consumer) -> None:
         await stop.wait()
         await consumer.close(self._close_timeout)
-
-
-def _check_concurrency(concurrency: int) -> None:
-    if not 1 <= concurrency <= CONCURRENCY_MAX:
-        raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")

@@ -61,11 +61,6 @@ class Batch(Deliveries[Delivery]):
             if last._pulled is not pulled or last._index != begin + length - 1:
                 # Messages in between were not delivered, or the rest of this answer is in another batch.
                 length = 1
-                while at + length < count:
-                    following = deliveries[at + length]
-                    if following._pulled is not pulled or following._index != begin + length:
-                        break
-                    length += 1
             pulled.settle_range(begin, begin + length)
             at += length
 

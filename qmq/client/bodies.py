@@ -160,7 +160,7 @@ def _packed(data: bytes, compress_above: int, plain_bytes: int) -> str | None:
             "and send a reference to it"
         )
     try:
-        packed = b64encode(zstd.compress(data)).decode("ascii")
+        packed = b64encode(zstd.codec().compress(data)).decode("ascii")
     except zstd.ZstdMissing as error:
         raise LocalProtocolError(str(error), code="body.codec_missing") from error
     return packed if len(packed) < plain_bytes else None
@@ -242,7 +242,7 @@ def body_bytes(properties: Mapping[str, str]) -> bytes | None:
 
 def _unpacked(data: bytes) -> bytes:
     try:
-        return zstd.decompress(data)
+        return zstd.codec().decompress(data)
     except zstd.ZstdTooLarge as error:
         raise BodyUndecodable(
             f"the body decompresses to more than {zstd.CONTENT_BYTES_MAX} bytes", code="body.too_large"
@@ -276,23 +276,18 @@ def decode_body(properties: Mapping[str, str], type_: type[T]) -> T:
     Raises:
         BodyUndecodable: the body does not fit; `field` and the message name the first field that does not.
     """
-    if type_ is str:
-        text = body_text(properties)
-        if text is None:
-            raise _undecodable(type_, "it is not text" if _has_data(properties) else _no_data(properties))
-        return cast(T, text)
-    if type_ is bytes:
-        data = body_bytes(properties)
-        if data is None:
-            raise _undecodable(type_, _no_data(properties))
-        return cast(T, data)
+    if type_ is str or type_ is bytes:
+        body = body_text(properties) if type_ is str else body_bytes(properties)
+        if body is None:
+            raise _undecodable(type_, _no_text(properties))
+        return cast(T, body)
     is_json = _is_json(_kind_of(properties))
     try:
         if not is_json and _is_by_name(properties, type_):
             return cast(T, conversion.from_properties(visible_properties(properties), type_))
         text = body_text(properties)
         if text is None:
-            raise Mismatch("it is not text" if _has_data(properties) else _no_data(properties))
+            raise Mismatch(_no_text(properties))
         if type_ is Json:
             return cast(T, Json(conversion.load(text)))
         return cast(T, conversion.from_json(text, type_))
@@ -314,7 +309,9 @@ def _has_data(properties: Mapping[str, str]) -> bool:
     return KEY_DATA in properties or KEY_FIRST_PART in properties
 
 
-def _no_data(properties: Mapping[str, str]) -> str:
+def _no_text(properties: Mapping[str, str]) -> str:
+    if _has_data(properties):
+        return "it is not text"
     names = sorted(visible_properties(properties))[:10]
     return f"there is no property {KEY_DATA!r}" + (f"; it has {', '.join(map(repr, names))}" if names else "")
 

@@ -19,10 +19,7 @@ from qmq.client.source import PullContext, Subscription
 from qmq.client.source import Start as Start
 from qmq.client.workers import Retries, Workers
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import (
-    ClientClosed,
-    LocalProtocolError,
-)
+from qmq.errors import ClientClosed, LocalProtocolError
 from qmq.net.discovery import meta_url
 from qmq.net.pool import Pool
 from qmq.net.routing import READABLE
@@ -37,6 +34,12 @@ CONCURRENCY_MAX = 10_000
 """Handlers of one consumer that can run at the same time."""
 
 logger = logging.getLogger("qmq.client")
+
+
+def check_concurrency(concurrency: int) -> None:
+    """Raises LocalProtocolError unless it is in range."""
+    if not 1 <= concurrency <= CONCURRENCY_MAX:
+        raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")
 
 
 class Consumer(Client):
@@ -86,7 +89,6 @@ class Consumer(Client):
         # A message of the retry subject may name that one.
         self.delivered_subject = subject if self._subscription.kind == "real" else None
         self._app = app
-        self._at_most_once = at_most_once
         self._timeouts = timeouts
         self._backoff = backoff
         self._slot: ConsumerSlot | None = None
@@ -101,15 +103,14 @@ class Consumer(Client):
         )
         self._producer.on_failure = self._task_failed
         self._ready = ReadyQueue(limits)
-        self._prefetch = self._ready.prefetch
         self._retries = Retries(
             subject, self._producer.send_message, attempts_max=attempts_max, at_most_once=at_most_once, backoff=backoff,
             clock=clock,
         )  # fmt: skip
-        self._workers = Workers(self._ready, self._retries, self.middleware, at_most_once=at_most_once)
+        self._workers = Workers(self._ready, self._retries, self.middleware)
         self._pool = Pool(timeouts.connect, limits.answer_bytes)
         context = PullContext(
-            self, self._prefetch, self._pool, limits, timeouts, backoff, self.supervisor, clock, at_most_once,
+            self, self._ready.prefetch, self._pool, limits, timeouts, backoff, self.supervisor, clock, at_most_once,
             self._producer.send_message,
         )  # fmt: skip
         self._fetchers = Fetchers(context, self.middleware, self._subscription, self._session, self._ready)
@@ -167,7 +168,7 @@ class Consumer(Client):
         deadline = loop.time() + seconds
         self._retries.stop()
         dropped = self._ready.close()
-        if self._at_most_once and dropped:
+        if self._retries.at_most_once and dropped:
             logger.warning(
                 "%s, group %s: %d messages were acknowledged and not processed; at most once they are lost",
                 self.subject, self.group, dropped,
@@ -271,8 +272,7 @@ class Consumer(Client):
             ClientClosed: the consumer is not started or already closed.
             ClientFailed: a background task failed; the message names it.
         """
-        if not 1 <= concurrency <= CONCURRENCY_MAX:
-            raise LocalProtocolError(f"concurrency={concurrency}: must be 1 to {CONCURRENCY_MAX}")
+        check_concurrency(concurrency)
         arguments_of(handler)  # an invalid handler is reported also by a consumer that is not open
         self._check_open()
         await self._workers.run(handler, concurrency)

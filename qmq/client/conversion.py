@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -55,18 +55,13 @@ def from_properties(properties: Mapping[str, str], hint: Any) -> Any:
     if is_mapping(hint):
         keys, values = get_args(hint) or (str, str)
         return _convert_items(properties, converter(keys, is_text=True), converter(values, is_text=True))
+    names = field_names(hint) or ()
+    texts = {name: text for name in names if (text := get_large_string(properties, name)) is not None}
     if is_struct(hint):
-        texts = _with_iso_times(_texts(properties, field_names(hint) or ()), hint)
-        return with_msgspec(lambda msgspec: msgspec.convert(texts, hint, strict=False))
+        return with_msgspec(lambda msgspec: msgspec.convert(_with_iso_times(texts, hint), hint, strict=False))
     if is_pydantic(hint):
-        texts = _with_iso_times(_texts(properties, field_names(hint) or ()), hint)
-        return with_pydantic(lambda: hint.model_validate(texts))
-    return _object_of_texts(hint)(_texts(properties, field_names(hint) or ()))
-
-
-def _texts(properties: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    found = {name: get_large_string(properties, name) for name in names}
-    return {name: text for name, text in found.items() if text is not None}
+        return with_pydantic(lambda: hint.model_validate(_with_iso_times(texts, hint)))
+    return _object_converter(hint, is_text=True)(texts)
 
 
 def _with_iso_times(texts: dict[str, str], cls: Any) -> dict[str, str]:
@@ -83,11 +78,15 @@ def _time_names(cls: Any) -> frozenset[str]:
     """The names, as they are written, of the fields of a model of msgspec or pydantic that are times."""
     if is_struct(cls):
         return frozenset(each.encode_name for each in sys.modules["msgspec"].structs.fields(cls) if _is_time(each.type))
-    names: set[str] = set()
+    return frozenset(name for name, each in _pydantic_fields(cls) if _is_time(each.annotation))
+
+
+def _pydantic_fields(cls: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a model of pydantic, by name and by each alias."""
     for name, each in cls.model_fields.items():
-        if _is_time(each.annotation):
-            names.update(alias for alias in (name, each.alias, each.validation_alias) if isinstance(alias, str))
-    return frozenset(names)
+        for alias in (name, each.alias, each.validation_alias):
+            if isinstance(alias, str):
+                yield alias, each
 
 
 def _is_time(hint: Any) -> bool:
@@ -107,10 +106,7 @@ def field_names(hint: Any) -> Collection[str] | None:
     if is_struct(hint):
         return cast("tuple[str, ...]", hint.__struct_encode_fields__)
     if is_pydantic(hint):
-        names = set(hint.model_fields)
-        for each in hint.model_fields.values():
-            names.update(alias for alias in (each.alias, each.validation_alias) if isinstance(alias, str))
-        return names
+        return {name for name, _ in _pydantic_fields(hint)}
     if isinstance(hint, type) and is_dataclass(hint):
         return names_of(hint)
     if typing.is_typeddict(hint):
@@ -119,7 +115,6 @@ def field_names(hint: Any) -> Collection[str] | None:
 
 
 def type_name(hint: Any) -> str:
-    """Return the name of an annotation for error messages."""
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
@@ -312,12 +307,7 @@ def _convert_items(items: Mapping[str, Any], convert_key: Convert, convert_value
 
 
 @lru_cache(maxsize=CONVERTERS_MAX)
-def _object_of_texts(cls: Any) -> Convert:
-    return _object_converter(cls, is_text=True)
-
-
 def _object_converter(cls: Any, *, is_text: bool) -> Convert:
-    """The converter of a dataclass or TypedDict."""
     # Built at the first use: a class may contain itself.
     plan: list[tuple[str, Convert, bool]] | None = None
     is_typed_dict = typing.is_typeddict(cls)

@@ -11,7 +11,6 @@ from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missin
 from qmq.net.pool import Pool
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame
 
 T = TypeVar("T")
 GROUPS_SECONDS = 5.0
@@ -48,7 +47,7 @@ class DelayGroups:
         self._groups_until = now + GROUPS_SECONDS
         return self._groups
 
-    async def call(self, group: str, command: Command, body: bytes) -> Frame:
+    async def call(self, group: str, command: Command, body: bytes, decode: Callable[[memoryview], T]) -> T:
         """Send an own command to a delay group and return the answer. Raises QmqError if the group refuses or does not respond."""
         address = (await self.groups()).get(group)
         if address is None:
@@ -65,7 +64,13 @@ class DelayGroups:
             raise QmqError(refusal.message, code=refusal.code or "delay.error")
         if frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"delay group {group} returned code {frame.code}")
-        return frame
+        return decode(frame.body)
+
+    async def call_all(
+        self, command: Command, body: bytes, decode: Callable[[memoryview], T]
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """`call` each delay group, as `request_all`."""
+        return await self.request_all(lambda group: self.call(group, command, body, decode))
 
     async def request_all(self, request: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:
         """Send a request to every delay group; the answers, and why others could not be reached. Raises QmqError without any."""

@@ -1,6 +1,7 @@
 """Find, list, cancel, reschedule and deliver delayed messages, over all delay groups of a system."""
 
 import heapq
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -126,12 +127,8 @@ class DelayedMessages:
         """Return all copies of a message with their current states. The due time makes the lookup faster."""
         body = FindDelayedRequest(_target(message_id, subject, due)).encode()
 
-        async def request(group: str) -> list[DelayedMessage]:
-            page = DelayedPage.decode((await self._groups.call(group, Command.FIND_DELAYED, body)).body)
-            return [DelayedMessage(item, group) for item in page.items]
-
-        answers, problems = await self._groups.request_all(request)
-        found = [message for answer in answers.values() for message in answer]
+        answers, problems = await self._groups.call_all(Command.FIND_DELAYED, body, DelayedPage.decode)
+        found = [DelayedMessage(item, group) for group, page in answers.items() for item in page.items]
         return Found(problems, tuple(sorted(found, key=lambda message: message.item.due_ms)))
 
     async def list(
@@ -159,7 +156,7 @@ class DelayedMessages:
             cursor, place = "", 0
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, tuple(states), match or {}, PAGE_MAX, cursor)
-                page = DelayedPage.decode((await self._groups.call(group, Command.LIST_DELAYED, query.encode())).body)
+                page = await self._groups.call(group, Command.LIST_DELAYED, query.encode(), DelayedPage.decode)
                 for item in page.items:
                     place += 1
                     yield item.due_ms, place, DelayedMessage(item, group)
@@ -181,15 +178,11 @@ class DelayedMessages:
     ) -> Calendar:
         """Count the pending messages of one subject, or of all, by hour of due time."""
         body = DelayedCalendarRequest(subject, *_range(begin, end)).encode()
-
-        async def request(group: str) -> DelayedCalendar:
-            return DelayedCalendar.decode((await self._groups.call(group, Command.DELAYED_CALENDAR, body)).body)
-
-        answers, problems = await self._groups.request_all(request)
-        total: dict[int, int] = {}
+        answers, problems = await self._groups.call_all(Command.DELAYED_CALENDAR, body, DelayedCalendar.decode)
+        total: Counter[int] = Counter()
         for answer in answers.values():
             for hour_ms, count in answer.hours:
-                total[hour_ms] = total.get(hour_ms, 0) + count
+                total[hour_ms] += count
         return Calendar(problems, {moment(hour_ms): total[hour_ms] for hour_ms in sorted(total)})
 
     async def groups(self) -> dict[str, str]:
@@ -231,18 +224,14 @@ class DelayedMessages:
         self, operation: Operation, due_ms: int, target: DelayedTarget, delay_group: str
     ) -> DelayedChange:
         body = ChangeDelayedRequest(operation, due_ms, (target,)).encode()
-
-        async def request(group: str) -> DelayedChange:
-            frame = await self._groups.call(group, Command.CHANGE_DELAYED, body)
-            return ChangeDelayedResponse.decode(frame.body).changes[0]
-
+        command, decode = Command.CHANGE_DELAYED, ChangeDelayedResponse.decode
         if delay_group:
-            return await request(delay_group)
-        answers, problems = await self._groups.request_all(request)
+            return (await self._groups.call(delay_group, command, body, decode)).changes[0]
+        answers, problems = await self._groups.call_all(command, body, decode)
         for outcome in (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED):
-            for change in answers.values():
-                if change.outcome is outcome:
-                    return change
+            for answer in answers.values():
+                if answer.changes[0].outcome is outcome:
+                    return answer.changes[0]
         if problems:
             group, why = next(iter(problems.items()))
             raise QmqError(f"{target.message_id} may be in delay group {group}, which can't be reached: {why}",
@@ -267,7 +256,7 @@ class DelayedMessages:
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, (), match or {}, PAGE_MAX, cursor)
                 body = CancelDelayedRequest(query, dry_run).encode()
-                step = CancelDelayedResponse.decode((await self._groups.call(group, Command.CANCEL_DELAYED, body)).body)
+                step = await self._groups.call(group, Command.CANCEL_DELAYED, body, CancelDelayedResponse.decode)
                 matched, cancelled = matched + step.matched, cancelled + step.cancelled
                 too_late, cursor = too_late + step.too_late, step.cursor
                 if not cursor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from qmq.client.ack_window import BUSY, OPEN, SETTLED, Span
 from qmq.client.bodies import KEY_DATA, body_bytes, body_text, decode_body, visible_properties
-from qmq.client.message import cause_label
+from qmq.client.message import cause_label, whole_number
 from qmq.client.prefetch import Prefetch
 from qmq.errors import DeliveryAlreadySettled
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
@@ -43,7 +43,7 @@ class Owner(Protocol):
 
     @property
     def middleware(self) -> Hooks | None:
-        """The hooks; None when there is no middleware."""
+        """None when there is no middleware."""
 
     async def send_back(self, delivery: "Delivery", cause: str) -> None:
         """Store the next attempt or the dead letter."""
@@ -107,7 +107,6 @@ class Pulled(Span):
         self.on_settled()
 
     def settle_range(self, begin: int, end: int) -> int:
-        """As `Span.settle_range`, for delivered messages."""
         is_whole = self.marks.count(OPEN, begin, end) == end - begin
         if is_whole:
             size = sum(map(len, self.raws[begin:end]))  # type: ignore[arg-type]  # none of them is settled
@@ -217,10 +216,7 @@ class Delivery:
     @property
     def attempt(self) -> int:
         """1 for the first delivery, increased by each retry."""
-        try:
-            return int(self._protocol_text(_ATTEMPT, "1"))
-        except ValueError:
-            return 1
+        return whole_number(self._protocol_text(_ATTEMPT, ""), 1)
 
     @property
     def retry_cause(self) -> str:
@@ -230,11 +226,8 @@ class Delivery:
     @property
     def created_at(self) -> datetime:
         """When the message, or this attempt of it, was created, in UTC."""
-        try:
-            stamp = int(self._protocol_text(_CREATED, ""))
-        except ValueError:
-            stamp = RawView(self._raw).created_at_ms
-        return datetime.fromtimestamp(stamp / 1000, UTC)
+        stamp_ms = whole_number(self._protocol_text(_CREATED, ""), RawView(self._raw).created_at_ms)
+        return datetime.fromtimestamp(stamp_ms / 1000, UTC)
 
     @property
     def is_settled(self) -> bool:

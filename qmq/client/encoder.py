@@ -9,7 +9,7 @@ from struct import Struct
 from zlib import crc32
 
 from qmq.client.bodies import KEY_DATA, Body, encode_body
-from qmq.client.message import EXPIRE_AFTER_MS, MakeId
+from qmq.client.message import MakeId, standard_properties
 from qmq.client.middleware import MiddlewareChain, OutgoingMessage
 from qmq.client.outgoing import Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
@@ -19,9 +19,6 @@ from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.messages import (
     FLAG_DELAY,
     FLAG_TAGS,
-    KEY_APP,
-    KEY_CREATED,
-    KEY_EXPIRE,
     KEY_SCHEDULE,
     Message,
     encode_entry,
@@ -57,13 +54,11 @@ class Encoder:
         self._plain_bytes_max = VALUE_BYTES_MAX if compress_above is None else min(compress_above, VALUE_BYTES_MAX)
         """Longest text that is one property as it is."""
         self._app = app
-        self._app_property = _property(encode_str(KEY_APP), app, KEY_APP)
         self._clock = clock
         self._make_id = make_id
         self._subjects: dict[str, bytes] = {}
         self._names: dict[str, bytes] = {}
-        self._now_ms = -1
-        self._plain_head = self._tagged_head = self._standard = b""
+        self._stamp(clock.wall_ms())  # raises LocalProtocolError for a wrong name of the application
 
     def encode(self, subject: str, body: Body, tags: Sequence[str], message_id: str | None) -> tuple[str, bytes]:
         """A message's id and entry. Raises LocalProtocolError or IllegalName for invalid ones."""
@@ -103,12 +98,7 @@ class Encoder:
         """A message with all its properties, before it is encoded. Raises LocalProtocolError or IllegalName."""
         check_subject(subject)
         now_ms = self._clock.wall_ms()
-        properties = {
-            KEY_CREATED: str(now_ms),
-            KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS),
-            KEY_APP: self._app,
-            **encode_body(body, compress_above=self._compress_above),
-        }
+        properties = standard_properties(self._app, now_ms) | encode_body(body, compress_above=self._compress_above)
         if due_ms is not None:
             properties[KEY_SCHEDULE] = str(due_ms)
         if message_id is not None:
@@ -135,12 +125,7 @@ class Encoder:
         self._now_ms = now_ms
         self._plain_head = _TIMES(0, now_ms, now_ms)
         self._tagged_head = _TIMES(FLAG_TAGS, now_ms, now_ms)
-        self._standard = b"".join(
-            (
-                encode_str(KEY_CREATED), encode_str(str(now_ms)), encode_str(KEY_EXPIRE), encode_str(str(now_ms + EXPIRE_AFTER_MS)),
-                self._app_property,
-            )
-        )  # fmt: skip
+        self._standard = self._encode_properties(standard_properties(self._app, now_ms))
 
     def _encode_properties(self, properties: Mapping[str, str]) -> bytes:
         parts: list[bytes] = []
@@ -177,13 +162,13 @@ class ObservedSends:
 
     def __init__(self, encoder: Encoder, chain: MiddlewareChain) -> None:
         self._encoder = encoder
-        self._chain = chain
+        self.chain = chain
 
     def encode(
         self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None = None
     ) -> tuple[str, bytes, OutgoingMessage | None]:
         """Return a message's ID and entry, and, if there is middleware, the message: its outcome must be reported."""
-        chain = self._chain
+        chain = self.chain
         if due_ms is None and not chain:
             message_id, entry = self._encoder.encode(subject, body, tags, message_id)
             return message_id, entry, None
@@ -196,12 +181,7 @@ class ObservedSends:
             raise
         return message.message_id, entry, message if chain else None
 
-    def settled(self, message: OutgoingMessage, outcome: Outcome) -> None:
-        """Give middleware the outcome of a message."""
-        self._chain.after_send(message, outcome)
-
     async def observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
-        """Wait for the outcome of a message, and give it to middleware."""
         outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")
         try:
             outcome = receipt = await sending
@@ -209,12 +189,12 @@ class ObservedSends:
             outcome = error
             raise
         finally:
-            self._chain.after_send(message, outcome)
+            self.chain.after_send(message, outcome)
         return receipt
 
     def observed(self, message: OutgoingMessage, token: Token, outcome: Outcome) -> None:
-        """As `settled`, and pass the outcome to the caller."""
-        self._chain.after_send(message, outcome)
+        """Give the outcome of a message to middleware, and to its caller."""
+        self.chain.after_send(message, outcome)
         hand_out(token, outcome)
 
     def failed(self, message: OutgoingMessage | None, error: QmqError) -> None:
@@ -222,4 +202,4 @@ class ObservedSends:
         if message is not None:
             if not isinstance(error, SendFailed):
                 error = SendFailed(str(error), code=error.code, retriable=error.retriable)
-            self._chain.after_send(message, error)
+            self.chain.after_send(message, error)

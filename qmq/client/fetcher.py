@@ -17,7 +17,7 @@ from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.commands import BrokerGroupRoute, PullRequest, PullResponse
+from qmq.protocol.commands import PullRequest, PullResponse
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
@@ -78,7 +78,7 @@ logger = logging.getLogger("qmq.client")
 
 
 class Fetcher:
-    """Pulls one subject from one broker group, and acks to it.
+    """Pulls one subject from one broker group, and acks to it. It begins at once, on the running loop.
 
     Args:
         may_pull: called with a name of this fetcher and the messages that its next pull requests. Waits while the consumer is
@@ -102,29 +102,18 @@ class Fetcher:
         self._size = PullSize(link.context.limits.pull_messages, link.context.limits.pull_bytes)
         self._is_ensured = link.source.start is None
         self._has_pulled = False
-        self._pull_task: asyncio.Task[None] | None = None
-        self._ack_task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin, on the running loop."""
-        where = f"{self.link.source.subject} from {self.link.route.name}"
+        where = f"{link.source.subject} from {link.route.name}"
         self._pull_task = self._context.supervisor.critical(f"pull {where}", self._pull_loop())
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())
 
-    def moved(self, route: BrokerGroupRoute) -> None:
-        """The group's master has another address: the next request goes there, with the same pull sequences."""
-        self.link.route = route
-
     async def stop_pulling(self) -> None:
         """Stop pulling. Acks are sent until `stop`."""
-        if self._pull_task is not None:
-            await self._context.supervisor.cancel(self._pull_task)
+        await self._context.supervisor.cancel(self._pull_task)
 
     async def stop(self, deadline: float) -> list[str]:
         """Stop pulling, ack what is settled, and release what is not, until a loop time; IDs of what is not settled."""
         await self.stop_pulling()
-        if self._ack_task is not None:
-            await self._context.supervisor.cancel(self._ack_task)
+        await self._context.supervisor.cancel(self._ack_task)
         unsettled = self._unsettled()
         ids = [RawView(raw).message_id for _, _, raw in unsettled]
         try:

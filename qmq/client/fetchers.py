@@ -1,14 +1,15 @@
 """All fetchers of one consumer: class Fetchers."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 from qmq.client.delivery import Delivery, Pulled
 from qmq.client.fetcher import Fetcher
+from qmq.client.message import whole_number
 from qmq.client.middleware import MiddlewareChain
 from qmq.client.ready_queue import ReadyQueue
 from qmq.client.source import Link, PullContext, Source, Subscription
-from qmq.client.workers import whole_number
 from qmq.errors import ProtocolError
 from qmq.net.routing import READABLE, usable
 from qmq.net.session import MetaSession
@@ -46,7 +47,6 @@ class Fetchers:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, sources: list[Source]) -> None:
-        """Begin, on the running loop."""
         self._sources = sources
         for source in sources:
             self._session.register(source.subject, ClientType.CONSUMER, source.group)
@@ -68,8 +68,6 @@ class Fetchers:
             ends += await asyncio.gather(*stops, return_exceptions=True)
         return ends
 
-    # --- inside ----------------------------------------------------------------------------------------------------
-
     async def _follow_routes(self) -> None:
         """Keep one fetcher per subject and readable broker group."""
         while True:
@@ -82,15 +80,13 @@ class Fetchers:
                     if fetcher is None:
                         failed = partial(self._session.refresh, source.subject, ClientType.CONSUMER)
                         link = Link(source, route, self._context, failed)
-                        fetcher = self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
-                        fetcher.start()
+                        self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
                     elif fetcher.link.route.master != route.master:
-                        fetcher.moved(route)
-            try:
+                        # The next request goes there, with the same pull sequences.
+                        fetcher.link.route = route
+            with suppress(TimeoutError):
                 async with asyncio.timeout(ROUTE_CHECK_SECONDS):
                     await self._changed.wait()
-            except TimeoutError:
-                pass
 
     async def _may_pull(self, source: str, messages: int) -> int:
         while True:

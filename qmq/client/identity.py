@@ -109,21 +109,23 @@ def claim_slot(
     problem = "no folder for lock files"
     for folder in (folders or lock_folders)():
         try:
-            folder_descriptor = _open_private(folder)
+            return _claim_in(folder, base, scope, slots_max)
         except OSError as error:
             problem = f"{folder}: {error.strerror or error}"
-            continue
-        try:
-            for slot in range(slots_max):
-                descriptor = _lock(folder_descriptor, f"{scope}-{slot}.lock")
-                if descriptor is not None:
-                    return ConsumerSlot(base if slot == 0 else f"{base}-{slot}", descriptor)
-            return _random_slot(base, f"all {slots_max} slots are held")
-        except OSError as error:
-            problem = f"{folder}: {error.strerror or error}"
-        finally:
-            os.close(folder_descriptor)
     return _random_slot(base, problem)
+
+
+def _claim_in(folder: Path, base: str, scope: str, slots_max: int) -> ConsumerSlot:
+    """The lowest free slot of a folder, or a random one when all are held. Raises OSError."""
+    folder_descriptor = _open_private(folder)
+    try:
+        for slot in range(slots_max):
+            descriptor = _lock(folder_descriptor, f"{scope}-{slot}.lock")
+            if descriptor is not None:
+                return ConsumerSlot(base if slot == 0 else f"{base}-{slot}", descriptor)
+    finally:
+        os.close(folder_descriptor)
+    return _random_slot(base, f"all {slots_max} slots are held")
 
 
 def _random_slot(base: str, problem: str) -> ConsumerSlot:

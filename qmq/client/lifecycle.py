@@ -23,11 +23,9 @@ class Client:
     """Base of Producer and Consumer: `async with` starts and closes it."""
 
     async def start(self) -> None:
-        """Start the background tasks."""
         raise NotImplementedError
 
     async def close(self, timeout: float | None = None) -> list[str]:
-        """Close; return the IDs of messages that are left."""
         raise NotImplementedError
 
     async def __aenter__(self) -> "Self":

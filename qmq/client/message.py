@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 
 from qmq.client.bodies import Body, encode_body
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -20,16 +21,12 @@ def this_process() -> str:
     return f"{_host()}.{os.getpid()}"
 
 
-_host_cache: list[str] = []
-
-
+@cache
 def _host() -> str:
-    if not _host_cache:
-        try:
-            _host_cache.append(socket.gethostbyname(socket.gethostname()))
-        except OSError:
-            _host_cache.append("0.0.0.0")
-    return _host_cache[0]
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "0.0.0.0"
 
 
 class MessageIds:
@@ -68,19 +65,27 @@ EXPIRE_AFTER_MS = 15 * 60 * 1000
 
 def build_message(subject: str, body: Body, tags: tuple[str, ...], message_id: str, app: str, now_ms: int) -> Message:
     """Build a new message with the properties that the protocol requires."""
-    properties = {
-        KEY_CREATED: str(now_ms),
-        KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS),
-        KEY_APP: app,
-        **encode_body(body),
-    }
+    properties = standard_properties(app, now_ms) | encode_body(body)
     return Message(subject, message_id, properties, tags, 0, now_ms, now_ms)
+
+
+def standard_properties(app: str, now_ms: int) -> dict[str, str]:
+    """The properties that each message has besides its body."""
+    return {KEY_CREATED: str(now_ms), KEY_EXPIRE: str(now_ms + EXPIRE_AFTER_MS), KEY_APP: app}
 
 
 def delayed_message(message: Message, due_ms: int) -> Message:
     """The message as one that is due later."""
     properties = {**message.properties, KEY_SCHEDULE: str(due_ms)}
     return replace(message, properties=properties, flag=message.flag | FLAG_DELAY, time_ms=due_ms)
+
+
+def whole_number(text: str | None, default: int) -> int:
+    """The number that a property contains; `default` when it contains none."""
+    try:
+        return int(text) if text else default
+    except ValueError:
+        return default
 
 
 def cause_label(text: str) -> str:

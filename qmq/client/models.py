@@ -22,13 +22,11 @@ _MSGSPEC_PATH = re.compile(r"(.*) - at `\$(?P<path>.*)`", re.S)
 
 
 def is_struct(hint: Any) -> bool:
-    """Whether it is a class of msgspec."""
     msgspec = sys.modules.get("msgspec")
     return msgspec is not None and isinstance(hint, type) and issubclass(hint, msgspec.Struct)
 
 
 def is_pydantic(hint: Any) -> bool:
-    """Whether it is a model of pydantic."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(hint, type) and issubclass(hint, pydantic.BaseModel)
 
@@ -68,7 +66,6 @@ def to_json(value: object) -> str:
 
 
 def is_dataclass_instance(value: object) -> bool:
-    """Whether a value is an instance of a dataclass."""
     return hasattr(type(value), "__dataclass_fields__")
 
 
@@ -97,5 +94,4 @@ def _plain(value: Any) -> object:
 
 @lru_cache(maxsize=CLASSES_MAX)
 def names_of(cls: Hashable) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass."""
     return tuple(each.name for each in fields(cast(Any, cls)))

@@ -1,18 +1,25 @@
-"""Messages on their way to a node: a batch is one request, and carries for each message who waits for its outcome."""
+"""Messages on their way to a node, and what its responses mean for them.
+
+A batch is one request, and carries for each message who waits for its outcome.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any
 
 from qmq.client.middleware import OutgoingMessage
 from qmq.client.receipt import Receipt
 from qmq.errors import QmqError, SendFailed, SendManyFailed
+from qmq.net.caller import Caller, timed_out
+from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
+from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
+from qmq.protocol.frames import Frame
+from qmq.protocol.names import NO_SPACE, is_subject_refusal
 
-T = TypeVar("T")
 Outcome = Receipt | SendFailed
-Key = tuple[str, bool]
-"""Subject, and whether its messages are delayed: the messages of a batch share it."""
+Key = tuple[str, ClientType]
+"""Subject, and as what the producer registers for it: the messages of a batch share it. A DELAY_PRODUCER sends to delay groups."""
 Token = asyncio.Future[Receipt] | Callable[[Outcome], object]
 """Where the outcome of one message goes."""
 
@@ -25,9 +32,8 @@ class ManyOutcomes:
         self._observed: dict[int, OutgoingMessage] = {}
         self.future: asyncio.Future[list[Receipt]] = loop.create_future()
         self._outcomes: list[Receipt | QmqError] = []
-        self._open = 0
-        self._failed = 0
-        self._is_complete = False
+        self._open = 1
+        """Messages without an outcome, and one more until `complete`."""
 
     def reserve(self, message: OutgoingMessage | None = None) -> int:
         """The place of the next message, whose outcome is set later."""
@@ -41,30 +47,24 @@ class ManyOutcomes:
     def add_failure(self, error: QmqError) -> None:
         """The next message can't be sent at all."""
         self._outcomes.append(error)
-        self._failed += 1
 
     def set(self, places: Sequence[int], outcomes: Sequence[Outcome]) -> None:
-        """The outcomes of a batch."""
         found = self._outcomes
         for place, outcome in zip(places, outcomes, strict=True):
             found[place] = outcome
             if self._observed:
                 self._observe(self._observed.pop(place), outcome)
-        self._open -= len(places)
-        self._failed += sum(not isinstance(outcome, Receipt) for outcome in outcomes)
-        if self._is_complete and not self._open:
-            self._end()
+        self._count_down(len(places))
 
     def complete(self) -> None:
         """No more messages follow."""
-        self._is_complete = True
-        if not self._open:
-            self._end()
+        self._count_down(1)
 
-    def _end(self) -> None:
-        if self.future.done():
+    def _count_down(self, count: int) -> None:
+        self._open -= count
+        if self._open or self.future.done():
             return
-        if self._failed:
+        if any(isinstance(outcome, QmqError) for outcome in self._outcomes):
             self.future.set_exception(SendManyFailed(self._outcomes))
             self.future.exception()  # no warning of asyncio if the caller was cancelled
         else:
@@ -121,11 +121,6 @@ class Batch:
     def subject(self) -> str:
         return self.key[0]
 
-    @property
-    def is_delayed(self) -> bool:
-        """To a delay group, not to a broker group."""
-        return self.key[1]
-
     def add(self, message_id: str, entry: bytes) -> None:
         """Add a message; its token or place is added apart."""
         self.ids.append(message_id)
@@ -133,25 +128,100 @@ class Batch:
         self.size += len(entry)
 
     def end_wait(self) -> None:
-        """Let `send_many` continue."""
         if self.queued is not None and not self.queued.done():
             self.queued.set_result(None)
 
     def part(self, numbers: Iterable[int]) -> "Batch":
         """A batch of some of its messages, with the same history."""
-
-        def chosen(values: list[T]) -> list[T]:
-            return [values[number] for number in numbers] if values else []
-
         numbers = list(numbers)
-        entries = chosen(self.entries)
-        return replace(
-            self,
-            entries=entries,
-            ids=chosen(self.ids),
-            tokens=chosen(self.tokens),
-            places=chosen(self.places),
-            size=sum(map(len, entries)),
-            is_open=False,
-            queued=None,
-        )
+        lists: dict[str, Any] = {}
+        for name in ("entries", "ids", "tokens", "places"):
+            values = getattr(self, name)
+            lists[name] = [values[number] for number in numbers] if values else []
+        return replace(self, **lists, size=sum(map(len, lists["entries"])), is_open=False, queued=None)
+
+    # --- outcomes --------------------------------------------------------------------------------------------------
+
+    def receipts(self, group: str) -> list[Outcome]:
+        subject, attempts = self.subject, self.attempts
+        return [Receipt(message_id, subject, group, attempts) for message_id in self.ids]
+
+    def no_space_errors(self, problem: str = "") -> list[Outcome]:
+        """The errors of messages that no broker or delay group has space for."""
+        problem = problem or self.last_problem
+        kind = "delay group" if self.key[1] is ClientType.DELAY_PRODUCER else "broker group"
+        stored = "it may be stored by an earlier attempt" if self.may_be_stored else "it is not stored"
+        text = f"of {self.subject}; {stored}" + (f". Last: {problem}" if problem else "")
+        return [
+            SendFailed(f"no {kind} has space for message {message_id} {text}", code="client.no_space", retriable=True)
+            for message_id in self.ids
+        ]
+
+    def not_confirmed_errors(self, seconds: float) -> list[Outcome]:
+        """The errors of messages that were not stored within this number of seconds."""
+        stored = "it may be stored" if self.may_be_stored else "it is not stored"
+        text = f"was not confirmed in {seconds:g} s and {self.attempts} attempts; {stored}."
+        problem = self.last_problem or "it was not sent yet"
+        return [
+            SendFailed(f"message {message_id} for {self.subject} {text} Last: {problem}", retriable=True)
+            for message_id in self.ids
+        ]
+
+
+_PERMANENT = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
+"""The broker will never take this message: trying again is of no use."""
+
+
+def failures_in(
+    response: "asyncio.Future[Frame]", route: BrokerGroupRoute, caller: Caller, seconds: float
+) -> dict[str, SendFailure]:
+    """Failures by message ID; empty when all are stored. Raises QmqError if it is unknown which messages are stored."""
+    if response.cancelled():
+        raise timed_out(caller.address, Command.SEND_MESSAGE, seconds)
+    frame = response.result()
+    if frame.code != ResponseCode.SUCCESS:
+        raise SendFailed(f"{route.name} returned code {frame.code}")
+    return decode_send_response(frame.body) if frame.body else {}
+
+
+@dataclass(slots=True)
+class Classified:
+    """The messages of a batch, by their numbers in it, sorted by what became of them."""
+
+    stored: list[int] = field(default_factory=list)
+    rejected: dict[int, SendFailed] = field(default_factory=dict)
+    """Those that the broker will never take, with their errors."""
+    full: list[int] = field(default_factory=list)
+    """Those that the broker group has no space for."""
+    full_problem: str = ""
+    not_stored: list[int] = field(default_factory=list)
+    """Those to send again."""
+    problem: str = ""
+    is_group_fine: bool = True
+    """They were rejected because of their subject; the group itself works."""
+
+
+def classify(batch: Batch, failures: dict[str, SendFailure], group: str) -> Classified:
+    """Sort the messages of a batch by the failures that a broker group reported."""
+    found = Classified()
+    for place, message_id in enumerate(batch.ids):
+        failure = failures.get(message_id)
+        if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
+            found.stored.append(place)
+        elif failure.result in _PERMANENT:
+            text = f"{group} rejected message {message_id}: {failure.remark} (result {failure.result})"
+            found.rejected[place] = SendFailed(text, code=_code_of(failure.remark))
+        elif failure.remark.startswith(NO_SPACE):
+            found.full.append(place)
+            found.full_problem = f"{group}: {failure.remark}"
+        else:
+            found.problem = f"{group}: {failure.remark or 'not stored'} (result {failure.result})"
+            found.is_group_fine = found.is_group_fine and is_subject_refusal(failure.remark)
+            found.not_stored.append(place)
+    return found
+
+
+def _code_of(remark: str) -> str:
+    """The code that a node's remark begins with, if it does."""
+    code, colon, _ = remark.partition(": ")
+    return code if colon and code.startswith("delay.") else "client.message_refused"

@@ -43,14 +43,12 @@ class Prefetch:
         return not len(self._queued)
 
     def add(self, messages: int, size: int) -> None:
-        """Count messages that were pulled."""
         self.messages += messages
         self.bytes += size
         if self.messages >= self._messages_max or self.bytes >= self._bytes_max:
             self._is_full = True
 
     def remove(self, messages: int, size: int) -> None:
-        """Count messages that were settled."""
         self.messages -= messages
         self.bytes -= size
         if self._is_full and self.messages <= self._messages_max // 2 and self.bytes < self._bytes_max:

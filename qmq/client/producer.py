@@ -166,7 +166,8 @@ class Producer(Client):
         self._check_open()
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
         message_id, entry, message = self._observed.encode(subject, body, tags, message_id, due_ms)
-        sending = self._queue.send((subject, due_ms is not None), message_id, entry)
+        client_type = ClientType.PRODUCER if due_ms is None else ClientType.DELAY_PRODUCER
+        sending = self._queue.send((subject, client_type), message_id, entry)
         receipt = await (sending if message is None else self._observed.observe(message, sending))
         return receipt if due_ms is None else DelayedReceipt(receipt, due_ms, self._delayed)
 
@@ -215,7 +216,7 @@ class Producer(Client):
         if message is not None:
             token = partial(self._observed.observed, message, token)
         try:
-            self._queue.add((subject, False), message_id, entry, token)
+            self._queue.add((subject, ClientType.PRODUCER), message_id, entry, token)
         except QmqError as error:
             self._observed.failed(message, error)
             raise
@@ -245,7 +246,7 @@ class Producer(Client):
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties. Consumers use it for retries."""
         self._check_open()
-        return await self._queue.send((message.subject, False), message.message_id, encode_entry(message))
+        return await self._queue.send((message.subject, ClientType.PRODUCER), message.message_id, encode_entry(message))
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -254,11 +255,11 @@ class Producer(Client):
     @property
     def waiting(self) -> int:
         """Number of messages that are queued, waiting for room in the queue, or being sent."""
-        return self._queue.unsettled.count
+        return self._queue.unsettled
 
     async def flush(self) -> None:
         """Wait until every message queued so far has been stored or has failed."""
-        await self._sender.flush()
+        await self._queue.flush()
 
     async def close(self, timeout: float | None = None) -> list[str]:
         """Send queued messages for at most `timeout` seconds (default: the delivery timeout) and close.
@@ -274,7 +275,7 @@ class Producer(Client):
         self._is_open = False
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timeouts.delivery if timeout is None else timeout):
-                await self._sender.flush()
+                await self._queue.flush()
         left = await self._sender.stop(SendFailed("the producer was closed before the message was stored"))
         await self._session.close()
         await self.supervisor.close()

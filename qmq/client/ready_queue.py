@@ -23,11 +23,7 @@ class ReadyQueue:
         self.failure: BaseException | None = None
         self.is_closed = False
 
-    def __len__(self) -> int:
-        return len(self.deliveries)
-
     def add(self, deliveries: list[Delivery]) -> None:
-        """Queue deliveries and wake as many callers."""
         self.deliveries.extend(deliveries)
         self.wake(len(deliveries))
 
@@ -50,10 +46,7 @@ class ReadyQueue:
         self.deliveries.clear()
         return dropped
 
-    # --- receiving -------------------------------------------------------------------------------------------------
-
     async def iterate(self) -> AsyncIterator[Delivery]:
-        """Yield deliveries until the queue is closed."""
         ready = self.deliveries
         while True:
             while ready and self.failure is None:

@@ -35,7 +35,6 @@ class Mismatch(Exception):
 
 
 def shown(value: object) -> str:
-    """A value in an error message."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
@@ -102,7 +101,6 @@ def datetime_of(value: str | int) -> datetime:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text is a whole number."""
     return text.removeprefix("-").isdecimal()
 
 

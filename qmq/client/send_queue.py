@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Any
 
 from qmq.client.accumulator import Accumulator
@@ -12,34 +13,10 @@ from qmq.client.encoder import ObservedSends
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
 from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
+from qmq.protocol.codes import ClientType
 from qmq.supervisor import Supervisor
 
 CALLBACK_NAME = "send_callback"
-
-
-class Unsettled:
-    """Counts the messages that have no outcome yet."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._is_zero = asyncio.Event()
-        self._is_zero.set()
-
-    def add(self, count: int) -> None:
-        """Count new messages."""
-        if not self.count:
-            self._is_zero.clear()
-        self.count += count
-
-    def remove(self, count: int) -> None:
-        """Count messages that have an outcome."""
-        self.count -= count
-        if not self.count:
-            self._is_zero.set()
-
-    async def wait(self) -> None:
-        """Wait until every message has an outcome."""
-        await self._is_zero.wait()
 
 
 class SendQueue:
@@ -61,28 +38,29 @@ class SendQueue:
         self._on_ready = on_ready
         self.loop: asyncio.AbstractEventLoop
         self._supervisor: Supervisor
-        self.unsettled = Unsettled()
-        self._waiting: OrderedDict[Batch, None] = OrderedDict()
+        self.unsettled = 0
+        """Messages without an outcome."""
+        self._all_settled = asyncio.Event()
+        self.waiting: OrderedDict[Batch, None] = OrderedDict()
         """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
         self.failed: BaseException | None = None
         self._closed: SendFailed | None = None
         """The error of every message after `close`."""
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin, on the running loop."""
         self.loop = asyncio.get_running_loop()
         self._supervisor = supervisor
 
-    @property
-    def has_waiting(self) -> bool:
-        """Whether messages wait for room."""
-        return bool(self._waiting)
+    async def flush(self) -> None:
+        if self.unsettled:
+            self._all_settled.clear()
+            await self._all_settled.wait()
 
     def fail(self, error: BaseException) -> None:
         """Fail what is queued or waits for room, and every later message."""
         self.failed = error
-        for batch in self.drain():
-            self.settle(batch, same_error(self._failure(), batch))
+        for batch in self.take_expired(inf):
+            self.settle(batch, [self._failure()] * len(batch))
 
     def close(self, error: SendFailed) -> None:
         """Fail every later message."""
@@ -94,7 +72,7 @@ class SendQueue:
         """Queue a message that does not wait for room. Raises QueueFull, or SendFailed when the sender failed."""
         if (error := self.stopped()) is not None:
             raise error
-        if self._waiting or not self.accumulator.has_room(1, len(entry)):
+        if self.waiting or not self.accumulator.has_room(1, len(entry)):
             raise self.accumulator.full()
         now = self.loop.time()
         self._queue(key, message_id, entry, token, now, now + self._delivery_seconds)
@@ -108,24 +86,24 @@ class SendQueue:
             raise error
         future: asyncio.Future[Receipt] = self.loop.create_future()
         now = self.loop.time()
-        if not self._waiting and self.accumulator.has_room(1, len(entry)):
+        if not self.waiting and self.accumulator.has_room(1, len(entry)):
             self._queue(key, message_id, entry, future, now, now + self._delivery_seconds)
             return await future
         alone = Batch(key, now, now + self._delivery_seconds, tokens=[future])
         alone.add(message_id, entry)
-        self.unsettled.add(1)
+        self.unsettled += 1
         await self._wait_for_room(alone, future)
         return future.result()
 
     async def _wait_for_room(self, batch: Batch, until: "asyncio.Future[Any]") -> None:
         """Wait behind what waits for room, until this future is done. A batch whose caller is cancelled before is never queued."""
-        self._waiting[batch] = None
+        self.waiting[batch] = None
         try:
             await until
         finally:
-            if batch in self._waiting:
-                del self._waiting[batch]
-                self.unsettled.remove(len(batch))
+            if batch in self.waiting:
+                del self.waiting[batch]
+                self._count_settled(len(batch))
 
     async def send_many(
         self,
@@ -136,7 +114,7 @@ class SendQueue:
         is_open: Callable[[], bool],
     ) -> list[Receipt]:
         """Encode messages, queue them batch by batch as there is room while `is_open`, and wait for their outcomes."""
-        many = ManyOutcomes(self.loop, observed.settled)
+        many = ManyOutcomes(self.loop, observed.chain.after_send)
         batch: Batch | None = None
         limits = self._limits
         for body in bodies:
@@ -155,7 +133,7 @@ class SendQueue:
                     break
             if batch is None:
                 now = self.loop.time()
-                batch = Batch((subject, False), now, now + self._delivery_seconds, many=many)
+                batch = Batch((subject, ClientType.PRODUCER), now, now + self._delivery_seconds, many=many)
             batch.add(message_id, entry)
             batch.places.append(many.reserve(message))
         if batch is not None:
@@ -165,10 +143,10 @@ class SendQueue:
 
     async def _send_batch(self, batch: Batch) -> None:
         """Queue a batch of one `send_many` as soon as there is room for it, behind those that wait already."""
-        self.unsettled.add(len(batch))
+        self.unsettled += len(batch)
         if (error := self.stopped()) is not None:
-            self.settle(batch, same_error(error, batch))
-        elif self._waiting or not self.accumulator.has_room(len(batch), batch.size):
+            self.settle(batch, [error] * len(batch))
+        elif self.waiting or not self.accumulator.has_room(len(batch), batch.size):
             batch.queued = self.loop.create_future()
             await self._wait_for_room(batch, batch.queued)
         else:
@@ -177,7 +155,7 @@ class SendQueue:
             await asyncio.sleep(0)  # responses and other tasks have their turn between two batches
 
     def _queue(self, key: Key, message_id: str, entry: bytes, token: Token, now: float, give_up_at: float) -> None:
-        self.unsettled.add(1)
+        self.unsettled += 1
         batch = self.accumulator.add(key, message_id, entry, token, now, give_up_at)
         if batch is None:
             return
@@ -188,7 +166,7 @@ class SendQueue:
 
     def admit(self) -> None:
         """Queue what waits for room, oldest first, as much as fits."""
-        waiting, queue = self._waiting, self.accumulator
+        waiting, queue = self.waiting, self.accumulator
         while waiting:
             batch = next(iter(waiting))
             if not queue.has_room(len(batch), batch.size):
@@ -198,7 +176,7 @@ class SendQueue:
                 queue.add_batch(batch)
                 batch.end_wait()
             elif is_cancelled(batch.tokens[0]):  # its caller has not run yet
-                self.unsettled.remove(1)
+                self._count_settled(1)
             else:
                 # It joins the open batch of its subject.
                 now = self.loop.time()
@@ -216,25 +194,12 @@ class SendQueue:
 
     # --- outcomes --------------------------------------------------------------------------------------------------
 
-    def drain(self) -> list[Batch]:
-        """Remove and return everything that is queued or waits for room."""
-        batches = self.accumulator.drain()
-        while self._waiting:
-            batches.append(self._take_waiting())
-        return batches
-
-    def _take_waiting(self) -> Batch:
-        """The oldest message, or batch, that waits for room."""
-        batch, _ = self._waiting.popitem(last=False)
-        batch.end_wait()
-        return batch
-
-    def take_expired(self) -> list[Batch]:
-        """Remove and return batches whose messages could not be sent in time."""
-        now = self.loop.time()
+    def take_expired(self, now: float) -> list[Batch]:
+        """Remove and return batches whose messages could not be sent in time; with infinity, all that are not in flight."""
         batches = self.accumulator.take_expired(now)
-        while self._waiting and next(iter(self._waiting)).give_up_at <= now:
-            batch = self._take_waiting()
+        while self.waiting and next(iter(self.waiting)).give_up_at <= now:
+            batch, _ = self.waiting.popitem(last=False)
+            batch.end_wait()
             batch.last_problem = batch.last_problem or "the producer's queue was full"
             batches.append(batch)
         return batches
@@ -244,12 +209,11 @@ class SendQueue:
         remaining = [n for n, token in enumerate(batch.tokens) if not is_cancelled(token)]
         if batch.many is not None or len(remaining) == len(batch):
             return batch
-        self.unsettled.remove(len(batch) - len(remaining))
+        self._count_settled(len(batch) - len(remaining))
         return batch.part(remaining)
 
     def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
-        """Hand out the outcome of each message."""
-        self.unsettled.remove(len(batch))
+        self._count_settled(len(batch))
         if batch.many is not None:
             batch.many.set(batch.places, outcomes)
             return
@@ -259,12 +223,12 @@ class SendQueue:
             except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
                 self._supervisor.report(CALLBACK_NAME, error)
 
+    def _count_settled(self, count: int) -> None:
+        self.unsettled -= count
+        if not self.unsettled:
+            self._all_settled.set()
+
 
 def is_cancelled(token: Token) -> bool:
     """Whether the caller of a message without an outcome was cancelled."""
     return isinstance(token, asyncio.Future) and token.done()
-
-
-def same_error(error: SendFailed, batch: Batch) -> list[Outcome]:
-    """One error as the outcome of all messages of a batch."""
-    return [error] * len(batch)

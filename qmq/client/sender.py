@@ -7,26 +7,20 @@ failures. While nothing is in flight, an open batch starts at the loop's next tu
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from math import inf
 from typing import Any, TypeVar
 
 from qmq.client.config import Limits
-from qmq.client.outgoing import Batch, Outcome
-from qmq.client.send_outcomes import (
-    classify,
-    client_type_of,
-    failures_in,
-    no_space_errors,
-    not_confirmed_errors,
-    receipts,
-)
-from qmq.client.send_queue import SendQueue, same_error
+from qmq.client.outgoing import Batch, Key, Outcome, classify, failures_in
+from qmq.client.send_queue import SendQueue
 from qmq.errors import QmqError, SendFailed
 from qmq.net.caller import Caller
 from qmq.net.pool import Pool
 from qmq.net.routing import WRITABLE, Breaker, RoundRobin, usable
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff, Timeouts
-from qmq.protocol.codes import ClientType, Command
+from qmq.protocol.codes import Command
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
@@ -41,45 +35,35 @@ class GroupChoice:
     def __init__(self, session: MetaSession, backoff: Backoff) -> None:
         self._session = session
         self._backoff = backoff
-        self._breaker = Breaker(backoff)
+        self.breaker = Breaker(backoff)
         self._full_until: dict[str, float] = {}
         """Broker groups that had no space, and until when they get no messages."""
-        self._round_robins: dict[tuple[str, ClientType], RoundRobin] = {}
-
-    def has_routes(self, batch: Batch) -> bool:
-        """Whether a route of the batch's subject is known."""
-        return bool(self._session.routes(batch.subject, client_type_of(batch)))
+        self._round_robins: dict[Key, RoundRobin] = {}
 
     def choose(self, batch: Batch, now: float) -> tuple[BrokerGroupRoute | None, float | None]:
         """Return the next group; or None and when to try again, where None means that all writable groups lack space."""
-        key = (batch.subject, client_type_of(batch))
-        writable = usable(self._session.routes(*key), WRITABLE)
+        writable = usable(self._session.routes(*batch.key), WRITABLE)
         routes = self._with_space(writable, now)
         if writable and not routes:
             return None, None
-        round_robin = self._round_robins.get(key)
+        round_robin = self._round_robins.get(batch.key)
         if round_robin is None:
-            round_robin = self._round_robins[key] = RoundRobin(self._breaker)
+            round_robin = self._round_robins[batch.key] = RoundRobin(self.breaker)
         route = round_robin.choose(routes, now, batch.last_group)
         if route is not None:
             return route, None
-        return None, min((self._breaker.closes_at(r.name) for r in routes), default=now + self._backoff.first)
-
-    def succeeded(self, group: str) -> None:
-        """A request to the group succeeded."""
-        self._breaker.succeeded(group)
+        return None, min((self.breaker.closes_at(r.name) for r in routes), default=now + self._backoff.first)
 
     def failed(self, group: str, batch: Batch, now: float) -> None:
         """A request to the group failed: avoid it for a while and request the subject's routes again."""
-        self._breaker.failed(group, now)
-        self._session.refresh(batch.subject, client_type_of(batch))
+        self.breaker.failed(group, now)
+        self._session.refresh(*batch.key)
 
     def is_any_left(self, full: str, batch: Batch, now: float) -> bool:
         """Avoid a group that has no space, and return whether another one may have."""
         self._full_until[full] = now + NO_SPACE_SECONDS
-        client_type = client_type_of(batch)
-        self._session.refresh(batch.subject, client_type)
-        return bool(self._with_space(usable(self._session.routes(batch.subject, client_type), WRITABLE), now))
+        self._session.refresh(*batch.key)
+        return bool(self._with_space(usable(self._session.routes(*batch.key), WRITABLE), now))
 
     def _with_space(self, routes: list[BrokerGroupRoute], now: float) -> list[BrokerGroupRoute]:
         return [route for route in routes if now >= self._full_until.get(route.name, 0.0)]
@@ -121,23 +105,18 @@ class Sender:
         self.queue.start(supervisor)
         self._task = supervisor.critical(TASK_NAME, self._run())
 
-    async def flush(self) -> None:
-        """Wait until every message has an outcome."""
-        self._wake.set()
-        await self.queue.unsettled.wait()
-
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""
         self.queue.close(error)
         if self._task is not None:
             await self._supervisor.cancel(self._task)
-        left = [*self._in_flight, *self.queue.drain()]
+        left = [*self._in_flight, *self.queue.take_expired(inf)]
         under_way = [work for work in self._in_flight.values() if work is not None]
         self._in_flight.clear()
         for work in under_way:
             work.cancel()
         for batch in left:
-            self._settle(batch, same_error(error, batch))
+            self._settle(batch, [error] * len(batch))
         tasks = [work for work in under_way if isinstance(work, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks)
@@ -150,23 +129,21 @@ class Sender:
         while True:
             self._wake.clear()
             if self._loop.time() >= expire_at:
-                for batch in self.queue.take_expired():
-                    self._settle(batch, not_confirmed_errors(batch, self._timeouts.delivery))
+                for batch in self.queue.take_expired(self._loop.time()):
+                    self._settle(batch, batch.not_confirmed_errors(self._timeouts.delivery))
                 expire_at = self._loop.time() + IDLE_SECONDS
             self._start_ready()
             next_at = None if self._is_busy() else self._accumulator.next_at(self._current_linger())
             pause = IDLE_SECONDS if next_at is None else min(IDLE_SECONDS, max(0.0, next_at - self._loop.time()))
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     def _is_busy(self) -> bool:
         return len(self._in_flight) >= self._limits.batches_in_flight
 
     def _current_linger(self) -> float:
-        return self._linger if self._in_flight and not self.queue.has_waiting else 0.0
+        return self._linger if self._in_flight and not self.queue.waiting else 0.0
 
     def _start_ready(self) -> None:
         """Start the batches that may be sent, as many as may be in flight, and fill the queue from what waits for room."""
@@ -184,16 +161,14 @@ class Sender:
 
     def _start(self, batch: Batch) -> None:
         """Make an attempt to send a batch. A step that waits for a route or a connection continues in a task."""
-        if not self._choice.has_routes(batch):
-            waiting = self._session.wait_routes(batch.subject, client_type_of(batch))
-            self._wait(
-                batch, waiting, lambda _: self._start(batch), lambda batch, error: self._retry(batch, str(error), "")
-            )
+        if not self._session.routes(*batch.key):
+            waiting = self._session.wait_routes(*batch.key)
+            self._wait(batch, waiting, lambda _: self._start(batch), lambda error: self._retry(batch, str(error), ""))
             return
         now = self._loop.time()
         route, soonest = self._choice.choose(batch, now)
         if route is None and soonest is None:
-            self._settle(batch, no_space_errors(batch))
+            self._settle(batch, batch.no_space_errors())
             return
         if route is None:
             problem = batch.last_problem or "no group that accepts the subject's messages is available"
@@ -207,7 +182,7 @@ class Sender:
             batch,
             self._pool.get(route.master),
             lambda opened: self._send_to(batch, route, opened),
-            lambda batch, error: self._attempt_failed(batch, route, str(error)),
+            lambda error: self._attempt_failed(batch, route, str(error)),
         )
 
     def _wait(
@@ -215,7 +190,7 @@ class Sender:
         batch: Batch,
         work: Coroutine[Any, Any, T],
         then: Callable[[T], None],
-        failed: Callable[[Batch, QmqError], None],
+        failed: Callable[[QmqError], None],
     ) -> None:
         """Wait in a task, no longer than the batch has time, and continue with the result."""
 
@@ -226,7 +201,7 @@ class Sender:
             except TimeoutError:
                 self._retry(batch, batch.last_problem or "no response yet", "")
             except QmqError as error:
-                failed(batch, error)
+                failed(error)
             else:
                 then(result)
 
@@ -275,7 +250,7 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
             self._crash(batch, error)
         else:
-            self._choice.succeeded(route.name)
+            self._choice.breaker.succeeded(route.name)
             self._partly_stored(batch, failures, route.name)
         self._attempt_ended()
 
@@ -296,12 +271,12 @@ class Sender:
             self._supervisor.report(BATCH_NAME, error)
         failure = SendFailed(f"task {BATCH_NAME!r} failed: {error}; the message may be stored")
         failure.__cause__ = error
-        self._settle(batch, same_error(failure, batch))
+        self._settle(batch, [failure] * len(batch))
 
     def _partly_stored(self, batch: Batch, failures: dict[str, SendFailure], group: str) -> None:
         """Settle what was stored or is rejected permanently, and queue the rest again."""
         if not failures:
-            self._settle(batch, receipts(batch, group))
+            self._settle(batch, batch.receipts(group))
             return
         found = classify(batch, failures, group)
         for place, error in found.rejected.items():
@@ -309,13 +284,13 @@ class Sender:
         del self._in_flight[batch]
         if found.stored:
             stored = batch.part(found.stored)
-            self._settle(stored, receipts(stored, group))
+            self._settle(stored, stored.receipts(group))
         if found.full:
             full, now = batch.part(found.full), self._loop.time()
             if self._choice.is_any_left(group, full, now):
                 self._retry(full, found.full_problem, group, not_before=now)
             else:
-                self._settle(full, no_space_errors(full, found.full_problem))
+                self._settle(full, full.no_space_errors(found.full_problem))
         if found.not_stored:
             # A closed subject or a quota holds up that subject's messages only, by their own pauses.
             if not found.is_group_fine:
@@ -332,9 +307,9 @@ class Sender:
         if not batch:
             return
         if (error := self.queue.stopped()) is not None:
-            self._settle(batch, same_error(error, batch))
+            self._settle(batch, [error] * len(batch))
         elif batch.not_before >= batch.give_up_at:
-            self._settle(batch, not_confirmed_errors(batch, self._timeouts.delivery))
+            self._settle(batch, batch.not_confirmed_errors(self._timeouts.delivery))
         else:
             self._accumulator.put_back(batch, now)
 

@@ -113,7 +113,6 @@ class Link:
     """Called after each failed request."""
 
     async def call(self, command: Command, body: bytes, timeout_s: float) -> Frame:
-        """Send a request to the group's master and return the answer."""
         caller = await self.context.pool.get(self.route.master)
         return await caller.call(command, body, timeout_s=timeout_s)
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from qmq.client.delivery import Delivery
 from qmq.client.handlers import THREAD_NAME, Handler, Invoke, invoker, is_coroutine_handler
 from qmq.client.lifecycle import client_failed
+from qmq.client.message import whole_number
 from qmq.client.middleware import MiddlewareChain
 from qmq.client.ready_queue import ReadyQueue
 from qmq.clock import Clock
@@ -46,7 +47,7 @@ class Retries:
         self._subject = subject
         self._send = send
         self._attempts_max = attempts_max
-        self._at_most_once = at_most_once
+        self.at_most_once = at_most_once
         self._backoff = backoff
         self._clock = clock
         self._is_stopped = False
@@ -59,7 +60,7 @@ class Retries:
         """What happens to a message whose handler raised, for the log."""
         if delivery.is_settled:
             return "it was settled before"
-        if self._at_most_once:
+        if self.at_most_once:
             return "it is lost, at most once"
         return "it becomes a dead letter" if self.next_attempt(delivery)[2] else "it is retried"
 
@@ -77,7 +78,7 @@ class Retries:
         A delivery that could not be sent back stays held and unsettled: nothing behind it is lost, and the prefetch limit stops the
         consumer from pulling ever more.
         """
-        if self._at_most_once:
+        if self.at_most_once:
             return
         if middleware is not None:
             middleware.before_retry(delivery, cause)
@@ -116,14 +117,6 @@ class Retries:
             await asyncio.sleep(self._backoff.pause(failures))
 
 
-def whole_number(text: str | None, default: int) -> int:
-    """The number that a property contains; `default` when it contains none."""
-    try:
-        return int(text) if text else default
-    except ValueError:
-        return default
-
-
 CANCELLED_SECONDS = 1.0
 """`Workers.stop` waits at most this long for handlers that it has cancelled."""
 
@@ -131,13 +124,10 @@ CANCELLED_SECONDS = 1.0
 class Workers:
     """Tasks that receive deliveries, call a handler with each, and settle them."""
 
-    def __init__(
-        self, ready: ReadyQueue, retries: Retries, middleware: MiddlewareChain | None, *, at_most_once: bool
-    ) -> None:
+    def __init__(self, ready: ReadyQueue, retries: Retries, middleware: MiddlewareChain | None) -> None:
         self._ready = ready
         self._retries = retries
         self._middleware = middleware
-        self._at_most_once = at_most_once
         self.tasks: dict[asyncio.Task[None], Delivery | None] = {}
         """The running tasks, with what each processes."""
 
@@ -173,13 +163,12 @@ class Workers:
                 await self._process(invoke, delivery)
             except asyncio.CancelledError:
                 # `run` was cancelled, and others may receive from this consumer. A thread continues with its delivery.
-                if not (self._ready.is_closed or self._at_most_once or is_in_thread or delivery.is_settled):
+                if not (self._ready.is_closed or self._retries.at_most_once or is_in_thread or delivery.is_settled):
                     self._ready.put_back(delivery)
                 raise
             self.tasks[task] = None
 
     async def _process(self, invoke: Invoke, delivery: Delivery) -> None:
-        """Call the handler with a delivery, and settle it."""
         error: BaseException | None = None
         if self._middleware is not None:
             self._middleware.before_process(delivery)
@@ -189,7 +178,8 @@ class Workers:
             error = raised
         except asyncio.CancelledError as raised:
             error = raised
-            if _is_cancelled():
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # else something that the handler awaited was cancelled
                 raise
         except BaseException as raised:
             error = raised
@@ -230,9 +220,3 @@ class Workers:
         if running:
             await asyncio.wait(running, timeout=max(0.0, min(CANCELLED_SECONDS, deadline - loop.time())))
         return ids
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is cancelled; else a CancelledError comes from something that it awaited."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

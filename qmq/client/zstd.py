@@ -28,31 +28,26 @@ class ZstdMissing(Exception):
     """No library is installed."""
 
 
-class _Codec(NamedTuple):
+class Codec(NamedTuple):
+    """What compresses bodies: one of the two libraries."""
+
     compress: Callable[[bytes], bytes]
+    """Returns one frame, which states the size of its content."""
     decompress: Callable[[bytes], bytes]
+    """Returns the content of a frame of at most CONTENT_BYTES_MAX bytes. Raises ZstdInvalid, ZstdTooLarge."""
 
 
 def require_zstd() -> None:
     """Raises LocalProtocolError, which names the extra to install, without a library for compression."""
     try:
-        _codec()
+        codec()
     except ZstdMissing as error:
         raise LocalProtocolError(f"compress_above: {MISSING}", code="body.codec_missing") from error
 
 
-def compress(data: bytes) -> bytes:
-    """One frame, which states the size of its content. Raises ZstdMissing."""
-    return _codec().compress(data)
-
-
-def decompress(data: bytes) -> bytes:
-    """The content of a frame of at most CONTENT_BYTES_MAX bytes. Raises ZstdInvalid, ZstdTooLarge, ZstdMissing."""
-    return _codec().decompress(data)
-
-
 @lru_cache(maxsize=1)
-def _codec() -> _Codec:
+def codec() -> Codec:
+    """The library that is installed. Raises ZstdMissing."""
     for name, make in (("compression.zstd", _standard), ("zstandard", _package)):
         try:
             module = import_module(name)
@@ -62,14 +57,12 @@ def _codec() -> _Codec:
     raise ZstdMissing(MISSING)
 
 
-def _standard(zstd: Any) -> _Codec:
-    """The codec of `compression.zstd`."""
-
-    def compress_(data: bytes) -> bytes:
+def _standard(zstd: Any) -> Codec:
+    def compress(data: bytes) -> bytes:
         found: bytes = zstd.compress(data, LEVEL)
         return found
 
-    def decompress_(data: bytes) -> bytes:
+    def decompress(data: bytes) -> bytes:
         options = {zstd.DecompressionParameter.window_log_max: (CONTENT_BYTES_MAX - 1).bit_length()}
         try:
             reader = zstd.ZstdDecompressor(options=options)
@@ -82,22 +75,21 @@ def _standard(zstd: Any) -> _Codec:
             raise ZstdInvalid("the frame is incomplete" if not reader.eof else "there are bytes after the frame")
         return content
 
-    return _Codec(compress_, decompress_)
+    return Codec(compress, decompress)
 
 
-def _package(zstandard: Any) -> _Codec:
-    """The codec of the package zstandard."""
+def _package(zstandard: Any) -> Codec:
     # Creating these takes longer than compressing a message of some kilobytes. They must not be shared between threads.
     contexts = threading.local()
 
-    def compress_(data: bytes) -> bytes:
+    def compress(data: bytes) -> bytes:
         compressor = getattr(contexts, "compressor", None)
         if compressor is None:
             compressor = contexts.compressor = zstandard.ZstdCompressor(level=LEVEL)
         found: bytes = compressor.compress(data)
         return found
 
-    def decompress_(data: bytes) -> bytes:
+    def decompress(data: bytes) -> bytes:
         reader = getattr(contexts, "decompressor", None)
         if reader is None:
             reader = contexts.decompressor = zstandard.ZstdDecompressor(max_window_size=CONTENT_BYTES_MAX)
@@ -110,4 +102,4 @@ def _package(zstandard: Any) -> _Codec:
             raise ZstdInvalid(str(error)) from error
         return content
 
-    return _Codec(compress_, decompress_)
+    return Codec(compress, decompress)

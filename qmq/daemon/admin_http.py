@@ -1,7 +1,7 @@
 """class AdminHttp: the admin HTTP server of a daemon: /healthz, /readyz, /metrics, and the pages that a daemon adds.
 
 Listens on loopback by default. Answers are JSON; errors have a code and a message. Changes are POSTs with a JSON object. Requests
-of pages of other sites are refused (`host_check`), and, where there is a node secret, those not signed with it (`admin_auth`).
+of pages of other sites are refused, and, where there is a node secret, those not signed with it (`admin_auth`).
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -17,9 +18,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from qmq.clock import Clock
-from qmq.daemon.admin_auth import AdminAccess, AdminAuth, has_proof, is_trusted
-from qmq.daemon.host_check import HostCheck
-from qmq.daemon.http_guard import CHECK_SECONDS, HttpGuard, HttpLimits
+from qmq.daemon.admin_auth import AdminAccess, AdminAuth, HostCheck, has_proof, is_trusted
+from qmq.daemon.http_guard import CHECK_SECONDS, HttpGuard, HttpHandler, HttpLimits
 from qmq.daemon.shared_page import SharedPages, exposition
 from qmq.supervisor import Supervisor
 
@@ -110,13 +110,9 @@ class Params:
 
 def number(request: web.Request, name: str, default: int | None = None, minimum: int = 0) -> int | None:
     """A whole-number query parameter."""
-    text = request.query.get(name)
-    if text is None:
+    if name not in request.query:
         return default
-    try:
-        value = int(text)
-    except ValueError as error:
-        raise BadRequest(400, "parameter.wrong", f"{name} is {text!r}; must be a whole number") from error
+    value = Params(request.query).whole(name, 0)
     if value < minimum:
         raise BadRequest(400, "parameter.wrong", f"{name} is {value}; must be at least {minimum}")
     return value
@@ -161,11 +157,11 @@ class AdminHttp:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         for path, handler in pages.json_routes.items():
-            app.router.add_get(path, self._json(handler))
+            app.router.add_get(path, _json(handler))
         for path, post_handler in pages.json_posts.items():
-            app.router.add_post(path, self._post(post_handler))
+            app.router.add_post(path, _json(_with_params(post_handler)))
         for path, text_handler in pages.text_routes.items():
-            app.router.add_get(path, self._text(text_handler))
+            app.router.add_get(path, _text(text_handler))
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -203,21 +199,19 @@ class AdminHttp:
             self._checker = None
 
     @web.middleware
-    async def _report_errors(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _report_errors(self, request: web.Request, handler: HttpHandler) -> web.StreamResponse:
         try:
             return await handler(request)
         except web.HTTPException:
             raise
+        except BadRequest as error:
+            return web.json_response({"code": error.code, "message": str(error)}, status=error.status)
         except Exception as error:  # noqa: BLE001 - reported; other requests are served
             self._supervisor.report("admin_request", error)
             return web.json_response({"code": "admin.failed", "message": "internal error, see the log"}, status=500)
 
     @web.middleware
-    async def _admit(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _admit(self, request: web.Request, handler: HttpHandler) -> web.StreamResponse:
         refusal = await self._auth.refusal(request)
         if refusal is None and not is_trusted(request):
             refusal = self._host_check.refusal(request)
@@ -247,45 +241,38 @@ class AdminHttp:
         """Build the page /metrics."""
         return await exposition(await self._families())
 
-    @staticmethod
-    def _json(ask: JsonHandler) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handler(request: web.Request) -> web.Response:
-            try:
-                answer = await ask(request)
-            except BadRequest as error:
-                return web.json_response({"code": error.code, "message": str(error)}, status=error.status)
-            if isinstance(answer, bytes):
-                return web.Response(body=answer, content_type="application/json", charset="utf-8")
-            return web.json_response(answer, dumps=lambda value: json.dumps(value, ensure_ascii=False))
 
-        return handler
+def _json(ask: JsonHandler) -> HttpHandler:
+    async def handler(request: web.Request) -> web.Response:
+        answer = await ask(request)
+        if isinstance(answer, bytes):
+            return web.Response(body=answer, content_type="application/json", charset="utf-8")
+        return web.json_response(answer, dumps=partial(json.dumps, ensure_ascii=False))
 
-    @classmethod
-    def _post(cls, change: JsonPost) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handler(request: web.Request) -> Any:
-            if request.content_type != "application/json":
-                raise BadRequest(
-                    415, "body.not_json", "the body must be a JSON object with Content-Type: application/json"
-                )
-            try:
-                body = await request.json()
-            except ValueError as error:
-                raise BadRequest(400, "body.not_json", f"the body is not valid JSON: {error}") from error
-            if not isinstance(body, dict):
-                raise BadRequest(400, "body.not_json", "the body must be a JSON object")
-            return await change(request, Params(body))
+    return handler
 
-        return cls._json(handler)
 
-    @staticmethod
-    def _text(ask: TextHandler) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handler(request: web.Request) -> web.Response:
-            try:
-                return web.Response(text=await ask(request))
-            except BadRequest as error:
-                return web.Response(text=str(error), status=error.status)
+def _with_params(change: JsonPost) -> JsonHandler:
+    async def ask(request: web.Request) -> Any:
+        if request.content_type != "application/json":
+            text = "the body must be a JSON object with Content-Type: application/json"
+            raise BadRequest(415, "body.not_json", text)
+        try:
+            body = await request.json()
+        except ValueError as error:
+            raise BadRequest(400, "body.not_json", f"the body is not valid JSON: {error}") from error
+        if not isinstance(body, dict):
+            raise BadRequest(400, "body.not_json", "the body must be a JSON object")
+        return await change(request, Params(body))
 
-        return handler
+    return ask
+
+
+def _text(ask: TextHandler) -> HttpHandler:
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(text=await ask(request))
+
+    return handler
 
 
 def _state(problem: str) -> dict[str, Any]:

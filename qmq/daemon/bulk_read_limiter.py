@@ -37,6 +37,8 @@ class BulkRequest(Protocol):
 
 
 R = TypeVar("R", bound=BulkRequest)
+Work = Callable[[R], Coroutine[Any, Any, list[Part]]]
+"""Returns the parts of the answer to a request."""
 
 logger = logging.getLogger("qmq.reading")
 
@@ -46,6 +48,8 @@ PIECE_SECONDS = 0.03
 """Size limit of one answer, in seconds of the allowed rate: other clients' answers wait no longer than that for a reader's."""
 PIECE_BYTES_MIN = 256 << 10
 """Smaller answers cost the node more: 0.4 ms of processor time a MiB at 1 MiB each, 0.9 at this, 3.3 at 64 KiB."""
+
+_STOPPING = "the node is stopping"
 
 
 @dataclass(slots=True)
@@ -93,40 +97,31 @@ class BulkReadLimiter:
         self._log_limiter = LogLimiter()
         self.counters = ReadCounters()
 
-    def handler(
-        self, kind: type[R], work: Callable[[R], Coroutine[Any, Any, list[Part]]]
-    ) -> Callable[[Connection, Frame], None]:
-        """Returns what handles the requests of one kind: `serve` with `work`."""
+    def handler(self, kind: type[R], work: Work[R]) -> Callable[[Connection, Frame], None]:
+        """Returns what answers the requests of one kind with the parts that `work` returns for them, or rejects them."""
+        return partial(self._serve, kind, work)
 
-        def handle(connection: Connection, frame: Frame) -> None:
-            request = kind.decode(frame.body)
-            self.serve(connection, frame, request.token, lambda: work(request))
-
-        return handle
-
-    def serve(
-        self, connection: Connection, frame: Frame, token: str, work: Callable[[], Coroutine[Any, Any, list[Part]]]
-    ) -> None:
-        """Answer a read with the parts that `work` returns, or reject it. `work` is called only when the read may run."""
-        if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token) and self._token:
-            self._refuse(connection, frame, ReadRefused("the read token is not this node's", code=bulk_read.FORBIDDEN))
+    def _serve(self, kind: type[R], work: Work[R], connection: Connection, frame: Frame) -> None:
+        request = kind.decode(frame.body)
+        token = request.token.encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(token, self._token) and self._token:
+            self._refuse(connection, frame, bulk_read.FORBIDDEN, "the read token is not this node's")
             return
-        if self._is_closed or len(self._tasks) >= self._reads_max:
-            busy = (
-                "the node is stopping"
-                if self._is_closed
-                else f"{self._reads_max} reads are running, the maximum; try again"
-            )
-            self._refuse(connection, frame, ReadRefused(busy, code=bulk_read.BUSY))
+        if self._is_closed:
+            self._refuse(connection, frame, bulk_read.BUSY, _STOPPING)
+            return
+        if len(self._tasks) >= self._reads_max:
+            busy = f"{self._reads_max} reads are running, the maximum; try again"
+            self._refuse(connection, frame, bulk_read.BUSY, busy)
             return
         self.counters.reads[Command(frame.code).name.lower()] += 1
-        task = self._supervisor.background("bulk_read", self._answer(connection, frame, work))
+        task = self._supervisor.background("bulk_read", self._answer(connection, frame, request, work))
         self._tasks[task] = None
 
         def ended(done: "asyncio.Task[None]") -> None:
             self._tasks.pop(done, None)
             if done.cancelled():
-                self._refuse(connection, frame, ReadRefused("the node is stopping", code=bulk_read.BUSY))
+                self._refuse(connection, frame, bulk_read.BUSY, _STOPPING)
             elif done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
@@ -136,9 +131,7 @@ class BulkReadLimiter:
         """Run blocking code in the thread of bulk reads."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
-    async def _answer(
-        self, connection: Connection, frame: Frame, work: Callable[[], Coroutine[Any, Any, list[Part]]]
-    ) -> None:
+    async def _answer(self, connection: Connection, frame: Frame, request: R, work: Work[R]) -> None:
         try:
             # One at a time, in order of arrival: many readers cost producers no more than one.
             async with self._lock:
@@ -146,24 +139,22 @@ class BulkReadLimiter:
                 if connection.is_closed:
                     return
                 self._room = connection.answer_room
-                parts = await work()
+                parts = await work(request)
                 size = sum(map(len, parts))
                 self._spend(size)
             self.counters.bytes += size
             connection.reply(frame, ResponseCode.SUCCESS, *parts)
-        except ReadRefused as error:
-            self._refuse(connection, frame, error)
         except LogError as error:
-            self._refuse(connection, frame, ReadRefused(str(error), code=bulk_read.UNREADABLE))
-        except ProtocolError as error:
-            self._refuse(connection, frame, ReadRefused(str(error), code=error.code))
+            self._refuse(connection, frame, bulk_read.UNREADABLE, str(error))
+        except (ReadRefused, ProtocolError) as error:
+            self._refuse(connection, frame, error.code, str(error))
 
-    def _refuse(self, connection: Connection, frame: Frame, error: ReadRefused) -> None:
-        self.counters.refused[error.code] += 1
-        if error.code != bulk_read.BUSY:
-            what = f"command {frame.code} rejected: {error}"
-            self._log_limiter.warning(logger, connection.peer, error.code, what, self._clock.monotonic())
-        connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
+    def _refuse(self, connection: Connection, frame: Frame, code: str, why: str) -> None:
+        self.counters.refused[code] += 1
+        if code != bulk_read.BUSY:
+            what = f"command {frame.code} rejected: {why}"
+            self._log_limiter.warning(logger, connection.peer, code, what, self._clock.monotonic())
+        connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(code, why).encode())
 
     # --- rate ------------------------------------------------------------------------------------------------------
 

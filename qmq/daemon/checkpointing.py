@@ -47,19 +47,15 @@ class CheckpointWriter(Protocol[D]):
     @property
     def has_removals(self) -> bool:
         """Whether something but writes needs the next checkpoint, such as files to be removed: it is due in time also then."""
-        ...
 
     def draft(self) -> Generator[None, None, D]:
         """Take the state and set aside what has to be written, in slices. The log position is the one at the begin."""
-        ...
 
     def save(self, draft: D) -> None:
         """Make a draft, and all files it counts on, durable; from any one thread. Raises OSError."""
-        ...
 
     def saved(self, draft: D) -> None:
         """Back on the store's thread, after a `save` that went well."""
-        ...
 
 
 class Checkpointing(Generic[D]):

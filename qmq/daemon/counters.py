@@ -54,20 +54,22 @@ class MetricFamilies:
 
     def by(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
         """A counter with one more label."""
-        return self._fill(CounterMetricFamily(self._name(name), text, labels=self._labels(label)), label, values)
+        return self._family(CounterMetricFamily, name, text, label, values)
 
     def gauge_by(self, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
         """A gauge with one more label."""
-        return self._fill(GaugeMetricFamily(self._name(name), text, labels=self._labels(label)), label, values)
+        return self._family(GaugeMetricFamily, name, text, label, values)
 
-    def _name(self, name: str) -> str:
-        return f"{self._prefix}_{name}"
-
-    def _labels(self, label: str) -> list[str]:
-        return [*self.labels, label] if label else list(self.labels)
-
-    def _fill(self, family: CounterMetricFamily | GaugeMetricFamily, label: str, values: Mapping[str, float]) -> Metric:
-        common = list(self.labels.values())
+    def _family(
+        self,
+        kind: type[CounterMetricFamily | GaugeMetricFamily],
+        name: str,
+        text: str,
+        label: str,
+        values: Mapping[str, float],
+    ) -> Metric:
+        names, common = list(self.labels), list(self.labels.values())
+        family = kind(f"{self._prefix}_{name}", text, labels=[*names, label] if label else names)
         for key, value in values.items():
             family.add_metric([*common, key] if label else common, value)
         return family

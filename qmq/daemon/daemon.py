@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from qmq.clock import Clock
-from qmq.daemon.admin_auth import AdminAccess
+from qmq.daemon.admin_auth import AdminAccess, names_of, warn_if_exposed
 from qmq.daemon.admin_http import AdminHttp, AdminPages
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.daemon_metrics import DaemonMetrics
 from qmq.daemon.daemon_options import DaemonOptions
 from qmq.daemon.first_failure import FirstFailure
 from qmq.daemon.handlers import RequestHandlers
-from qmq.daemon.host_check import names_of, warn_if_exposed
 from qmq.daemon.http_guard import HttpLimits
 from qmq.daemon.machine import Machine
 from qmq.log.disk import Disk
@@ -110,12 +109,9 @@ class Daemon(ABC):
     async def before_serving(self) -> None:  # noqa: B027 - nothing is a fine answer
         """Work before clients can connect."""
 
-    async def serving(self) -> None:  # noqa: B027 - nothing is a fine answer
-        """Start what works once clients can connect."""
-
     @abstractmethod
     def start_jobs(self) -> None:
-        """Start the periodic jobs of this kind of daemon."""
+        """Start what works by itself now that clients can connect, such as periodic jobs."""
 
     async def stopping(self) -> None:  # noqa: B027 - nothing is a fine answer
         """Stop what works by itself: parked requests, deliveries. Clients' connections are still open."""
@@ -181,7 +177,6 @@ class Daemon(ABC):
         await self.admin.start()
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_ready = self._is_started = True
-        await self.serving()
         self.start_jobs()
         warn_if_exposed(self.logger, self.secret, options.host, self.admin.host)
         self.logger.info(

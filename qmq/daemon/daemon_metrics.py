@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from qmq.daemon.admin_http import AdminHttp
@@ -56,18 +56,11 @@ class DaemonMetrics(MetricFamilies, Collector):
         yield self.counter("sent_bytes", "Bytes sent to clients", server.bytes_out)
         yield from self.counters(self._daemon.bulk_reads.counters)
         yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
-        yield from job_metrics(self._daemon.supervisor)
         yield from self._daemon.machine.loop_pauses.metrics()
-
-
-def job_metrics(supervisor: Supervisor) -> Iterable[Metric]:
-    """One series per job and metric."""
-    failures = CounterMetricFamily("qmq_job_failures", "Runs of a job that failed", labels=["job"])
-    failing = GaugeMetricFamily("qmq_job_consecutive_failures", "Failed runs since the last success", labels=["job"])
-    age = GaugeMetricFamily("qmq_job_last_success_age_seconds", "Time since a job last succeeded", labels=["job"])
-    for job in supervisor.status():
-        failures.add_metric([job.name], job.failures)
-        failing.add_metric([job.name], job.consecutive_failures)
-        if job.last_success_age_seconds is not None:
-            age.add_metric([job.name], job.last_success_age_seconds)
-    return failures, failing, age
+        jobs, process = self._daemon.supervisor.status(), MetricFamilies("qmq")
+        failures = {job.name: job.failures for job in jobs}
+        failing = {job.name: job.consecutive_failures for job in jobs}
+        ages = {job.name: age for job in jobs if (age := job.last_success_age_seconds) is not None}
+        yield process.by("job_failures", "Runs of a job that failed", "job", failures)
+        yield process.gauge_by("job_consecutive_failures", "Failed runs since the last success", "job", failing)
+        yield process.gauge_by("job_last_success_age_seconds", "Time since a job last succeeded", "job", ages)

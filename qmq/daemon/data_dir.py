@@ -1,12 +1,13 @@
 """class DataDir: a node's data folder, which one process uses at a time and which belongs to one node."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from qmq.errors import SettingError
-from qmq.log.atomic_file import replace_file
-from qmq.log.disk import DirLock, Disk
+from qmq.log.atomic_file import read_file, replace_file
+from qmq.log.disk import Disk
 
 if TYPE_CHECKING:
     from random import Random
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 _META = "node.json"
 _INCARNATION = "incarnation"
+_FILE_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,14 @@ class DataDirOwner:
     format: int = FORMAT
 
 
+@dataclass(frozen=True, slots=True)
 class DataDir:
     """The folder, locked until `close`."""
 
-    def __init__(self, path: str, lock: DirLock, incarnation: str) -> None:
-        self.path = path
-        self.incarnation = incarnation
-        """Identifies the folder's content: written when a node first opens it, so an emptied folder gets another one."""
-        self._lock = lock
+    incarnation: str
+    """Identifies the folder's content: written when a node first opens it, so an emptied folder gets another one."""
+    close: Callable[[], None]
+    """Unlocks the folder."""
 
     @classmethod
     def open(cls, path: str, owner: DataDirOwner, disk: Disk, rng: "Random") -> "DataDir":
@@ -44,7 +46,7 @@ class DataDir:
         disk.make_dir(path)
         disk.make_private_dir(path)
         try:
-            lock = disk.lock_dir(path)
+            unlock = disk.lock_dir(path)
         except BlockingIOError as error:
             raise SettingError(
                 f"--data-dir {path} is in use by another process; use a separate folder for each node"
@@ -53,44 +55,32 @@ class DataDir:
             cls._check_owner(path, owner, disk)
             incarnation = cls._incarnation(path, disk, rng)
         except BaseException:
-            lock.close()
+            unlock()
             raise
-        return cls(path, lock, incarnation)
+        return cls(incarnation, unlock)
 
     @staticmethod
     def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
-        if _META in disk.list_dir(path):
-            data = _read(path, _META, disk)
-            try:
-                found = DataDirOwner(**json.loads(data))
-            except (ValueError, TypeError) as error:
-                raise SettingError(
-                    f"{path}/{_META} can't be read: {error}; restore it or use an empty folder"
-                ) from error
-            if found.format != FORMAT:
-                raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
-            if found != owner:
-                raise SettingError(
-                    f"--data-dir {path} belongs to {found.kind} {found.node_id} of group {found.broker_group},"
-                    f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
-                )
+        data = read_file(disk, f"{path}/{_META}", _FILE_BYTES_MAX)
+        if data is None:
+            replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
             return
-        replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
+        try:
+            found = DataDirOwner(**json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise SettingError(f"{path}/{_META} can't be read: {error}; restore it or use an empty folder") from error
+        if found.format != FORMAT:
+            raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
+        if found != owner:
+            raise SettingError(
+                f"--data-dir {path} belongs to {found.kind} {found.node_id} of group {found.broker_group},"
+                f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
+            )
 
     @staticmethod
     def _incarnation(path: str, disk: Disk, rng: "Random") -> str:
-        if _INCARNATION not in disk.list_dir(path):
-            replace_file(disk, f"{path}/{_INCARNATION}", [rng.randbytes(8).hex().encode()])
-        return _read(path, _INCARNATION, disk).decode("ascii", "replace")
-
-    def close(self) -> None:
-        """Unlock the folder."""
-        self._lock.close()
-
-
-def _read(path: str, name: str, disk: Disk) -> bytes:
-    file = disk.open(f"{path}/{name}", writable=False)
-    try:
-        return bytes(file.pread(file.size(), 0))
-    finally:
-        file.close()
+        data = read_file(disk, f"{path}/{_INCARNATION}", _FILE_BYTES_MAX)
+        if data is None:
+            data = rng.randbytes(8).hex().encode()
+            replace_file(disk, f"{path}/{_INCARNATION}", [data])
+        return data.decode("ascii", "replace")

@@ -16,6 +16,8 @@ from qmq.net.log_limiter import LogLimiter
 CHECK_SECONDS = 1.0
 """How often deadlines are checked."""
 
+HttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
@@ -69,9 +71,7 @@ class HttpGuard:
         return GuardedConnection(self, protocol)
 
     @web.middleware
-    async def receive(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def receive(self, request: web.Request, handler: HttpHandler) -> web.StreamResponse:
         """Read a request's body before its handler runs: the time limit applies until then."""
         if request.can_read_body:
             await request.read()
@@ -79,9 +79,7 @@ class HttpGuard:
         return await handler(request)
 
     @web.middleware
-    async def answer(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def answer(self, request: web.Request, handler: HttpHandler) -> web.StreamResponse:
         """End the time of a request that is refused before `receive`; aiohttp bounds the reading of its body."""
         try:
             return await handler(request)

@@ -17,11 +17,9 @@ class JobThread(Protocol):
 
     def put(self, job: Job, done: Job | None = None) -> None:
         """Do `job` in the thread, then call `done` on the event loop."""
-        ...
 
     async def stop(self) -> None:
         """Finish the jobs that were put, then end."""
-        ...
 
 
 class StartThread(Protocol):

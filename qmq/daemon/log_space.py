@@ -1,8 +1,17 @@
-"""class LogSpace: whether there is space for sends beside what acks and pulls need."""
+"""The disk space of a log: what sends may use of it, and dropped segments that are to free it."""
 
+import asyncio
+
+from qmq.clock import Clock
 from qmq.log.appender import commit_bytes_of
 from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
+from qmq.supervisor import Supervisor
+
+FILES_MAX = 8
+"""Most files deleted at a time."""
+RETRY_SECONDS = 60.0
+"""Pause after a failed deletion."""
 
 
 class LogSpace:
@@ -23,8 +32,7 @@ class LogSpace:
 
     def measure(self) -> None:
         """Measure the free space of the disk. To be called about once a second."""
-        self.disk_free_bytes = self._disk.free_bytes(self._folder)
-        self.disk_total_bytes = self._disk.total_bytes(self._folder)
+        self.disk_free_bytes, self.disk_total_bytes = self._disk.space(self._folder)
 
     def lacks_space(self) -> str:
         """Why sends are refused for lack of space; "" when there is space."""
@@ -56,3 +64,37 @@ class LogSpace:
         # Until the next segment exists, it is not known whether there is space for it: what is left is for acks.
         why = "no space" if self._log.is_out_of_space else "the next segment is not created yet"
         return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"
+
+
+class SegmentRemoval:
+    """Drops segments of one log. Called on the event loop."""
+
+    def __init__(self, log: SegmentedLog, clock: Clock, supervisor: Supervisor) -> None:
+        self._log = log
+        self._clock = clock
+        self._supervisor = supervisor
+        self._task: asyncio.Task[None] | None = None
+        self._not_before = 0.0
+
+    def drop_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset, never the current one; returns their bases. Their files are deleted later.
+
+        To be called periodically: each call also continues with files of segments that were dropped before.
+        """
+        bases = self._log.hide_before(offset)
+        is_running = self._task is not None and not self._task.done()
+        if not is_running and self._log.hidden_segments and self._clock.monotonic() >= self._not_before:
+            self._task = self._supervisor.background("segment_removal", self._delete())
+        return bases
+
+    async def _delete(self) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._log.delete_hidden, FILES_MAX)
+        except OSError:
+            self._not_before = self._clock.monotonic() + RETRY_SECONDS
+            raise
+
+    async def close(self) -> None:
+        """Wait for the current deletion; remaining segments are dropped again after the next start."""
+        if self._task is not None:
+            await asyncio.wait([self._task])

@@ -11,9 +11,10 @@ import selectors
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from prometheus_client.core import GaugeMetricFamily, Histogram, Metric
+from prometheus_client.core import Histogram, Metric
 
 from qmq.clock import SYSTEM_CLOCK
+from qmq.daemon.counters import MetricFamilies
 from qmq.net.log_limiter import LogLimiter
 
 PAUSE_SECONDS_MIN = 0.01
@@ -66,11 +67,8 @@ class LoopPauses:
         self._histogram.observe(seconds)
         now = self._monotonic()
         slot = int(now // SLOT_SECONDS)
-        if self._slots and self._slots[-1][0] == slot:
-            seconds_before = self._slots.pop()[1]
-            self._slots.append((slot, max(seconds_before, seconds)))
-        else:
-            self._slots.append((slot, seconds))
+        is_known = bool(self._slots) and self._slots[-1][0] == slot
+        self._slots.append((slot, max(seconds, self._slots.pop()[1]) if is_known else seconds))
         if seconds >= WARNING_SECONDS:
             suppressed = self._limiter.admit("pause", now)
             if suppressed is not None:
@@ -87,14 +85,10 @@ class LoopPauses:
 
     def metrics(self) -> Iterable[Metric]:
         """Return the metrics of the process's event loop."""
-        longest = GaugeMetricFamily(
-            "qmq_event_loop_longest_pause_seconds",
-            "Longest pause of the event loop in the last 10 s, 1 min, 10 min; 0: none of 10 ms or more",
-            labels=["window"],
-        )
-        for window, seconds in WINDOWS.items():
-            longest.add_metric([window], self.longest(seconds))
-        return [longest, *self._histogram.collect()]
+        text = "Longest pause of the event loop in the last 10 s, 1 min, 10 min; 0: none of 10 ms or more"
+        longest = {window: self.longest(seconds) for window, seconds in WINDOWS.items()}
+        yield MetricFamilies("qmq").gauge_by("event_loop_longest_pause_seconds", text, "window", longest)
+        yield from self._histogram.collect()
 
 
 class _MeasuredSelector(selectors.DefaultSelector):

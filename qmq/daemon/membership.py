@@ -149,42 +149,35 @@ class Membership:
 
     def _check_policy(self, request: NodeRegisterRequest, wanted: str) -> None:
         """Fetch the policy if it is not the one applied. A metaserver that names none does not know the policies."""
-        if not wanted or wanted == request.policy_version:
-            return
-        if self._fetching is not None or self._caller is None:
-            return
-        if wanted == self._policy_tried and self._clock.monotonic() < self._policy_not_before:
+        if not wanted or wanted == request.policy_version or self._fetching is not None or self._caller is None:
             return
         if wanted != self._policy_tried:
             self._policy_tried, self._policy_failures_in_a_row = wanted, 0
+        elif self._clock.monotonic() < self._policy_not_before:
+            return
         self._fetching = self._supervisor.background("policy_fetch", self._fetch(self._caller, request, wanted))
-        self._fetching.add_done_callback(self._fetch_ended)
 
     async def _fetch(self, caller: Caller, request: NodeRegisterRequest, wanted: str) -> None:
         """Fetch a policy and apply it. An error of the metaserver, the network or the disk is logged here."""
+        question = NodePolicyRequest(request.broker_group, request.node_id, request.policy_version)
         try:
-            await self._fetch_policy(caller, request, wanted)
+            frame = await caller.call(Command.NODE_POLICY, question.encode(), timeout_s=POLICY_SECONDS)
+            if frame.code != ResponseCode.SUCCESS:
+                raise ProtocolError(f"the metaserver answered the request for policy {wanted} with code {frame.code}")
+            answer = NodePolicyResponse.decode(frame.body)
+            if answer.document:
+                await self._on_policy(answer.document)
         except Exception as error:
             self._policy_failed(error)
             if not isinstance(error, QmqError | OSError):
                 raise
-            return
-        self.policy_error, self._policy_failures_in_a_row = "", 0
-        # A metaserver that names one version and sends another is asked again only after a pause.
-        self._policy_not_before = self._clock.monotonic() + POLICY_BACK_OFF_SECONDS[0]
-        self.soon()
-
-    async def _fetch_policy(self, caller: Caller, request: NodeRegisterRequest, wanted: str) -> None:
-        question = NodePolicyRequest(request.broker_group, request.node_id, request.policy_version)
-        frame = await caller.call(Command.NODE_POLICY, question.encode(), timeout_s=POLICY_SECONDS)
-        if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"the metaserver answered the request for policy {wanted} with code {frame.code}")
-        answer = NodePolicyResponse.decode(frame.body)
-        if answer.document:
-            await self._on_policy(answer.document)
-
-    def _fetch_ended(self, _: "asyncio.Task[None]") -> None:
-        self._fetching = None
+        else:
+            self.policy_error, self._policy_failures_in_a_row = "", 0
+            # A metaserver that names one version and sends another is asked again only after a pause.
+            self._policy_not_before = self._clock.monotonic() + POLICY_BACK_OFF_SECONDS[0]
+            self.soon()
+        finally:
+            self._fetching = None
 
     def _policy_failed(self, error: Exception) -> None:
         self.policy_failures += 1

@@ -9,14 +9,12 @@ from qmq import __version__
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.daemon import Daemon
+from qmq.daemon.daemon_options import NodeOptions
 from qmq.daemon.data_dir import DataDir, DataDirOwner
-from qmq.daemon.log_space import LogSpace
+from qmq.daemon.log_space import LogSpace, SegmentRemoval
 from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
-from qmq.daemon.node_metrics import NodeMetrics
-from qmq.daemon.node_options import NodeOptions
 from qmq.daemon.policy_in_force import PolicyInForce
-from qmq.daemon.segment_removal import SegmentRemoval
 from qmq.daemon.send_gate import SendGate
 from qmq.daemon.sends import Admission
 from qmq.errors import CommitNotApplied
@@ -40,7 +38,6 @@ class Node(Daemon):
     role: ClassVar[Role]
     options: NodeOptions
     log: SegmentedLog
-    metrics: NodeMetrics
     checkpoints: Checkpointing[Any]
 
     def __init__(self, options: NodeOptions, machine: Machine | None = None) -> None:
@@ -113,7 +110,6 @@ class Node(Daemon):
             start_thread=self.machine.start_thread,
         )
         self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
-        self.committer.observe_commit = lambda seconds, size: self.metrics.observe_commit(seconds, size)
 
     def _open_files(self, budget: FileBudget) -> None:
         options = self.options

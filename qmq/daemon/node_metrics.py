@@ -1,40 +1,17 @@
 """Prometheus metrics that every node with a log has beside those of every daemon."""
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from prometheus_client.core import Histogram, Metric
 
-from qmq.daemon.committer import Committer
-from qmq.daemon.daemon_metrics import DaemonMetrics, MeasuredDaemon
-from qmq.daemon.log_space import LogSpace
-from qmq.daemon.membership import Membership
-from qmq.daemon.node_options import NodeOptions
-from qmq.log.log import SegmentedLog
-
-
-class MeasuredNode(MeasuredDaemon, Protocol):
-    """What metrics read of a node."""
-
-    log: SegmentedLog
-    committer: Committer
-    space: LogSpace
-    membership: Membership | None
-
-    @property
-    def options(self) -> NodeOptions:
-        """The node's settings."""
-        ...
-
-    def refuse_sends(self) -> str:
-        """Why sends are refused now; "" when they are accepted."""
-        ...
+from qmq.daemon.daemon_metrics import DaemonMetrics
+from qmq.daemon.node import Node
 
 
 class NodeMetrics(DaemonMetrics):
     """The metrics of one node. Names begin with `prefix`."""
 
-    def __init__(self, node: MeasuredNode, prefix: str) -> None:
+    def __init__(self, node: Node, prefix: str) -> None:
         super().__init__(node, prefix, {"broker_group": node.options.broker_group})
         self._node = node
         self.commit_seconds = Histogram(
@@ -49,6 +26,7 @@ class NodeMetrics(DaemonMetrics):
             buckets=(256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 8 << 20),
             registry=self.registry,
         )
+        node.committer.observe_commit = self.observe_commit
 
     def observe_commit(self, seconds: float, size: int) -> None:
         """Record a commit of `size` bytes."""

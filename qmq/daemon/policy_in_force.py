@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from qmq.daemon.send_gate import SendGate
 from qmq.errors import ProtocolError
-from qmq.log.atomic_file import replace_file
+from qmq.log.atomic_file import read_file, replace_file
 from qmq.log.disk import Disk
 from qmq.policy import NO_POLICY, POLICY_BYTES_MAX, NodePolicy, decode_policy
 
@@ -75,31 +75,23 @@ class PolicyInForce:
 class PolicyFile:
     """The policy document in a node's folder: replaced as a whole, durable when `save` returns, preceded by its checksum."""
 
-    NAME = "policy"
-
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
-        self._folder = folder
+        self._path = f"{folder}/policy"
 
     def save(self, document: bytes) -> None:
         """Write a document as received: a newer version of this program may read more of it.
 
         Raises OSError; the previous file is unchanged then.
         """
-        replace_file(self._disk, f"{self._folder}/{self.NAME}", [_check(document) + b"\n", document])
+        replace_file(self._disk, self._path, [_check(document) + b"\n", document])
 
     def load(self) -> NodePolicy | None:
         """The policy that was saved last; None when none was. Raises ProtocolError for a damaged file, or OSError."""
-        if self.NAME not in self._disk.list_dir(self._folder):
+        stored = read_file(self._disk, self._path, POLICY_BYTES_MAX + 2 * _DIGEST_BYTES + 1)
+        if stored is None:
             return None
-        file = self._disk.open(f"{self._folder}/{self.NAME}", writable=False)
-        try:
-            size = file.size()
-            if size > POLICY_BYTES_MAX + 100:
-                raise ProtocolError(f"the file has {size} bytes")
-            check, _, data = file.pread(size, 0).partition(b"\n")
-        finally:
-            file.close()
+        check, _, data = stored.partition(b"\n")
         if check != _check(data):
             raise ProtocolError("its check does not match")
         return decode_policy(data)

@@ -3,11 +3,10 @@
 Without rules the cost is one look-up in an empty dict for each run of a send.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from qmq.clock import Clock
 from qmq.policy import NodePolicy, SubjectPolicy
-from qmq.protocol.codes import SendResult
 from qmq.protocol.names import SUBJECT_CLOSED, SUBJECT_OVER_QUOTA
 from qmq.protocol.scan import Run
 
@@ -50,11 +49,9 @@ class TokenBucket:
         self._tokens -= count
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why the rest of a run is refused: the result on the wire, a remark, and the reason by which metrics count."""
+class Refusal(NamedTuple):
+    """Why the rest of a run is refused: a remark for the producer, and the reason by which metrics count."""
 
-    result: SendResult
     remark: str
     reason: str
 
@@ -66,20 +63,15 @@ class _Rule:
 
     def __init__(self, subject: str, policy: SubjectPolicy, now: float) -> None:
         self.key = _key(policy)
-        self.is_closed = policy.closed
-        self._messages = _bucket(policy.messages_per_second, now)
-        self._bytes = _bucket(policy.bytes_per_second, now)
+        self.is_closed, *rates = self.key
+        self._messages, self._bytes = (None if rate is None else TokenBucket(rate, now) for rate in rates)
         if policy.closed:
-            text = f"{SUBJECT_CLOSED}: subject {subject} accepts no new messages"
-            self.refusal = Refusal(SendResult.STORE_ERROR, text, "closed")
+            self.refusal = Refusal(f"{SUBJECT_CLOSED}: subject {subject} accepts no new messages", "closed")
         else:
-            rates = [
-                f"{rate} {unit} a second"
-                for rate, unit in ((policy.messages_per_second, "messages"), (policy.bytes_per_second, "bytes"))
-                if rate is not None
-            ]
-            text = f"{SUBJECT_OVER_QUOTA}: the quota of subject {subject} is {' and '.join(rates)}; retry later"
-            self.refusal = Refusal(SendResult.STORE_ERROR, text, "quota")
+            units = zip(rates, ("messages", "bytes"), strict=True)
+            quota = " and ".join(f"{rate} {unit} a second" for rate, unit in units if rate is not None)
+            text = f"{SUBJECT_OVER_QUOTA}: the quota of subject {subject} is {quota}; retry later"
+            self.refusal = Refusal(text, "quota")
 
     def admit(self, run: Run, now: float) -> int:
         """How many messages of the run are admitted, from its first on: none after a refused one, to keep their order."""
@@ -104,10 +96,6 @@ class _Rule:
 def _key(policy: SubjectPolicy) -> tuple[bool, int | None, int | None]:
     """The values of a policy that apply to sends."""
     return policy.closed, policy.messages_per_second, policy.bytes_per_second
-
-
-def _bucket(per_second: int | None, now: float) -> TokenBucket | None:
-    return None if per_second is None else TokenBucket(per_second, now)
 
 
 class SendGate:

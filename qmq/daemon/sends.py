@@ -111,7 +111,7 @@ class SendHandler(ABC):
             taken, refusal = self._send_gate.judge(run)
             if refusal is not None:
                 self.counters.policy_refused_messages[refusal.reason] += run.count - taken
-                failures += failures_of(frame, run.raw_begins[taken:], refusal.result, refusal.remark)
+                failures += failures_of(frame, run.raw_begins[taken:], SendResult.STORE_ERROR, refusal.remark)
             if taken:
                 admitted.append(run.part(0, taken))
         return admitted

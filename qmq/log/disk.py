@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from qmq.private_files import make_private_dir
@@ -22,41 +22,27 @@ class File(Protocol):
 
     def pwritev(self, buffers: Sequence[Buffer], offset: int) -> None:
         """Write all bytes at an offset. Raises OSError; then any part of them may have been written."""
-        ...
 
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
-        ...
 
     def pread_cached(self, size: int, offset: int) -> bytes | None:
         """As `pread`, but None when the bytes are not all in memory and the disk would have to be asked."""
-        ...
 
     def next_data(self, offset: int) -> int | None:
         """The first place at or after `offset` that may hold something other than zeros; None: only zeros to the end."""
-        ...
 
     def datasync(self) -> None:
         """Return when the file's content is on stable storage."""
-        ...
 
     def truncate(self, size: int) -> None: ...
 
     def drop_cached(self, offset: int, size: int) -> None:
         """Drop synced bytes from the page cache, so that the next read comes from the disk."""
-        ...
 
     def size(self) -> int: ...
 
     def close(self) -> None: ...
-
-
-class DirLock(Protocol):
-    """A locked folder."""
-
-    def close(self) -> None:
-        """Unlock it. The end of the process does so as well."""
-        ...
 
 
 class Disk(Protocol):
@@ -64,27 +50,21 @@ class Disk(Protocol):
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its parents, durably."""
-        ...
 
     def add_dir(self, path: str) -> None:
         """Make a folder and its parents without waiting for the disk: they last when each folder above is synced."""
-        ...
 
     def make_private_dir(self, path: str) -> None:
         """Make a folder that only this user can enter, as `qmq.private_files.make_private_dir`."""
-        ...
 
-    def lock_dir(self, path: str) -> DirLock:
-        """Lock a folder for this process alone. Raises BlockingIOError when another process has it locked."""
-        ...
+    def lock_dir(self, path: str) -> Callable[[], None]:
+        """Lock a folder for this process alone; return what unlocks it. Raises BlockingIOError when it is locked already."""
 
     def list_dir(self, path: str) -> list[str]:
         """Names in a folder, sorted; none when it does not exist."""
-        ...
 
     def create(self, path: str, size: int) -> File:
         """Make a file that must not exist, with `size` bytes of space set aside. Raises OSError; no file is left then."""
-        ...
 
     def open(self, path: str, *, writable: bool) -> File: ...
 
@@ -99,11 +79,9 @@ class Disk(Protocol):
 
         For very many files at once. False when the system can't: then sync them one by one.
         """
-        ...
 
-    def free_bytes(self, path: str) -> int: ...
-
-    def total_bytes(self, path: str) -> int: ...
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes that this user may still write on the disk that holds `path`, and bytes that it may use in all."""
 
 
 class SystemFile:
@@ -131,16 +109,9 @@ class SystemFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         data = os.pread(self._fd, size, offset)
-        if len(data) == size or not data:
-            return data
-        parts, have = [data], len(data)
-        while have < size:
-            more = os.pread(self._fd, size - have, offset + have)
-            if not more:
-                break
-            parts.append(more)
-            have += len(more)
-        return b"".join(parts)
+        while len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+            data += more
+        return data
 
     def pread_cached(self, size: int, offset: int) -> bytes | None:
         buffer = bytearray(size)
@@ -186,25 +157,6 @@ class SystemFile:
         self.close()
 
 
-class _FileLock:
-    """A lock on a file, held by its descriptor."""
-
-    def __init__(self, path: str) -> None:
-        import fcntl  # the client is imported on systems without it too
-
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-
 class SystemDisk:
     """The operating system's file system."""
 
@@ -224,8 +176,17 @@ class SystemDisk:
     def make_private_dir(self, path: str) -> None:
         make_private_dir(path)
 
-    def lock_dir(self, path: str) -> DirLock:
-        return _FileLock(f"{path}/{LOCK_FILE}")
+    def lock_dir(self, path: str) -> Callable[[], None]:
+        import fcntl  # the client is imported on systems without it too
+
+        fd = os.open(f"{path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = SystemFile(fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            file.close()
+            raise
+        return file.close
 
     def list_dir(self, path: str) -> list[str]:
         try:
@@ -274,14 +235,11 @@ class SystemDisk:
             os.close(fd)
         return True
 
-    def free_bytes(self, path: str) -> int:
+    def space(self, path: str) -> tuple[int, int]:
         info = os.statvfs(path)
-        return info.f_bavail * info.f_frsize
-
-    def total_bytes(self, path: str) -> int:
-        info = os.statvfs(path)
-        # Of what we may use: blocks kept for root are not ours.
-        return (info.f_blocks - info.f_bfree + info.f_bavail) * info.f_frsize
+        # Blocks kept for root are not ours.
+        blocks = info.f_blocks - info.f_bfree + info.f_bavail
+        return info.f_bavail * info.f_frsize, blocks * info.f_frsize
 
 
 def _set_aside(fd: int, size: int) -> None:

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from qmq.log.append_file import Tail
 from qmq.log.disk import Buffer
 from qmq.log.handles import HandleCache
-from qmq.log.index_files import (
-    SEGMENT_ENTRIES,
-    IndexFiles,
-    RewrittenPage,
-    firsts_in,
-    pages_of,
-    read_files,
-    remove_files,
-)
+from qmq.log.index_files import SEGMENT_ENTRIES, IndexFiles, RewrittenPage, pages_of
 from qmq.log.unreadable_pages import PAGE_BYTES
 
 
@@ -29,9 +21,7 @@ class IndexView:
     Files that the index drops meanwhile can't be read any more: who reads compares with its `begin` afterwards.
     """
 
-    _handles: HandleCache
-    _folder: str
-    _entry_bytes: int
+    _files: IndexFiles
     _segments: tuple[tuple[int, int], ...]
     begin: int
     _flushed_end: int
@@ -47,10 +37,9 @@ class IndexView:
         begin, end = max(begin, self.begin), min(end, self.end)
         if begin >= end:
             return b""
-        size, parts = self._entry_bytes, []
+        size, parts = self._files.entry_bytes, []
         if begin < self._flushed_end:
-            stop = min(end, self._flushed_end)
-            parts = read_files(self._handles, self._folder, size, self._segments, begin, stop, may_wait=True)
+            parts = self._files.read_files(self._segments, begin, min(end, self._flushed_end), may_wait=True)
         if end > self._flushed_end:
             at = max(begin, self._tail_begin) - self._tail_begin
             parts.append(self._tail[at * size : (end - self._tail_begin) * size])
@@ -78,19 +67,21 @@ class DenseIndex(IndexFiles):
         """
         super().__init__(handles, folder, entry_bytes, segment_entries)
         if begin is None:
-            self._firsts = firsts_in(handles, folder)
-        self.begin = self._firsts[0] if self._firsts else begin or 0
-        flushed_end = self._firsts[-1] + self._size_of_last() if self._firsts else self.begin
+            self._firsts = self._firsts_on_disk()
+        self.begin = flushed_end = begin or 0
+        if self._firsts:
+            self.begin, last = self._firsts[0], self._firsts[-1]
+            flushed_end = last + handles.get(self._path(last)).size() // entry_bytes
         self._tail = Tail(flushed_end * entry_bytes)
 
     @property
     def flushed_end(self) -> int:
         """Where the entries in files end, as far as the event loop knows."""
-        return self._tail.written_end // self._entry_bytes
+        return self._tail.written_end // self.entry_bytes
 
     @property
     def end(self) -> int:
-        return self._tail.end // self._entry_bytes
+        return self._tail.end // self.entry_bytes
 
     @property
     def memory_bytes(self) -> int:
@@ -101,7 +92,7 @@ class DenseIndex(IndexFiles):
         """Forget everything and begin at a sequence; not while entries are being written."""
         self._remove(list(self._firsts))
         self.begin = sequence
-        self._tail = Tail(sequence * self._entry_bytes)
+        self._tail = Tail(sequence * self.entry_bytes)
 
     def append(self, entries: Buffer) -> None:
         """Add whole entries behind the last."""
@@ -111,15 +102,13 @@ class DenseIndex(IndexFiles):
         """Entries [begin, end), clipped to what there is; zeros for those that the disk can't read. Raises LogError."""
         begin, stop, parts = self._in_memory(begin, end)
         if begin < stop:
-            segments = self._segments_of(begin, stop)
-            size = self._entry_bytes
-            parts[:0] = read_files(self._handles, self._folder, size, segments, begin, stop, may_wait=False)
+            parts[:0] = self.read_files(self._segments_of(begin, stop), begin, stop, may_wait=False)
         return b"".join(parts)
 
     def read_cached(self, begin: int, end: int) -> bytes | None:
         """As `read`, but None when the disk would have to be asked: then a `view` reads them in a thread."""
         begin, stop, parts = self._in_memory(begin, end)
-        size = self._entry_bytes
+        size = self.entry_bytes
         for place, (first, until) in enumerate(self._segments_of(begin, stop) if begin < stop else ()):
             at, until = max(begin, first), min(stop, until)
             part = self._read_file_cached(self._path(first), (until - at) * size, (at - first) * size)
@@ -130,7 +119,7 @@ class DenseIndex(IndexFiles):
 
     def _in_memory(self, begin: int, end: int) -> tuple[int, int, list[Buffer]]:
         """What of entries [begin, end) has to be read from files, as (begin, end), and the rest, which is in memory."""
-        size = self._entry_bytes
+        size = self.entry_bytes
         if begin < self.begin:
             begin = self.begin
         end = min(end, self.end)
@@ -156,9 +145,7 @@ class DenseIndex(IndexFiles):
         _, stop, parts = self._in_memory(begin, end)
         flushed_end = self.flushed_end
         return IndexView(
-            self._handles,
-            self._folder,
-            self._entry_bytes,
+            self,
             tuple(self._segments_of(begin, stop)),
             begin,
             flushed_end,
@@ -176,7 +163,7 @@ class DenseIndex(IndexFiles):
     def write(self) -> None:
         """Write what was taken; in one thread at a time, which may wait. Raises OSError: it can be tried again."""
         at, entries = self._tail.taken
-        self._write_entries(at // self._entry_bytes, entries)
+        self._write_entries(at // self.entry_bytes, entries)
 
     def written(self) -> None:
         """What was taken is in the files now."""
@@ -190,7 +177,7 @@ class DenseIndex(IndexFiles):
 
     def hold(self, entries: bytes, end: int) -> None:
         """Let an index without files hold these entries, of which the last is number `end` - 1. Raises ValueError."""
-        count, rest = divmod(len(entries), self._entry_bytes)
+        count, rest = divmod(len(entries), self.entry_bytes)
         if rest or count > end:
             raise ValueError(f"index {self._folder}: {len(entries)} bytes of entries before {end}")
         self.start_at(end - count)
@@ -198,12 +185,11 @@ class DenseIndex(IndexFiles):
 
     def delete_files(self) -> None:
         """Delete the files of an index that is not used any more, and others that begin before its end; from a thread."""
-        firsts = firsts_in(self._handles, self._folder)
-        remove_files(self._handles, self._folder, [first for first in firsts if first < self.end])
+        self._delete(first for first in self._firsts_on_disk() if first < self.end)
 
     def truncate(self, end: int) -> None:
         """Forget entries from `end` on, and delete files that begin there or behind it; not while entries are being written."""
-        size = self._entry_bytes
+        size = self.entry_bytes
         if end < self.flushed_end or (self._firsts and self._firsts[-1] >= end):
             self._truncate_files(end)
             self._tail = Tail(max(end, self.begin) * size)
@@ -223,7 +209,7 @@ class DenseIndex(IndexFiles):
 
     def delete_before(self, sequence: int) -> None:
         """Delete files that hold only entries below `sequence`, all of them hidden; in the thread that writes. Raises OSError."""
-        remove_files(self._handles, self._folder, self._firsts_before(sequence))
+        self._delete(self._firsts_before(sequence))
 
     def deleted_before(self, sequence: int) -> None:
         """The files of entries below `sequence` are deleted now."""
@@ -235,7 +221,7 @@ class DenseIndex(IndexFiles):
     def repair(self, sequence: int, entry: bytes) -> None:
         """Rewrite one entry, in memory or in a page that can be read."""
         if sequence >= self.flushed_end:
-            self._tail.replace(sequence * self._entry_bytes, entry)
+            self._tail.replace(sequence * self.entry_bytes, entry)
             return
         path, offset = self._place(sequence)
         self._handles.get(path).pwritev([entry], offset)
@@ -247,7 +233,7 @@ class DenseIndex(IndexFiles):
         """The sequences that share a page of a file with this one, held or not."""
         first = self._first_of(sequence) if self._firsts else self.flushed_end
         first += (sequence - first) // self._segment_entries * self._segment_entries
-        entries = PAGE_BYTES // self._entry_bytes
+        entries = PAGE_BYTES // self.entry_bytes
         begin = first + (sequence - first) // entries * entries
         return range(begin, min(begin + entries, first + self._segment_entries))
 
@@ -274,7 +260,7 @@ class DenseIndex(IndexFiles):
         The write waits for no disk. In a thread, the caller then calls `sync_and_read_back`. It must know all entries of the page
         that are in the file: see `flushed_end`. Those being written to the page now are written here as well, with the same bytes.
         """
-        sequences, size = self.page_of(next(iter(entries))), self._entry_bytes
+        sequences, size = self.page_of(next(iter(entries))), self.entry_bytes
         path, offset = self._place(sequences.start)
         page = offset // PAGE_BYTES
         held, empty = range(sequences.start, min(sequences.stop, self.flushed_end)), bytes(size)

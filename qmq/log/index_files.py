@@ -2,7 +2,8 @@
 
 import logging
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from qmq.errors import LogError
@@ -14,55 +15,6 @@ logger = logging.getLogger("qmq.log.index")
 
 SEGMENT_ENTRIES = 1 << 20
 _NAME_DIGITS = 20
-
-
-def file_path(folder: str, first: int) -> str:
-    """The path of an index file."""
-    return f"{folder}/{first:0{_NAME_DIGITS}d}"
-
-
-def firsts_in(handles: HandleCache, folder: str) -> list[int]:
-    """The first sequences of the index files in a folder, ascending."""
-    return [int(n) for n in handles.disk.list_dir(folder) if len(n) == _NAME_DIGITS and n.isdigit()]
-
-
-def remove_files(handles: HandleCache, folder: str, firsts: Sequence[int]) -> None:
-    """Delete index files; those that are gone already are passed over. Raises OSError."""
-    for path in (file_path(folder, first) for first in firsts):
-        handles.drop(path)
-        try:
-            handles.disk.remove(path)
-        except FileNotFoundError:
-            continue
-
-
-def read_files(
-    handles: HandleCache,
-    folder: str,
-    entry_bytes: int,
-    segments: Sequence[tuple[int, int]],
-    begin: int,
-    stop: int,
-    *,
-    may_wait: bool,
-) -> list[bytes]:
-    """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending.
-
-    Raises LogError when a file can't be opened or read, for another reason than unreadable pages.
-    """
-    parts = []
-    for first, end in segments:
-        at, until = max(begin, first), min(stop, end)
-        if at >= until:
-            continue
-        wanted = (until - at) * entry_bytes
-        try:
-            data = _read_file(handles, file_path(folder, first), wanted, (at - first) * entry_bytes, may_wait)
-        except OSError as error:
-            raise LogError(f"index {folder}: {error}", code="log.index_unreadable") from error
-        # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
-        parts.append(data.ljust(wanted, b"\0"))
-    return parts
 
 
 def _read_file(handles: HandleCache, path: str, size: int, offset: int, may_wait: bool) -> bytes:
@@ -136,12 +88,12 @@ class RewrittenPage:
 class IndexFiles:
     """The files of one index: which there are, and writing them. Entries in memory are `DenseIndex`'s."""
 
-    __slots__ = ("_entry_bytes", "_firsts", "_folder", "_handles", "_segment_entries")
+    __slots__ = ("_firsts", "_folder", "_handles", "_segment_entries", "entry_bytes")
 
     def __init__(self, handles: HandleCache, folder: str, entry_bytes: int, segment_entries: int) -> None:
         self._handles = handles
         self._folder = folder
-        self._entry_bytes = entry_bytes
+        self.entry_bytes = entry_bytes
         self._segment_entries = segment_entries
         self._firsts: list[int] = []
 
@@ -156,7 +108,38 @@ class IndexFiles:
         return self._folder
 
     def _path(self, first: int) -> str:
-        return file_path(self._folder, first)
+        return f"{self._folder}/{first:0{_NAME_DIGITS}d}"
+
+    def _firsts_on_disk(self) -> list[int]:
+        """The first sequences of the index files in the folder, ascending; those of other processes too."""
+        names = self._handles.disk.list_dir(self._folder)
+        return [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
+
+    def _delete(self, firsts: Iterable[int]) -> None:
+        """Delete index files; those that are gone already are passed over. Raises OSError."""
+        for path in map(self._path, firsts):
+            self._handles.drop(path)
+            with suppress(FileNotFoundError):
+                self._handles.disk.remove(path)
+
+    def read_files(self, segments: Sequence[tuple[int, int]], begin: int, stop: int, *, may_wait: bool) -> list[bytes]:
+        """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending. For any thread.
+
+        Raises LogError when a file can't be opened or read, for another reason than unreadable pages.
+        """
+        parts, size = [], self.entry_bytes
+        for first, end in segments:
+            at, until = max(begin, first), min(stop, end)
+            if at >= until:
+                continue
+            wanted = (until - at) * size
+            try:
+                data = _read_file(self._handles, self._path(first), wanted, (at - first) * size, may_wait)
+            except OSError as error:
+                raise LogError(f"index {self._folder}: {error}", code="log.index_unreadable") from error
+            # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
+            parts.append(data.ljust(wanted, b"\0"))
+        return parts
 
     def _segments_of(self, begin: int, end: int) -> list[tuple[int, int]]:
         """(first, end) of the files that hold entries [begin, end)."""
@@ -178,15 +161,11 @@ class IndexFiles:
     def _place(self, sequence: int) -> tuple[str, int]:
         """The file of an entry that is in one, and the offset there."""
         first = self._first_of(sequence)
-        return self._path(first), (sequence - first) * self._entry_bytes
-
-    def _size_of_last(self) -> int:
-        """Entries in the last file."""
-        return self._handles.get(self._path(self._firsts[-1])).size() // self._entry_bytes
+        return self._path(first), (sequence - first) * self.entry_bytes
 
     def _write_entries(self, sequence: int, data: Buffer) -> None:
         """Write entries from `sequence` on, which is where the files end. Raises OSError."""
-        size = self._entry_bytes
+        size = self.entry_bytes
         while data:
             if not self._firsts or sequence >= self._firsts[-1] + self._segment_entries:
                 self._create(sequence)
@@ -203,7 +182,7 @@ class IndexFiles:
     def _create(self, first: int) -> None:
         """Add a file. Files from there on are of a process that died before a checkpoint counted on them: they are deleted."""
         self._handles.disk.add_dir(self._folder)
-        remove_files(self._handles, self._folder, [n for n in firsts_in(self._handles, self._folder) if n >= first])
+        self._delete(known for known in self._firsts_on_disk() if known >= first)
         self._handles.get(self._path(first), create=True)
         self._firsts.append(first)
 
@@ -247,7 +226,7 @@ class IndexFiles:
         """Delete files that begin at or behind `end`, and cut the one before there."""
         self._remove([first for first in self._firsts if first >= end])
         if self._firsts:
-            path, size = self._path(self._firsts[-1]), (end - self._firsts[-1]) * self._entry_bytes
+            path, size = self._path(self._firsts[-1]), (end - self._firsts[-1]) * self.entry_bytes
             try:
                 self._handles.get(path).truncate(size)
             except OSError as error:
@@ -257,5 +236,5 @@ class IndexFiles:
 
     def _remove(self, firsts: list[int]) -> None:
         for first in firsts:
-            remove_files(self._handles, self._folder, [first])
+            self._delete([first])
             self._firsts.remove(first)

@@ -1,6 +1,6 @@
 """SegmentedLog: open, append, commit, read, roll. The package docstring has the format and the life of a log."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 
 from qmq.log.appender import Appender
@@ -99,40 +99,33 @@ class SegmentedLog(Appender):
     def _clear(self, end: int, base: int) -> None:
         """Zero whatever stands behind the last commit: it was never answered, and must never look valid."""
         for info in reversed(self._segments.infos()):
-            first = max(end, info.base)
+            if info.base < base:
+                return
             if info.base > base:
-                file = self._segments.file(info.base)
-                if file.next_data(0) is not None and _has_data(file, 0, info.bytes):
+                if any(_data(self._segments.file(info.base), 0, info.bytes)):
                     self._segments.remove(info.base)
                     self._disk.sync_dir(self._segments.folder)
                 continue
-            if info.base < base:
-                return
             file = self._disk.open(self._segments.path(base), writable=True)
             try:
-                at: int | None = first - base
-                cleared = 0
-                while at is not None and (at := file.next_data(at)) is not None and at < info.bytes:
-                    piece = file.pread(min(len(_ZEROS), info.bytes - at), at)
-                    if piece.count(0) != len(piece):
-                        file.pwritev([_ZEROS[: len(piece)]], at)
-                        cleared += len(piece.rstrip(b"\0"))
-                    at += len(piece) or 1
+                self.torn_bytes = 0
+                for at, piece in _data(file, max(end - base, 0), info.bytes):
+                    file.pwritev([_ZEROS[: len(piece)]], at)
+                    self.torn_bytes += len(piece.rstrip(b"\0"))
                 # Not only for what was cleared: after a kill the last commits may be in memory alone, and they are about
                 # to be served.
                 file.datasync()
-                self.torn_bytes = cleared
             finally:
                 file.close()
 
 
-def _has_data(file: File, begin: int, end: int) -> bool:
-    at: int | None = begin
-    while at is not None and at < end and (at := file.next_data(at)) is not None:
-        piece = file.pread(len(_ZEROS), at)
+def _data(file: File, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """The pieces of [begin, end) of a file that hold more than zeros, with their places."""
+    at = file.next_data(begin)
+    while at is not None and at < end:
+        piece = file.pread(min(len(_ZEROS), end - at), at)
         if not piece:
-            return False
+            return
         if piece.count(0) != len(piece):
-            return True
-        at += len(piece)
-    return False
+            yield at, piece
+        at = file.next_data(at + len(piece))

@@ -167,15 +167,11 @@ class Walker:
             return Walked(start or Position(0, 0), -1, self._synced_to, (), None)
         # The very first commit follows nothing; what came before a later oldest segment is not known.
         oldest = infos[0].base
-        at, chain = (
-            (oldest, 0 if oldest == 0 else None)
-            if start is None
-            else (
-                start.offset,
-                start.chain if start.chain != UNKNOWN_CHAIN else None,
-            )
-        )
-        base = self._base_of(infos, at)
+        if start is None:
+            at, chain = oldest, 0 if oldest == 0 else None
+        else:
+            at, chain = start.offset, None if start.chain == UNKNOWN_CHAIN else start.chain
+        base = max((info.base for info in infos if info.base <= at), default=oldest)
         after_damage = False
         while True:
             if self._stop is not None and self._stop(at):
@@ -204,10 +200,6 @@ class Walker:
             self._synced_to = max(self._synced_to, commit.header.synced_to)
             chain, at = commit.header.crc, commit.end
         return self._end(at, chain, base, torn_at=None)
-
-    def _base_of(self, infos: list[SegmentInfo], offset: int) -> int:
-        bases = [info.base for info in infos if info.base <= offset]
-        return bases[-1] if bases else infos[0].base
 
     def _end(self, at: int, chain: int | None, base: int, torn_at: int | None) -> Walked:
         if at < self._synced_to and self._stop is None:
@@ -258,23 +250,20 @@ class Walker:
                 if data_at is None:
                     break
                 place = max(place, data_at)
-                if self._skip_unreadable:
-                    piece = bytes(window.readable(place))
-                    if not piece and place + SECTOR_BYTES < info.bytes:
-                        place += SECTOR_BYTES - place % SECTOR_BYTES
-                        continue
-                else:
-                    piece = bytes(window.get(place, READ_AHEAD_BYTES))
+                read = window.readable(place) if self._skip_unreadable else window.get(place, READ_AHEAD_BYTES)
+                piece = bytes(read)
                 found = piece.find(MAGIC_BYTES)
                 if found >= 0:
                     commit = self._read(info.base, info.base + place + found)
                     if commit is not None:
                         return info.base, commit
                     place += found + 1
-                else:
-                    if not piece:
-                        break
+                elif piece:
                     place += max(1, len(piece) - len(MAGIC_BYTES) + 1)
+                elif self._skip_unreadable and place + SECTOR_BYTES < info.bytes:
+                    place += SECTOR_BYTES - place % SECTOR_BYTES
+                else:
+                    break
         return None
 
     def holds(self, base: int, tail: Position) -> bool:

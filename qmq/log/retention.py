@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ def keep_from(segments: Sequence[SegmentAge], *, before_ms: int, keep_bytes: int
     """
     cut = segments[0].base if segments else 0
     total = sum(segment.end - segment.base for segment in segments)
-    ages = _known_ages(segments)
-    for segment, newest_at_ms in zip(segments[:-1], ages, strict=False):
+    ages = list(accumulate((segment.newest_at_ms for segment in reversed(segments)), _own_or_newer))
+    for segment, newest_at_ms in zip(segments[:-1], reversed(ages), strict=False):
         too_old = newest_at_ms is not None and newest_at_ms < before_ms
         too_much = keep_bytes > 0 and total > keep_bytes
         if segment.end > floor or not (too_old or too_much):
@@ -38,12 +39,5 @@ def keep_from(segments: Sequence[SegmentAge], *, before_ms: int, keep_bytes: int
     return cut
 
 
-def _known_ages(segments: Sequence[SegmentAge]) -> list[int | None]:
-    """For each segment its own age, or that of the next newer segment whose age is known."""
-    ages: list[int | None] = []
-    following: int | None = None
-    for segment in reversed(segments):
-        following = segment.newest_at_ms if segment.newest_at_ms is not None else following
-        ages.append(following)
-    ages.reverse()
-    return ages
+def _own_or_newer(newer: int | None, own: int | None) -> int | None:
+    return newer if own is None else own

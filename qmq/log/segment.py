@@ -28,11 +28,6 @@ class SegmentInfo:
         return self.base + self.bytes
 
 
-def segment_name(base: int) -> str:
-    """The file name of a segment."""
-    return f"{base:0{NAME_DIGITS}d}"
-
-
 class Segments:
     """The segments of one log folder, oldest first. Reading is safe from any thread."""
 
@@ -69,7 +64,7 @@ class Segments:
             return self._bases[0] if self._bases else None
 
     def path(self, base: int) -> str:
-        return f"{self.folder}/{segment_name(base)}"
+        return f"{self.folder}/{base:0{NAME_DIGITS}d}"
 
     def create(self, base: int, size: int) -> SegmentInfo:
         """Create a segment, durably. Raises OSError when there is no space; nothing is left then.

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from qmq.errors import LogError, ReadFailed
-from qmq.log.begin_file import BeginFile
+from qmq.log.atomic_file import BeginFile
 from qmq.log.disk import Disk
 from qmq.log.record import UNKNOWN_CHAIN, Position
 from qmq.log.recovery import Commit, Damage, Walked, Walker

@@ -1,6 +1,7 @@
 """Metrics of producers and consumers for Prometheus. Needs the extra `prometheus`."""
 
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from qmq.client.delivery import Delivery
@@ -16,6 +17,7 @@ except ImportError as error:
         "qmq.middleware.prometheus needs the package prometheus-client. Install it with: pip install 'pyqmq[prometheus]'"
     ) from error
 
+M = TypeVar("M")
 SUBJECTS_MAX = 1000
 """Subjects with metrics of their own, and as many pairs of a subject and a group; any others share the labels OTHER."""
 OTHER = "(other)"
@@ -27,6 +29,7 @@ PROCESS_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.
 class _OfSubject(NamedTuple):
     """The metrics of sends of one subject."""
 
+    label: str
     sent: Counter
     seconds: Histogram
 
@@ -42,6 +45,23 @@ class _OfGroup(NamedTuple):
     dead_letters: Counter
 
 
+class _ByLabels(Generic[M]):
+    """The metrics of the first SUBJECTS_MAX values of labels. All further values share those of OTHER."""
+
+    def __init__(self, make: Callable[..., M]) -> None:
+        self._make = make
+        self._known: dict[tuple[str, ...], M] = {}
+
+    def of(self, *labels: str) -> M:
+        found = self._known.get(labels)
+        if found is None and len(self._known) >= SUBJECTS_MAX:
+            labels = (OTHER,) * len(labels)
+            found = self._known.get(labels)
+        if found is None:
+            found = self._known[labels] = self._make(*labels)
+        return found
+
+
 class _Metrics:
     """The metrics in one registry, shared by all middleware that uses it."""
 
@@ -52,50 +72,21 @@ class _Metrics:
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(f"qmq_client_{name}", text, labels, buckets=buckets, registry=registry)
 
-        both = ("subject", "group")
-        self.sent = counter("sent_messages", "Messages that were stored", "subject")
+        sent = counter("sent_messages", "Messages that were stored", "subject")
         self.send_failures = counter("send_failures", "Messages whose send failed, by error code", "subject", "reason")
-        self.send_seconds = histogram("send_seconds", "Seconds from a send to the receipt", SEND_BUCKETS, "subject")
-        self.received = counter("received_messages", "Messages that a consumer pulled", *both)
-        self.process_seconds = histogram(
-            "process_seconds", "Seconds that a handler took, also if it failed", PROCESS_BUCKETS, *both
+        seconds = histogram("send_seconds", "Seconds from a send to the receipt", SEND_BUCKETS, "subject")
+        both = ("subject", "group")
+        text = "Seconds that a handler took, also if it failed"
+        of_group: tuple[Any, ...] = (
+            counter("received_messages", "Messages that a consumer pulled", *both),
+            histogram("process_seconds", text, PROCESS_BUCKETS, *both),
+            counter("process_failures", "Handlers that raised an exception", *both),
+            counter("acked_messages", "Messages that were acknowledged", *both),
+            counter("retried_messages", "Messages that were retried, without dead letters", *both),
+            counter("dead_letters", "Messages that exhausted their attempts", *both),
         )
-        self.process_failures = counter("process_failures", "Handlers that raised an exception", *both)
-        self.acked = counter("acked_messages", "Messages that were acknowledged", *both)
-        self.retried = counter("retried_messages", "Messages that were retried, without dead letters", *both)
-        self.dead_letters = counter("dead_letters", "Messages that exhausted their attempts", *both)
-        self._subjects: dict[str, _OfSubject] = {}
-        self._groups: dict[tuple[str, str], _OfGroup] = {}
-
-    def subject_label(self, subject: str) -> str:
-        self.of_subject(subject)
-        return subject if subject in self._subjects else OTHER
-
-    def of_subject(self, subject: str) -> _OfSubject:
-        found = self._subjects.get(subject)
-        if found is not None:
-            return found
-        if len(self._subjects) >= SUBJECTS_MAX and subject != OTHER:
-            return self.of_subject(OTHER)
-        found = self._subjects[subject] = _OfSubject(self.sent.labels(subject), self.send_seconds.labels(subject))
-        return found
-
-    def of_group(self, subject: str, group: str) -> _OfGroup:
-        key = (subject, group)
-        found = self._groups.get(key)
-        if found is not None:
-            return found
-        if len(self._groups) >= SUBJECTS_MAX and key != (OTHER, OTHER):
-            return self.of_group(OTHER, OTHER)
-        found = self._groups[key] = _OfGroup(
-            self.received.labels(*key),
-            self.process_seconds.labels(*key),
-            self.process_failures.labels(*key),
-            self.acked.labels(*key),
-            self.retried.labels(*key),
-            self.dead_letters.labels(*key),
-        )
-        return found
+        self.of_subject = _ByLabels(lambda label: _OfSubject(label, sent.labels(label), seconds.labels(label))).of
+        self.of_group = _ByLabels(lambda *labels: _OfGroup(*(metric.labels(*labels) for metric in of_group))).of
 
 
 _metrics_of: "WeakKeyDictionary[CollectorRegistry, _Metrics]" = WeakKeyDictionary()
@@ -128,10 +119,10 @@ class PrometheusMiddleware(Middleware):
         message.state[self] = self._clock.monotonic()
 
     def after_send(self, message: OutgoingMessage, outcome: Receipt | SendFailed) -> None:
-        if isinstance(outcome, SendFailed):
-            self._metrics.send_failures.labels(self._metrics.subject_label(message.subject), outcome.code).inc()
-            return
         metrics = self._metrics.of_subject(message.subject)
+        if isinstance(outcome, SendFailed):
+            self._metrics.send_failures.labels(metrics.label, outcome.code).inc()
+            return
         metrics.sent.inc()
         begin = cast("float | None", message.state.get(self))
         if begin is not None:

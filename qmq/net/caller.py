@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, Unreachable
-from qmq.net.failures import failure_reason
+from qmq.net.discovery import failure_reason
 from qmq.protocol.codes import CURRENT_VERSION
 from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, request_header
 

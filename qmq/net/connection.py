@@ -9,8 +9,7 @@ from qmq.clock import Clock
 from qmq.errors import ProtocolError
 from qmq.net.out_queue import OutQueue
 from qmq.net.server_limits import ServerLimits, ServerMetrics
-from qmq.net.unfinished_frame import UnfinishedFrame
-from qmq.net.usage import ConnectionUsage, ServerUsage
+from qmq.net.usage import ConnectionUsage, ServerUsage, UnfinishedFrame
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, HEADER_BYTES, Frame, FrameReader, response_header
 from qmq.supervisor import Supervisor
@@ -32,15 +31,12 @@ class ConnectionOwner(Protocol):
 
     def release(self, connection: "Connection") -> None:
         """The connection is gone."""
-        ...
 
     def answers_changed(self) -> None:
         """While the server closes: requests were answered."""
-        ...
 
     def warning(self, peer: str, reason: str, what: str) -> None:
         """Log what a peer did wrong, with a back-off for each reason and host."""
-        ...
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -1,10 +1,11 @@
 """Where the metaserver is: GET its address page (`docs/reference/wire.md`, section 1), and other small requests."""
 
 import asyncio
+import os
+import socket
 from urllib.parse import SplitResult, urlsplit
 
 from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError, Unreachable
-from qmq.net.failures import failure_reason
 from qmq.net.http_auth import RequestSigner
 
 STATUS_UNAUTHORIZED = 401
@@ -40,6 +41,21 @@ def split_address(text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or not 1 <= int(port[:6]) <= PORT_MAX:
         raise ProtocolError(f"{text[:80]!r} is not of the form host:port")
     return host, int(port)
+
+
+def failure_reason(error: Exception, timeout_s: float) -> str:
+    """Return why a connection failed, without its address: "connection refused", "no response within 5 s".
+
+    Args:
+        error: what opening the connection, or reading from it, raised.
+        timeout_s: how long that was allowed to take.
+    """
+    if isinstance(error, socket.gaierror):
+        return (error.strerror or str(error)).lower()
+    if isinstance(error, OSError) and error.errno:
+        # The text of asyncio's errors repeats the address.
+        return os.strerror(error.errno).lower()
+    return str(error) or f"no response within {timeout_s:g} s"
 
 
 async def http_get(

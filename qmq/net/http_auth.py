@@ -14,7 +14,6 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.net.node_secret import NodeSecret
@@ -42,12 +41,6 @@ def _signed_parts(nonce: str, counter: int, method: str, target: str, body: byte
     return nonce.encode(), str(counter).encode(), method.encode(), target.encode(), digest
 
 
-@dataclass(slots=True)
-class _Nonce:
-    text: str
-    counter: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
-
-
 class RequestSigner:
     """The client's side. One for a process, from any thread: nonces are remembered by server."""
 
@@ -55,7 +48,8 @@ class RequestSigner:
         self._secret = secret
         self._servers_max = servers_max
         self._lock = threading.Lock()
-        self._nonces: OrderedDict[str, _Nonce] = OrderedDict()
+        self._nonces: OrderedDict[str, tuple[str, itertools.count[int]]] = OrderedDict()
+        """By server: its nonce, and the counter of the requests that use it."""
 
     def header(self, server: str, method: str, target: str, body: bytes) -> str:
         """The Authorization header's value; "" for a server that has sent no challenge yet.
@@ -65,12 +59,12 @@ class RequestSigner:
             target: path and query as they are sent.
         """
         with self._lock:
-            nonce = self._nonces.get(server)
-            if nonce is None:
+            if server not in self._nonces:
                 return ""
-            counter = next(nonce.counter)
-        mac = self._secret.sign(CONTEXT, *_signed_parts(nonce.text, counter, method, target, body))
-        return f'{SCHEME} nonce="{nonce.text}", counter="{counter}", mac="{mac.hex()}"'
+            nonce, counters = self._nonces[server]
+            counter = next(counters)
+        mac = self._secret.sign(CONTEXT, *_signed_parts(nonce, counter, method, target, body))
+        return f'{SCHEME} nonce="{nonce}", counter="{counter}", mac="{mac.hex()}"'
 
     def learn(self, server: str, challenge: str) -> bool:
         """Remember the nonce of a WWW-Authenticate header; False when it holds none."""
@@ -78,7 +72,7 @@ class RequestSigner:
         if found is None:
             return False
         with self._lock:
-            self._nonces[server] = _Nonce(found[1])
+            self._nonces[server] = found[1], itertools.count(1)
             self._nonces.move_to_end(server)
             while len(self._nonces) > self._servers_max:
                 self._nonces.popitem(last=False)
@@ -110,11 +104,6 @@ class Challenges:
         self._used: dict[tuple[str, int], int] = {}
         """Changes accepted, and when they may be forgotten (ms); in the order of that time."""
 
-    @property
-    def remembered(self) -> int:
-        """Changes that are not accepted again."""
-        return len(self._used)
-
     def challenge(self) -> str:
         """A WWW-Authenticate header's value with a new nonce."""
         head = f"{self._now_ms():x}.{self._random(16).hex()}"
@@ -122,15 +111,18 @@ class Challenges:
 
     def may_be_valid(self, header: str) -> bool:
         """Whether an Authorization header carries a nonce that is accepted now: checked before a body is read."""
+        return self._current(header) is not None
+
+    def _current(self, header: str) -> "re.Match[str] | None":
+        """The parts of a header whose nonce is accepted now: nonce, counter and signature."""
         found = _AUTHORIZATION.fullmatch(header) if len(header) <= HEADER_CHARS_MAX else None
-        return found is not None and self._is_current(found[1])
+        return found if found is not None and self._is_current(found[1]) else None
 
     def accept(self, header: str, method: str, target: str, body: bytes) -> bool:
         """Whether a request is signed with the secret, for this process, and no repetition of a change."""
-        if not self.may_be_valid(header):
+        found = self._current(header)
+        if found is None:
             return False
-        found = _AUTHORIZATION.fullmatch(header)
-        assert found is not None
         nonce, counter = found[1], int(found[2])
         parts = _signed_parts(nonce, counter, method, target, body)
         if self._secret.signer_of(bytes.fromhex(found[3]), CONTEXT, *parts) is None:

@@ -29,11 +29,9 @@ class Acceptor(Protocol):
 
     def admit(self, peer: str) -> asyncio.BufferedProtocol | None:
         """The protocol of a new connection from `host:port`; None: close it at once."""
-        ...
 
     def not_connected(self, protocol: asyncio.BufferedProtocol) -> None:
         """An admitted connection ended before `connection_made`."""
-        ...
 
 
 class Listener(Protocol):
@@ -41,24 +39,19 @@ class Listener(Protocol):
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
-        ...
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens; the real port after port 0."""
-        ...
 
     def check(self) -> None:
         """Accept again after a lack of file descriptors or memory; called periodically."""
-        ...
 
     def stop(self) -> None:
         """Take no new connections."""
-        ...
 
     def cancel(self) -> None:
         """End admitted connections that are not set up yet."""
-        ...
 
 
 class MakeListener(Protocol):

@@ -21,26 +21,25 @@ class Breaker:
     """Keeps failing broker groups out of the choice for a growing while; one success brings a group back."""
 
     backoff: Backoff
-    _failures: dict[str, int] = field(default_factory=dict)
-    _open_until: dict[str, float] = field(default_factory=dict)
+    _failing: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Of groups without a success since: failures, and until when they are avoided."""
 
     def failed(self, group: str, now: float) -> None:
         """A request to the group failed."""
-        self._failures[group] = self._failures.get(group, 0) + 1
-        self._open_until[group] = now + self.backoff.pause(self._failures[group])
+        failures = self._failing.get(group, (0, 0.0))[0] + 1
+        self._failing[group] = failures, now + self.backoff.pause(failures)
 
     def succeeded(self, group: str) -> None:
         """A request to the group succeeded."""
-        if group in self._failures:
-            del self._failures[group], self._open_until[group]
+        self._failing.pop(group, None)
 
     def is_open(self, group: str, now: float) -> bool:
         """Whether the group is avoided now."""
-        return now < self._open_until.get(group, 0.0)
+        return now < self.closes_at(group)
 
     def closes_at(self, group: str) -> float:
         """When the group may be tried again."""
-        return self._open_until.get(group, 0.0)
+        return self._failing.get(group, (0, 0.0))[1]
 
 
 @dataclass(slots=True)

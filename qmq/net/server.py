@@ -6,6 +6,7 @@ the frame and answers later. Nothing is awaited and no task is made per frame.
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from qmq.clock import Clock
 from qmq.errors import SettingError
@@ -74,7 +75,10 @@ class FrameServer:
     def admit(self, peer: str) -> Connection | None:
         """The protocol of a new connection; None: it has to be closed at once."""
         if len(self.connections) >= self.limits.connections_max:
-            self._refused(peer)
+            self.metrics.refused += 1
+            if self.metrics.refused % 1000 == 1:
+                limit = self.limits.connections_max
+                self.logger.warning("%s: refused, %d connections are the limit (connections_max)", peer, limit)
             return None
         connection = Connection(self)
         self.connections[connection] = None
@@ -89,13 +93,6 @@ class FrameServer:
     def warning(self, peer: str, reason: str, what: str) -> None:
         """Log what a peer did wrong, with a back-off for each reason and host."""
         self._log_limiter.warning(self.logger, peer, reason, what, self.clock.monotonic())
-
-    def _refused(self, peer: str) -> None:
-        self.metrics.refused += 1
-        if self.metrics.refused % 1000 == 1:
-            self.logger.warning(
-                "%s: refused, %d connections are the limit (connections_max)", peer, len(self.connections)
-            )
 
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -125,11 +122,9 @@ class FrameServer:
         self.stop_listening()
         self._watch_answers = asyncio.Event()
         self.answers_changed()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self._watch_answers.wait()
-        except TimeoutError:
-            pass
         self._listener.cancel()
         cut = 0
         for connection in list(self.connections):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qmq.clock import SystemClock
@@ -68,12 +69,9 @@ class MetaSession:
         Args:
             supervisor: receives unexpected failures. None: one of the session's own, which logs it; `wait_routes` raises.
         """
-        self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=self._failed)
+        self._supervisor = supervisor or Supervisor(SystemClock(), logger=logger, on_failure=lambda name, error: None)
         self._task = self._supervisor.critical("meta_session", self._run())
         self._task.add_done_callback(self._ended)
-
-    def _failed(self, name: str, error: BaseException) -> None:
-        """The failure of a session with a supervisor of its own, which has logged it."""
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         """Fail calls that wait for routes: none will arrive any more."""
@@ -153,11 +151,9 @@ class MetaSession:
                     logger.warning("the metaserver can't be asked: %s", error)
                 await asyncio.sleep(self._backoff.pause(failures))
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     async def _connect(self) -> None:
         if self._caller is not None and not self._caller.is_closed:

@@ -155,26 +155,6 @@ class FrameReader:
         """Where the next bytes go; never empty."""
         return self._view[self._end :]
 
-    def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """Take bytes that are already somewhere else, copying them. Raises as `buffer_updated` does."""
-        if self.error is not None:
-            raise self.error
-        frames: list[Frame] = []
-        view = memoryview(data)
-        while view:
-            space = self.get_buffer()
-            size = min(len(space), len(view))
-            space[:size] = view[:size]
-            view = view[size:]
-            try:
-                frames += self.buffer_updated(size)
-            except ProtocolError:
-                if not frames:
-                    raise
-            if self.error is not None:
-                break
-        return frames
-
     def buffer_updated(self, size: int) -> list[Frame]:
         """`size` bytes were written into the buffer; the frames that are whole now. Raises ProtocolError, as every later call."""
         if self.error is not None:

@@ -264,8 +264,7 @@ class MapHex(MapKind):
         return value
 
     def text(self, value: Any) -> str:
-        text: str = value.hex()
-        return text
+        return str(value.hex())
 
 
 class MapPrefix(MapKind):

@@ -6,7 +6,7 @@ Rules: `docs/reference/wire.md`, sections 4, 5 and 10.
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from qmq.errors import IllegalName
 
@@ -39,6 +39,22 @@ _INVISIBLE = re.compile(
 """Characters of other categories that show nothing: fillers, blanks, variation selectors."""
 
 
+class _Rule(NamedTuple):
+    """What the names of one kind may be."""
+
+    what: str
+    code: str
+    illegal: re.Pattern[str]
+    illegal_words: str
+    chars_max: int
+
+
+_SUBJECT = _Rule("subject", "subject.name_illegal", _BREAKING, "'/', white space and line ends", SUBJECT_CHARS_MAX)
+# A broadcast's group is its consumer id, so the broker allows groups as long as ids; clients keep to GROUP_CHARS_MAX.
+_GROUP = _Rule("consumer group", "group.name_illegal", _SEPARATORS, "'/' and line ends", CONSUMER_ID_CHARS_MAX)
+_CONSUMER_ID = _GROUP._replace(what="consumer id", code="consumer_id.illegal")
+
+
 @dataclass(frozen=True, slots=True)
 class SubjectName:
     """A subject's name taken apart; `group` is empty for a real one."""
@@ -60,9 +76,7 @@ def split_subject(name: str) -> SubjectName:
         kind = "retry"
     elif name.startswith("%DEAD_RETRY"):
         kind = "dead"
-    if kind == "real":
-        return SubjectName(kind, name, "")
-    parts = [part for part in name.split("%") if part]
+    parts = [] if kind == "real" else [part for part in name.split("%") if part]
     if len(parts) != 3:
         return SubjectName(kind, name, "")
     return SubjectName(kind, parts[1], parts[2])
@@ -97,48 +111,31 @@ def characters(text: str) -> int:
 
 
 def check_subject(name: str) -> None:
-    """Raises IllegalName for a subject that may not be stored."""
-    if not name:
-        raise IllegalName("a subject may not be empty", code="subject.name_illegal")
-    found = _BREAKING.search(name)
-    if found is not None:
-        raise IllegalName(
-            f"subject {name[:120]!r} holds {found.group()!r}; '/', white space and line ends are not allowed",
-            code="subject.name_illegal",
-        )
-    if characters(split_subject(name).subject) > SUBJECT_CHARS_MAX:
-        raise IllegalName(
-            f"subject {name[:60]!r}... has {characters(name)} characters, the limit is {SUBJECT_CHARS_MAX}",
-            code="subject.name_illegal",
-        )
+    """Raises IllegalName for a subject that may not be stored. Of a retry subject the real one's length counts."""
+    _check(_SUBJECT, name, split_subject(name).subject)
 
 
 def check_group(name: str) -> None:
     """Raises IllegalName for a consumer group that can't be pulled for."""
-    _check(name, "consumer group", "group.name_illegal", CONSUMER_ID_CHARS_MAX)
+    _check(_GROUP, name, name)
 
 
 def check_consumer_id(name: str) -> None:
     """Raises IllegalName for a consumer id that can't be pulled with."""
-    _check(name, "consumer id", "consumer_id.illegal", CONSUMER_ID_CHARS_MAX)
+    _check(_CONSUMER_ID, name, name)
 
 
 def check_new_subject(name: str) -> None:
     """Raises IllegalName for a subject that may not be created, although it may exist. Of a retry subject the parts count."""
     check_subject(name)
     parts = split_subject(name)
-    for part in filter(None, (parts.subject, parts.group)):
-        problem = hidden_text_problem(part)
-        if problem:
-            raise IllegalName(f"subject {name[:120]!a} {problem}", code="subject.name_illegal")
+    _check_visible(_SUBJECT, name, parts.subject, parts.group)
 
 
 def check_new_group(name: str) -> None:
     """Raises IllegalName for a consumer group that may not be created, although one with such a name may exist."""
     check_group(name)
-    problem = hidden_text_problem(name)
-    if problem:
-        raise IllegalName(f"consumer group {name[:120]!a} {problem}", code="group.name_illegal")
+    _check_visible(_GROUP, name, name)
 
 
 def hidden_text_problem(name: str) -> str:
@@ -155,14 +152,21 @@ def hidden_text_problem(name: str) -> str:
     return ""
 
 
-def _check(name: str, what: str, code: str, most: int) -> None:
-    # A broadcast's group is its consumer id, so the broker allows groups as long as ids; clients keep to GROUP_CHARS_MAX.
+def _check_visible(rule: _Rule, name: str, *parts: str) -> None:
+    for part in parts:
+        problem = hidden_text_problem(part)
+        if problem:
+            raise IllegalName(f"{rule.what} {name[:120]!a} {problem}", code=rule.code)
+
+
+def _check(rule: _Rule, name: str, counted: str) -> None:
+    """Raises IllegalName for an empty name, one with an illegal character, or one whose part `counted` is too long."""
     if not name:
-        raise IllegalName(f"a {what} may not be empty", code=code)
-    found = _SEPARATORS.search(name)
+        raise IllegalName(f"a {rule.what} may not be empty", code=rule.code)
+    found = rule.illegal.search(name)
     if found is not None:
-        raise IllegalName(
-            f"{what} {name[:120]!r} holds {found.group()!r}; '/' and line ends are not allowed", code=code
-        )
-    if characters(name) > most:
-        raise IllegalName(f"{what} {name[:60]!r}... has {characters(name)} characters, the limit is {most}", code=code)
+        text = f"{rule.what} {name[:120]!r} holds {found.group()!r}; {rule.illegal_words} are not allowed"
+        raise IllegalName(text, code=rule.code)
+    if characters(counted) > rule.chars_max:
+        text = f"{rule.what} {name[:60]!r}... has {characters(name)} characters, the limit is {rule.chars_max}"
+        raise IllegalName(text, code=rule.code)

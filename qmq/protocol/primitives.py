@@ -11,7 +11,6 @@ from typing import Any
 
 from qmq.errors import LocalProtocolError, ProtocolError
 
-I8 = Struct(">b")
 I16 = Struct(">h")
 U16 = Struct(">H")
 I32 = Struct(">i")

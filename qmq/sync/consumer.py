@@ -51,7 +51,6 @@ class Delivery:
         return repr(self._inner)
 
     def decode(self, type_: type[T]) -> T:
-        """Return the body as an instance of a type."""
         return self._inner.decode(type_)
 
     ack = blocking(delivery.Delivery.ack)
@@ -86,7 +85,6 @@ class Batch(batch.Deliveries[Delivery]):
     ack = blocking(batch.Batch.ack)
 
     def retry(self, deliveries: Iterable[Delivery] | None = None, *, cause: str = "") -> None:
-        """Retry deliveries of this batch, by default all that are not settled. As `qmq.Batch.retry`."""
         chosen = None if deliveries is None else [each._inner for each in deliveries]
         run(self._inner.retry(chosen, cause=cause))
 
@@ -101,11 +99,9 @@ class Consumer(Client[consumer.Consumer]):
     close = blocking(consumer.Consumer.close)
 
     def __iter__(self) -> Iterator[Delivery]:
-        """Receive deliveries until the consumer is closed."""
         return map(Delivery, iterate(aiter(self._inner)))
 
     def batches(self, max_messages: int = 500, max_seconds: float = 0.1) -> Iterator[Batch]:
-        """Receive deliveries in batches, until the consumer is closed: much faster than one by one. As `qmq.Consumer.batches`."""
         return map(Batch, iterate(self._inner.batches(max_messages, max_seconds)))
 
     def run(self, handler: Handler, *, concurrency: int = 1) -> None:
@@ -116,15 +112,12 @@ class Consumer(Client[consumer.Consumer]):
         run_until_stopped(self._inner.run(Handled(handler), concurrency=concurrency), self.close)
 
     def pull(self, messages_max: int = 1, timeout: float = 1.0) -> list[Delivery]:
-        """Return up to `messages_max` deliveries. Waits up to `timeout` seconds for the first one."""
         return [Delivery(inner) for inner in run(self._inner.pull(messages_max, timeout))]
 
     def pause(self) -> None:
-        """Stop pulling until `resume`."""
         shared_loop().call_soon_threadsafe(self._inner.pause)
 
     def resume(self) -> None:
-        """Continue pulling."""
         shared_loop().call_soon_threadsafe(self._inner.resume)
 
 

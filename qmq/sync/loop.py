@@ -50,7 +50,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_on_loop() -> bool:
-    """Return whether the caller is on the thread of the shared loop, which must not wait."""
     return threading.current_thread() is _thread
 
 
@@ -87,8 +86,6 @@ def run_until_stopped(work: Coroutine[Any, Any, None], stop: Callable[[], object
 
 
 def iterate(source: AsyncIterator[T]) -> Iterator[T]:
-    """Iterate on the shared loop."""
-
     async def following() -> T | object:
         return await anext(source, _END)
 

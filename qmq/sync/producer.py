@@ -156,7 +156,6 @@ class Producer(Client[producer.Producer]):
         tags: Sequence[str] = (),
         message_id: str | None = None,
     ) -> Receipt | DelayedReceipt:
-        """Send a message and return once it is on disk. With a delay or due time the receipt has methods to change it."""
         receipt = run(self._inner.send(subject, body, delay=delay, due=due, tags=tags, message_id=message_id))
         return DelayedReceipt(receipt) if isinstance(receipt, delayed.DelayedReceipt) else receipt
 
@@ -253,7 +252,6 @@ class Producer(Client[producer.Producer]):
         return cast("list[Receipt]", outcomes)
 
     def _chunks(self, bodies: Iterable[Body]) -> Iterator[tuple[list[Body], int]]:
-        """Parts of the bodies and their sizes."""
         limits = self._limits
         chunk: list[Body] = []
         total = 0

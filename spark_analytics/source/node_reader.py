@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
-from qmq.net.discovery import meta_url, split_address
-from qmq.net.failures import failure_reason
+from qmq.net.discovery import failure_reason, meta_url, split_address
 from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     INDEX_ENTRY_BYTES,

@@ -157,7 +157,7 @@ class DelayDriver:
             copy.decided = State.MOVED
             copy.decisions.append(copy.decided)
             fresh = Copy(copy.message_id, due_ms)
-            fresh.ref, _ = self.store.move(
+            fresh.ref = self.store.move(
                 copy.ref, due_ms, redate_entry(entry.data, due_ms), entry.subject, 1_700_000_000_000
             )
             self.copies.append(fresh)
@@ -169,7 +169,7 @@ class DelayDriver:
         while (commit := log.take()) is not None:
             log.write(commit)
             log.complete(commit)
-            self.store.effects.completed(log.synced_end)
+            self.store.synced(log.synced_end)
         assert self.store.pending == sum(hour.pending for hour in self.store.hours.values())
         assert self.store.refused == sum(hour.refused for hour in self.store.hours.values())
         for copy in self.copies:

@@ -98,17 +98,6 @@ class MemoryFile:
         pass
 
 
-class MemoryLock:
-    """A locked folder of a MemoryDisk."""
-
-    def __init__(self, disk: "MemoryDisk", path: str) -> None:
-        self._locked, self._path = disk.locked, path
-        self._locked.add(path)
-
-    def close(self) -> None:
-        self._locked.discard(self._path)
-
-
 class MemoryDisk:
     """The shape of `qmq.log.disk.Disk`.
 
@@ -238,10 +227,11 @@ class MemoryDisk:
     def make_private_dir(self, path: str) -> None:
         self.make_dir(path)
 
-    def lock_dir(self, path: str) -> "MemoryLock":
+    def lock_dir(self, path: str) -> Callable[[], None]:
         if path in self.locked:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", path)
-        return MemoryLock(self, path)
+        self.locked.add(path)
+        return lambda: self.locked.discard(path)
 
     def make_dir(self, path: str) -> None:
         while path and path not in self.durable_folders:
@@ -317,11 +307,9 @@ class MemoryDisk:
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self.names.values())
 
-    def free_bytes(self, path: str) -> int:
-        return (self.capacity_bytes or 1 << 40) - self.used_bytes
-
-    def total_bytes(self, path: str) -> int:
-        return self.capacity_bytes or 1 << 40
+    def space(self, path: str) -> tuple[int, int]:
+        total = self.capacity_bytes or 1 << 40
+        return total - self.used_bytes, total
 
     # --- after a crash ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from qmq.clock import ManualClock
 from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import (
@@ -20,6 +19,7 @@ from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
 from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import machine
+from tests.support.manual_clock import ManualClock
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import ClientRegisterResponse
 from qmq.protocol.frames import Frame, FrameReader
+from tests.support.feeding import feed
 from tests.support.official_recording import (
     FIRST_OWN_COMMAND,
     LAST_PROBED_COMMAND,
@@ -136,7 +137,7 @@ class Recorder:
     ) -> None:
         frames = FrameReader()
         while data := await reader.read(1 << 16):
-            for frame in frames.feed(data):
+            for frame in feed(frames, data):
                 pending[frame.opaque, frame.code] = frame
                 self._keep(node, number, "client", describe_request(frame), whole(frame))
                 writer.write(whole(frame))
@@ -153,7 +154,7 @@ class Recorder:
     ) -> None:
         frames = FrameReader()
         while data := await reader.read(1 << 16):
-            for frame in frames.feed(data):
+            for frame in feed(frames, data):
                 request = pending[frame.opaque, frame.request_code]
                 self._keep(node, number, "server", describe_answer(request, frame), whole(frame))
                 handed_on = whole(frame)

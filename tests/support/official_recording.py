@@ -21,6 +21,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.frames import HEADER_BYTES, Frame, FrameReader
 from qmq.protocol.messages import Message, decode_raws
+from tests.support.feeding import feed
 from tests.support.wire import decode_entries
 
 METASERVER = "metaserver"
@@ -48,7 +49,7 @@ class Exchanged:
 
     @property
     def frame(self) -> Frame:
-        (frame,) = FrameReader().feed(self.data)
+        (frame,) = feed(FrameReader(), self.data)
         return frame
 
 

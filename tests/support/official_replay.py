@@ -21,6 +21,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.frames import Frame, FrameReader
 from qmq.protocol.messages import KEY_CREATED, KEY_EXPIRE, KEY_SCHEDULE, Message, decode_raws
+from tests.support.feeding import feed
 from tests.support.official_recording import FIRST_OWN_COMMAND, METASERVER, Page, Recording, describe_request, whole
 from tests.support.official_scene import Scene
 from tests.support.waiting import eventually_async
@@ -190,7 +191,7 @@ class Replay:
             self._writers.add(writer)
             frames = FrameReader()
             while data := await reader.read(1 << 16):
-                for frame in frames.feed(data):
+                for frame in feed(frames, data):
                     self.scene.request_passed(node, frame)
                     self._handle(node, frame, writer)
                     self._answer_pulls()

@@ -19,7 +19,6 @@ from broker_node.retry import Budget
 from broker_node.settlement import BeingSettled
 from broker_node.store import MessageStore
 from broker_node.subject_table import StoreLimits
-from qmq.clock import ManualClock
 from qmq.errors import LogError, ProtocolError
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
@@ -28,6 +27,7 @@ from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
 from qmq.slices import run_to_end
 from tests.support.disk_work import read_and_repair, repeat
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
 

@@ -20,7 +20,7 @@ from api.views.subjects import SubjectsView
 from console.accounts.roles import Role
 from metaserver.models import Subject
 from metaserver.services import subjects, teams
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.metadata import ACTOR
 from tests.support.people import browser, person
 

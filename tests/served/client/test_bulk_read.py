@@ -16,6 +16,7 @@ from qmq.protocol.codes import ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader
 from spark_analytics.source.node_reader import ATTEMPTS_MAX, BUSY_ATTEMPTS_MAX, NodeReader, metaserver_address
+from tests.support.feeding import feed
 from tests.support.in_process import running_broker
 from tests.support.wire import encode_response
 
@@ -68,7 +69,7 @@ class Script:
                 return
             if not data:
                 return
-            for frame in frames.feed(data):
+            for frame in feed(frames, data):
                 self.asked.append(ReadRequest.decode(frame.body).begin)
                 match self.on_request(len(self.asked) - 1):
                     case "answer":

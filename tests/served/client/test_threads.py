@@ -58,7 +58,7 @@ async def test_a_function_that_hangs_does_not_hold_up_close(
         async with Consumer(system.meta_url, "orders", "g", start="earliest", consumer_id="c") as consumer:
             running = asyncio.ensure_future(consumer.run(handle))
             await eventually_async(entered.is_set)
-            await eventually_async(lambda: len(consumer._ready) == 5)
+            await eventually_async(lambda: len(consumer._ready.deliveries) == 5)
             assert len(await consumer.close(timeout=1)) == 6
             await running
         assert "1 handlers did not finish" in caplog.text

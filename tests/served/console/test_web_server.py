@@ -19,7 +19,7 @@ from console.accounts.models import ApiToken
 from console.admission import Admission, Limits
 from console.asgi import application
 from console.launcher.programs import Ports, programs
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.people import without_redis
 from tests.support.ports import free_port
 from tests.support.processes import Process

@@ -11,7 +11,8 @@ from django.utils import timezone
 from console.live.metadata import METASERVER_FORGOTTEN_HOURS, ROUTES_SECONDS, MetadataReader
 from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
 from metaserver.services import broker_groups, routes
-from qmq.clock import ManualClock, SystemClock
+from qmq.clock import SystemClock
+from tests.support.manual_clock import ManualClock
 from tests.support.metadata import ACTOR, broker_group, route
 
 

@@ -14,7 +14,7 @@ from console.cluster.places import NodePlace
 from console.cluster.stats import PAGES_MAX, NodeAsker
 from console.live.collector import CYCLE_SECONDS, Collector
 from console.live.metadata import Metadata
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.ports import free_port
 from tests.unit.console.live.test_state import subject_stats
 

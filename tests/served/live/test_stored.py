@@ -16,8 +16,8 @@ from console.live.bus import SNAPSHOT_KEY, StoredReader
 from console.live.collector import Collector
 from console.live.metadata import Metadata
 from console.live.state import group_key
-from qmq.clock import ManualClock
 from tests.conftest import server_for_tests
+from tests.support.manual_clock import ManualClock
 from tests.support.services import RedisServer, Server, named_databases
 from tests.unit.console.live.test_state import group_stats, place, stats, subject_stats
 

@@ -10,11 +10,11 @@ from django.db import connection
 from console.accounts.roles import Role
 from console.live.metadata import MetadataReader
 from metaserver.choices import GroupState
-from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.extensions import NodePolicyRequest
 from spark_analytics.source.node_reader import find_nodes
 from tests.served.metaserver.test_two_metaservers import Pair, SharedRepository, pair
+from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import Peer, peer
 from tests.support.people import browser, person
 from tests.support.waiting import eventually_async

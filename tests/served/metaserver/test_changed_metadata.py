@@ -21,7 +21,7 @@ from metaserver.orm_repository import OrmRepository
 from metaserver.services import audit, broker_groups, groups, routes, subjects, teams
 from metaserver.services.changes import METASERVER
 from metaserver.stored_metadata import StoredMetadata
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.metadata import ACTOR, broker_group, route
 from tests.support.people import person
 

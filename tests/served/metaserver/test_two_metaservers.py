@@ -17,9 +17,9 @@ from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
 from metaserver.options import MetaOptions
 from metaserver.orm_repository import OrmRepository
 from metaserver.server import Metaserver
-from qmq.clock import ManualClock
 from qmq.daemon.machine import Machine
 from qmq.protocol.codes import BrokerRequestType, ClientType
+from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import Peer, peer
 from tests.support.waiting import eventually_async
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.net.connection import Connection
@@ -18,6 +17,7 @@ from qmq.net.listener import KEEPALIVE_SECONDS
 from qmq.net.server import FrameServer
 from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import Frame, encode_request
+from tests.support.manual_clock import ManualClock
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 

@@ -534,7 +534,6 @@ ALLOWED = {
         "broker_node/settlement.py",
         "add_done_callback",
     ): "after the supervisor's own; ends the settlement or continues it",
-    ("qmq/daemon/membership.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",

@@ -153,7 +153,7 @@ def test_nodes_run_while_the_application_sees_a_frozen_clock(server: Server, mon
     server.time.advance(timedelta(days=1))
     assert server.time.now() - before > timedelta(days=1)
     assert server.nodes._delay is not None
-    assert server.nodes._delay.clock_alarm is None
+    assert server.nodes._delay.trusted.held is None
 
 
 def test_advance_waits_for_what_can_not_be_delivered(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

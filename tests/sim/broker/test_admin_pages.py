@@ -14,12 +14,12 @@ from broker_node.admin import group_pages, pages, search, trace
 from broker_node.broker import Broker
 from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
 from broker_node.retry import Moved
-from qmq.clock import ManualClock
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
 from tests.sim.loop import running_loop
 from tests.support.in_process import Client, connected, message, run_jobs, running_broker
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 START_MS = 1_700_000_000_000

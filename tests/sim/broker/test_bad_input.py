@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
 from qmq.protocol import names
 from qmq.protocol.codes import Command, ResponseCode, SendResult
@@ -21,6 +20,7 @@ from qmq.protocol.messages import Message, encode_entry
 from tests.sim.blocking import interleave_jobs, sleep
 from tests.sim.loop import running_loop
 from tests.support.in_process import CREATED, connected, message, running_broker
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 

@@ -8,11 +8,11 @@ import pytest
 
 from broker_node.broker import Broker
 from broker_node.reset import set_position
-from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
 from tests.support.in_process import Client, connected, get_json, message, run_jobs, running_broker
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 

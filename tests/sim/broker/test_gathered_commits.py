@@ -12,13 +12,14 @@ from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.frames import FrameReader, encode_request
 from qmq.protocol.messages import encode_entry
 from tests.sim.broker.test_long_polls import FakeConnection
+from tests.support.feeding import feed
 from tests.support.in_process import Client, connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 
 def give(broker: Broker, connection: FakeConnection, code: int, body: bytes) -> None:
     """Have the broker handle a request of a connection now."""
-    (frame,) = FrameReader().feed(encode_request(code, 1, body))
+    (frame,) = feed(FrameReader(), encode_request(code, 1, body))
     broker.handlers.handle(connection, frame)  # type: ignore[arg-type]
 
 

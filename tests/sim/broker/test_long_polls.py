@@ -7,12 +7,13 @@ import pytest
 
 from broker_node.broker import Broker
 from broker_node.long_poll import STALE_DEADLINES_MAX
-from qmq.clock import ManualClock
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.frames import Frame, FrameReader, encode_request
+from tests.support.feeding import feed
 from tests.support.in_process import connected, message, running_broker
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 IDLE = 10_000
@@ -49,7 +50,7 @@ def pull(
     connection = FakeConnection(number)
     filters = (TagFilter(1, tags),) if tags else ()
     request = PullRequest("orders", group, f"c{number}", 1, -1, -1, timeout_ms, False, filters)
-    (frame,) = FrameReader().feed(encode_request(Command.PULL_MESSAGE, 1, request.encode()))
+    (frame,) = feed(FrameReader(), encode_request(Command.PULL_MESSAGE, 1, request.encode()))
     broker.handlers.handle(connection, frame)  # type: ignore[arg-type]
     return connection
 

@@ -10,13 +10,13 @@ import pytest
 from broker_node import pulls
 from broker_node.admin import metrics, pages, stats
 from broker_node.subject import Subject
-from qmq.clock import ManualClock
 from qmq.log.index import IndexView
 from qmq.log.log import SegmentedLog
 from tests.sim.disk import only_in_threads
 from tests.sim.loop import running_loop
 from tests.support.in_process import connected, get_json, get_page, message, running_broker
 from tests.support.indexes import flush
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async

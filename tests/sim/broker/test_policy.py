@@ -13,7 +13,6 @@ from broker_node.broker import Broker
 from broker_node.rejections import ERROR_HOLD_SECONDS
 from qmq import Producer
 from qmq.client.receipt import Receipt
-from qmq.clock import ManualClock
 from qmq.log.index import DenseIndex
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
@@ -32,6 +31,7 @@ from tests.support.in_process import (
     small_system,
     write_file,
 )
+from tests.support.manual_clock import ManualClock
 from tests.support.policies import set_policies
 from tests.support.waiting import eventually_async
 
@@ -145,7 +145,7 @@ async def test_our_producer_backs_off_from_a_quota_and_its_other_subjects_do_not
             never = producer.send_soon("shut", {"n": "never"})
             await eventually_async(lambda: broker.handlers.counters.policy_refused_messages["closed"] >= 2)
             # Its subject is refused, the broker group is fine: no other subject has to avoid it.
-            assert producer._sender._choice._breaker.closes_at("g1") == 0
+            assert producer._sender._choice.breaker.closes_at("g1") == 0
             began = loop.time()
             waiting = [producer.send_soon("limited", {"n": str(n)}) for n in range(16)]
             slowest = 0.0

@@ -13,7 +13,6 @@ from broker_node.broker import Broker
 from broker_node.consume_log import ENTRY, Entry
 from broker_node.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
 from broker_node.retention import LOOK_SECONDS
-from qmq.clock import ManualClock
 from qmq.errors import ReadRefused
 from qmq.log.index import DenseIndex
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
@@ -34,6 +33,7 @@ from tests.support.in_process import (
     running_broker,
     write_file,
 )
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 

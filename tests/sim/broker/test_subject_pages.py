@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from broker_node.broker import Broker
-from qmq.clock import ManualClock
 from qmq.node_admin import NodeRefused
 from qmq.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_admin_pages import DEAD, RETRY, admin_of
 from tests.sim.broker.test_policy import enforce
 from tests.support.in_process import connected, message, running_broker
+from tests.support.manual_clock import ManualClock
 
 CLOSED = NodePolicy.of({"orders": SubjectPolicy(closed=True)})
 

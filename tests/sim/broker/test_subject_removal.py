@@ -7,11 +7,11 @@ import pytest
 
 from broker_node import consumer_leases, subject_removal
 from broker_node.broker import Broker
-from qmq.clock import ManualClock
 from qmq.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_policy import enforce
 from tests.sim.broker.test_reading import ranges
 from tests.support.in_process import connected, files_in, message, run_jobs, running_broker
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"

@@ -11,13 +11,13 @@ import pytest
 
 from qmq import Consumer, Delivery, Limits, Producer
 from qmq.client.acker import ACK_FIRST_SECONDS_MAX
-from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import AckRequest
 from qmq.protocol.frames import Frame
 from tests.support.in_process import SmallSystem, small_system
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 Call = Callable[[], Awaitable[Frame]]
@@ -113,7 +113,7 @@ async def test_a_crash_between_the_ack_and_the_handler_loses_the_batch_and_repea
         await fill(system, *range(2 * BATCH))
         consumer = consumer_of(system)
         await consumer.start()
-        await eventually_async(lambda: len(consumer._ready) >= BATCH)
+        await eventually_async(lambda: len(consumer._ready.deliveries) >= BATCH)
         await kill(consumer)
         lost = acked(system)
         assert lost >= BATCH

@@ -55,7 +55,7 @@ async def test_a_batch_ends_when_it_is_full_or_some_time_after_its_first_deliver
         await asyncio.sleep(60)
         assert not following.done(), "a batch is never empty"
         await arrive(system, 25)
-        await eventually_async(lambda: len(consumer._ready) == 0 and system.stored["orders"])
+        await eventually_async(lambda: len(consumer._ready.deliveries) == 0 and system.stored["orders"])
         await asyncio.sleep(2)
         await arrive(system, 26)
         found.append(ids(await following))
@@ -107,7 +107,7 @@ async def test_closing_ends_the_iteration_without_what_it_hands_back(system: Off
             return [ids(batch) async for batch in consumer.batches(2, 60.0)]
 
         collecting = asyncio.ensure_future(collect())
-        await eventually_async(lambda: system.pulls and not consumer._ready and consumer._ready.waiters)
+        await eventually_async(lambda: system.pulls and not consumer._ready.deliveries and consumer._ready.waiters)
         assert sorted(await consumer.close()) == ["m0", "m1", "m2"], "those of the first batch were not acked either"
         assert await collecting == [[0, 1]], "the one that it collected goes to other consumers"
 

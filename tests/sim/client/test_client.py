@@ -156,7 +156,7 @@ async def test_a_closed_consumer_yields_nothing_of_what_it_handed_back(system: S
     ):
         for number in range(5):
             await producer.send("orders", {"number": number})
-        await eventually_async(lambda: len(consumer._ready) == 5, 20)
+        await eventually_async(lambda: len(consumer._ready.deliveries) == 5, 20)
         await consumer.close()
         with judging():
             assert [delivery async for delivery in consumer] == [], "doubled: other consumers get them"

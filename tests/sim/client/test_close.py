@@ -30,7 +30,7 @@ async def consumer_with_two(system: OfficialSystem, **options: Any) -> tuple[Con
     consumer = Consumer(system.address, "orders", "g", consumer_id="c@@1", backoff=QUICK, **options)
     await consumer.start()
     taken = await asyncio.wait_for(consumer.pull(2, timeout=60), 60)
-    await eventually_async(lambda: len(taken) + len(consumer._ready) == len(NUMBERS))
+    await eventually_async(lambda: len(taken) + len(consumer._ready.deliveries) == len(NUMBERS))
     return consumer, taken
 
 

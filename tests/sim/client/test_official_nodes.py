@@ -153,7 +153,7 @@ async def test_close_reports_how_many_messages_could_not_be_returned_and_does_no
         system.refused_subjects[RETRY_SUBJECT] = SendResult.BLOCK
         async with consumer_of(system) as consumer:
             await asyncio.wait_for(consumer.pull(1, timeout=60), 20)
-            await eventually_async(lambda: len(consumer._ready) == 2)
+            await eventually_async(lambda: len(consumer._ready.deliveries) == 2)
             caplog.set_level(logging.WARNING)
         assert "3 of 3 unfinished messages could not be returned to the retry subject" in caplog.text
         assert not [event for event in system.events if event.startswith("ack")]

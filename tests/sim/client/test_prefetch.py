@@ -102,7 +102,7 @@ async def test_pulls_grow_while_the_application_waits_for_them_and_shrink_when_i
             await delivery.ack()
             await asyncio.sleep(0.01)
         assert asked(system)[-1] == 100, "100 messages take a second"
-        assert len(consumer._ready) <= 200
+        assert len(consumer._ready.deliveries) <= 200
 
 
 async def test_retries_are_pulled_while_a_backlog_keeps_the_queue_filled(system: OfficialSystem) -> None:
@@ -172,20 +172,20 @@ async def test_messages_of_other_groups_are_acked_and_not_delivered(system: Offi
     async with consumer_of(system) as consumer:
         deliveries = await take(consumer, 3)
         assert [delivery.message_id for delivery in deliveries] == ["m0", "m1", "m3"]
-        assert consumer._prefetch.messages == 3
+        assert consumer._ready.prefetch.messages == 3
         batch_ids = [delivery.message_id for delivery in deliveries]
         for delivery in deliveries:
             await delivery.ack()
         await eventually_async(lambda: "ack orders 0-5" in system.events)
         assert batch_ids == ["m0", "m1", "m3"]
-        assert (consumer._prefetch.messages, consumer._prefetch.bytes) == (0, 0)
+        assert (consumer._ready.prefetch.messages, consumer._ready.prefetch.bytes) == (0, 0)
 
 
 async def test_an_answer_for_other_groups_only_is_acked(system: OfficialSystem) -> None:
     system.store("orders", "g", Message("orders", "m0", {**CREATED, "qmq_consumerGroupName": "other"}))
     async with consumer_of(system) as consumer:
         await eventually_async(lambda: system.events == ["ack orders 0-0"], 1, "before a heartbeat is due")
-        assert not consumer._ready
+        assert not consumer._ready.deliveries
 
 
 async def test_a_delivery_goes_to_another_who_waits_if_the_first_is_cancelled_when_it_arrives(

@@ -16,11 +16,11 @@ from broker_node.recovery import open_store
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_table import StoreLimits
-from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.scan import BatchScanner
 from qmq.slices import run_to_end
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of
 

@@ -20,7 +20,6 @@ from broker_node.store import MessageStore
 from broker_node.subject_begin import adjust_begin
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_table import StoreLimits, StorePaths
-from qmq.clock import ManualClock
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
@@ -29,6 +28,7 @@ from qmq.slices import run_to_end
 from tests.sim.loop import SimulatedLoop
 from tests.support.disk_work import read_and_repair, repeat
 from tests.support.indexes import flush
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of, id_of
 

@@ -230,7 +230,7 @@ async def test_f26_a_forward_step_delivers_nothing_early_until_it_is_confirmed(t
         clock.offset_ms = HOUR
         await all_stored(system, 1)
         assert [item.message_id for item in system.stored("orders")] == ["m1"], "on time by the clock it had, not early"
-        await eventually_async(lambda: system.delay.clock_alarm is not None)
+        await eventually_async(lambda: system.delay.trusted.held is not None)
         await send_all(client, [clock.wall_ms() + 500], first=2)  # a producer whose clock stepped, too
         url = "http://{}:{}".format(*system.delay.admin.address)
         status, body = await http_get(f"{url}/healthz", timeout_s=5)
@@ -239,12 +239,12 @@ async def test_f26_a_forward_step_delivers_nothing_early_until_it_is_confirmed(t
         assert (status, json.loads(body)["status"]) == (200, "ok"), "it serves by the clock it had"
         assert "jumped ahead by" in json.loads(body)["clock"]
         assert await _post_text(f"{url}/clock/confirm", "x") == 415
-        assert system.delay.clock_alarm is not None
+        assert system.delay.trusted.held is not None
         await eventually_async(lambda: "clock" in system.delay.disk.list_dir(str(tmp_path / "d1")))
         status, body = await http_post_json(f"{url}/clock/confirm", b"{}", timeout_s=5)
         assert (status, json.loads(body)["confirmed"]) == (200, True)
         await all_stored(system, 3)
-        assert system.delay.clock_alarm is None
+        assert system.delay.trusted.held is None
         assert system.delay.restrictions() == {}
         assert system.counts("orders") == {"m0": 1, "m1": 1, "m2": 1}
         assert "clock" not in system.delay.disk.list_dir(str(tmp_path / "d1"))

@@ -9,7 +9,6 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata, MetadataVersion, Node, Route
-from qmq.clock import ManualClock
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import (
@@ -23,6 +22,7 @@ from qmq.protocol.primitives import encode_strmap
 from qmq_testing.repository import MemoryRepository
 from tests.sim.loop import running_loop
 from tests.support.in_process import get_json, get_page, write_file
+from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import peer, running
 from tests.support.waiting import eventually_async
 

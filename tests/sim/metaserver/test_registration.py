@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest
 from qmq.protocol.extensions import NodeRegisterRequest
+from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import peer, running
 
 

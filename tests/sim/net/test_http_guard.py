@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from qmq.clock import ManualClock
 from qmq.daemon.admin_auth import AdminAccess
 from qmq.daemon.admin_http import AdminHttp, AdminPages, Params
 from qmq.daemon.http_guard import HttpGuard, HttpLimits
@@ -19,6 +18,7 @@ from qmq.net.discovery import http_get
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import NodeSecret
 from qmq.supervisor import Supervisor
+from tests.support.manual_clock import ManualClock
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 

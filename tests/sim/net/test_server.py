@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.errors import CallTimeout, ConnectionLost, SettingError
 from qmq.net.caller import ANSWER_TOO_LARGE, Caller
 from qmq.net.connection import Connection
@@ -16,6 +15,7 @@ from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request
 from tests.sim.loop import running_loop
 from tests.support.in_process import machine
+from tests.support.manual_clock import ManualClock
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 

@@ -10,13 +10,13 @@ from broker_node.checkpoint import CHECKPOINT_NAME
 from broker_node.consume_log import Entry
 from broker_node.reader import ReadPlan, Wanted
 from broker_node.unreadable import RETRY_SECONDS, UnreadablePlaces
-from qmq.clock import ManualClock
 from qmq.errors import ReadFailed
 from qmq.log.record import MAGIC_BYTES
 from qmq.log.recovery import SECTOR_BYTES
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from tests.support.disk_work import complete, read_and_repair
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_node.retention_clock import AGE_KEPT_MS, AWAY_ACCEPTED_MS, GAPS_MAX, Gap, GapFile, RetentionClock
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 
 HOUR = 3600

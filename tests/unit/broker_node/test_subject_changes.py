@@ -7,7 +7,7 @@ import pytest
 from broker_node import subject_changes
 from broker_node.subject import Subject
 from broker_node.subject_changes import QUIET_SECONDS, SubjectChanges
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 class _Log:

@@ -16,7 +16,6 @@ from broker_node.retention import HistoryRetention, SubjectRetention
 from broker_node.retention_clock import RetentionClock
 from broker_node.subject import Subject
 from broker_node.subject_table import StorePaths
-from qmq.clock import ManualClock
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
 from qmq.log.handles import HandleCache
@@ -28,6 +27,7 @@ from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
 from tests.support.disk_work import complete, read_and_repair, read_once, repeat
 from tests.support.indexes import flush
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 

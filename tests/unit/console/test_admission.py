@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError as RedisAway
 from console.accounts.verified import VerifiedCredentials
 from console.admission import Admission, Limits
 from console.rate_limits import KEYS_MAX, REST_SECONDS, RateLimit, network_of
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 TOKEN = (b"authorization", b"Bearer qmq_token")
 SESSION = (b"cookie", b"theme=dark; qmq_session=key")

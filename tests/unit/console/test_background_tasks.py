@@ -16,7 +16,7 @@ from console.live.consumers import LiveApp
 from console.live.feeds import Feed
 from console.live.hub import Hub
 from console.live.sockets import Request, Socket
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.test import Client
 
 from console.log_filters import SERVER_LOGGER, ClientFaults
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 class Log:

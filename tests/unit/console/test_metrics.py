@@ -14,7 +14,7 @@ from console import checks
 from console.accounts.roles import Scope
 from console.live.state import State, empty, group_key
 from console.metrics import GROUP_SERIES_MAX, PAGE_SECONDS, MetricsPage, exposition
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.people import machine, person
 from tests.support.processes import PROJECT
 from tests.unit.console.live.test_state import AWAY, NOW_MS, group_stats, place, stats, subject_stats, summed

@@ -13,17 +13,16 @@ import pytest
 from delay_node import dispatcher as module
 from delay_node import due_lanes
 from delay_node.dispatcher import Dispatcher
-from delay_node.due_lanes import Destinations, DueLanes
+from delay_node.due_lanes import DueLanes
 from delay_node.lanes import Lane
 from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
 from delay_node.schedule_log import Entry
 from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel, key_of
-from qmq.clock import ManualClock
-from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute
 from qmq.supervisor import Supervisor
+from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 HOUR = 480_000
@@ -268,8 +267,8 @@ async def test_a_backlog_of_one_subject_delays_none_of_10_000_others(monkeypatch
 
 async def test_lanes_that_wait_for_brokers_are_resumed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_lanes, "RESUMED_MAX", 7)
-    destinations_ = Destinations(PlainBrokers(PlainStore([(0, 0)])), Backoff())  # type: ignore[arg-type]
-    lanes = DueLanes(Subjects([f"s{n}" for n in range(50)]), destinations_, Random(1))
+    session: Any = PlainBrokers(PlainStore([(0, 0)]))
+    lanes = DueLanes(Subjects([f"s{n}" for n in range(50)]), session, Random(1))
     for subject in range(50):
         lane = lanes.lane(subject)
         lanes.add(lane, Entry(subject, NOW_MS, subject, b"x"), is_late=False)
@@ -286,8 +285,8 @@ async def test_lanes_that_wait_for_brokers_are_resumed_a_part_at_a_time(monkeypa
 
 async def test_problems_look_at_a_limited_number_of_parked_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_lanes, "PROBLEM_LANES_MAX", 3)
-    destinations_ = Destinations(PlainBrokers(PlainStore([(0, 0)])), Backoff())  # type: ignore[arg-type]
-    lanes = DueLanes(Subjects([f"s{n}" for n in range(5)]), destinations_, Random(1))
+    session: Any = PlainBrokers(PlainStore([(0, 0)]))
+    lanes = DueLanes(Subjects([f"s{n}" for n in range(5)]), session, Random(1))
     for subject in range(5):
         lanes.add(lanes.lane(subject), Entry(subject, NOW_MS, subject, b"x"), is_late=False)
         lanes.park(lanes.lane(subject), 1.0, "no broker group")

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delay_node import checkpoint
-from delay_node.dispatch_log import DispatchLog
 from delay_node.records import (
     Action,
     Moved,
@@ -20,7 +19,7 @@ from delay_node.records import (
     encode_moved_head,
     encode_scheduled_head,
 )
-from delay_node.schedule_log import INDEX_BYTES, checks_of, hour_name, hour_number, is_valid, make_index
+from delay_node.schedule_log import INDEX_BYTES, DispatchLog, checks_of, hour_name, hour_number, is_valid, make_index
 from qmq.errors import LogError
 from qmq.log.append_file import AppendFile
 from qmq.log.disk import SystemDisk

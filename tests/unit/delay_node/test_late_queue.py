@@ -2,6 +2,7 @@
 
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from delay_node import lanes
 from delay_node.lanes import LateQueue
 
 batches = st.lists(
@@ -16,8 +18,13 @@ batches = st.lists(
 )
 
 
-@given(batches)
-def test_it_is_a_sorted_list(script: list[object]) -> None:
+@given(batches, st.sampled_from([3, lanes.MOVED_REFS_MAX]))
+def test_it_is_a_sorted_list(script: list[object], moved_refs_max: int) -> None:
+    with patch.object(lanes, "MOVED_REFS_MAX", moved_refs_max):
+        check_against_a_list(script)
+
+
+def check_against_a_list(script: list[object]) -> None:
     queue, model, ref = LateQueue(), [], 0
     for step in script:
         if isinstance(step, int):
@@ -43,6 +50,17 @@ def test_refs_at_the_ends_are_added_and_taken_in_order() -> None:
     first = queue.take(1_000)
     queue.add(first)
     assert queue.take(100_000) == [(i, i) for i in range(100_000)]
+
+
+def test_a_long_run_is_not_moved_for_refs_before_its_first_one() -> None:
+    queue = LateQueue()
+    queue.add([(at, at) for at in range(10, lanes.MOVED_REFS_MAX + 20)])
+    queue.add([(5, 5)])
+    assert len(queue._runs) == 2
+    assert queue.take(3) == [(5, 5), (10, 10), (11, 11)]
+    queue.add([(10, 10), (11, 11)])
+    assert len(queue._runs) == 1, "there is room where refs were taken"
+    assert queue.take(4_000) == [(at, at) for at in range(10, 4_010)]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from qmq.protocol.frames import FrameReader
 from qmq.protocol.messages import decode_raws
 from qmq.protocol.scan import BatchScanner, walk_raws
 from tests.support.command_table import COMMANDS
+from tests.support.feeding import feed
 from tests.support.wire import decode_entries
 from tests.unit.qmq.protocol.examples import FRAMES
 
@@ -20,7 +21,7 @@ ALLOCATED_BYTES_MAX = 512 * 1024
 """For inputs of at most 2 KB: a first receive buffer, and the rest of what decoding makes."""
 
 DECODERS: list[Callable[[bytes], Any]] = [
-    lambda data: FrameReader().feed(data),
+    lambda data: feed(FrameReader(), data),
     lambda data: BatchScanner().scan(memoryview(data)),
     lambda data: walk_raws(memoryview(data)),
     decode_entries,

@@ -11,9 +11,9 @@ from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
 from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
 from metaserver.stored_metadata import StoredMetadata
-from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
+from tests.support.manual_clock import ManualClock
 
 GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",))
 NODE = Node("a", "g1", 0, "10.0.0.1:1", "", "1", 0)

@@ -12,9 +12,9 @@ from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
 from metaserver.live_groups import EXPIRY_SECONDS, Registered, Reloaded
 from metaserver.registration_rules import LOG_END_MAX, LOG_GROWTH_BYTES, LOG_GROWTH_BYTES_PER_SECOND
 from metaserver.stored_metadata import StoredMetadata
-from qmq.clock import ManualClock
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.extensions import NodeRegisterRequest
+from tests.support.manual_clock import ManualClock
 
 ONLINE, HEARTBEAT, OFFLINE = BrokerRequestType.ONLINE, BrokerRequestType.HEARTBEAT, BrokerRequestType.OFFLINE
 HOME = "10.0.0.1:20881"

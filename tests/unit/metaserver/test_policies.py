@@ -6,10 +6,10 @@ import pytest
 
 from metaserver.directory import Directory
 from qmq import policy as p
-from qmq.clock import ManualClock
 from qmq.errors import ProtocolError
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy
 from qmq.protocol.extensions import NodeRegisterRequest
+from tests.support.manual_clock import ManualClock
 from tests.support.policies import set_policies
 
 

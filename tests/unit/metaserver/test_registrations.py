@@ -15,7 +15,6 @@ from metaserver.handlers import MetaHandlers
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import REMOVED_PER_BATCH, RegistrationLimits
 from metaserver.write_behind import WriteBehind
-from qmq.clock import ManualClock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, ClientRegisterResponse
@@ -23,6 +22,7 @@ from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
 from qmq_testing.repository import MemoryRepository
+from tests.support.manual_clock import ManualClock
 
 
 class FakeConnection:

@@ -16,7 +16,7 @@ from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
 from metaserver.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
 from metaserver.stored_metadata import StoredMetadata
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 
 PATH = "meta/routes.json"

@@ -12,8 +12,8 @@ from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Metadata, MetadataChanges, Route, SubjectRule
 from metaserver.policies import policies_of
 from metaserver.stored_metadata import ROUTES_PER_SLICE, StoredMetadata
-from qmq.clock import ManualClock
 from qmq.policy import NodePolicy
+from tests.support.manual_clock import ManualClock
 
 GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.errors import CriticalTaskFailed
 from qmq.jobs import LOG_INTERVAL_SECONDS, REPORTED_SECONDS, Job, JobKind
 from qmq.supervisor import Supervisor
+from tests.support.manual_clock import ManualClock
 
 logger = logging.getLogger("test.supervisor")
 

@@ -9,7 +9,7 @@ import pytest
 
 from console.alerts.models import AlertChannel
 from console.alerts.notifiers import SEND_SECONDS, EmailNotifier, NotDelivered
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 ADDRESSES = [f"a{number}@example.com" for number in range(20)]
 BODY = {

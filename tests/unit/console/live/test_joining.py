@@ -21,7 +21,7 @@ from console.live.frames import FRAME_ENTRIES_MAX
 from console.live.hub import Hub
 from console.live.sockets import CLIENT_QUEUE_MAX
 from console.live.state import apply, empty, encode
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 
 class Client:

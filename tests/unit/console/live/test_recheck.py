@@ -9,7 +9,7 @@ from console.live import access
 from console.live.consumers import LiveApp
 from console.live.feeds import Feed
 from console.live.sockets import Close, Request, Socket
-from qmq.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 PEOPLE = 20
 TAILS = 100

@@ -12,8 +12,8 @@ from console.cluster.places import NodePlace
 from console.live import tail
 from console.live.audiences import NOTHING_SHOWN, Shown
 from console.live.state import KIND_BROKER
-from qmq.clock import ManualClock
 from qmq.errors import ConnectionLost
+from tests.support.manual_clock import ManualClock
 
 PLACE = NodePlace("g1-a", "g1", KIND_BROKER, True, "127.0.0.1:1", "127.0.0.1:2")
 

@@ -4,6 +4,7 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
+from math import inf
 from types import FrameType
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from qmq.client.accumulator import SPREAD_SECONDS_MAX, Accumulator
 from qmq.client.config import Limits
 from qmq.client.outgoing import Batch
+from qmq.protocol.codes import ClientType
 
 LINGER = 0.5
 
@@ -22,12 +24,12 @@ def ignore(outcome: object) -> None: ...
 
 
 def add(queue: Accumulator, subject: str, size: int = 10, now: float = 0.0, name: str = "m") -> Batch | None:
-    return queue.add((subject, False), name, b"x" * size, ignore, now, now + 100.0)
+    return queue.add((subject, ClientType.PRODUCER), name, b"x" * size, ignore, now, now + 100.0)
 
 
 def failed(subject: str, until: float, count: int = 1, give_up_at: float = 100.0) -> Batch:
     """A batch whose attempt failed."""
-    batch = Batch((subject, False), 0.0, give_up_at, not_before=until)
+    batch = Batch((subject, ClientType.PRODUCER), 0.0, give_up_at, not_before=until)
     for _ in range(count):
         batch.add("late", b"x" * 10)
         batch.tokens.append(ignore)
@@ -228,5 +230,5 @@ def test_the_queue_keeps_order_and_counts_whatever_is_queued_taken_and_put_back(
         assert (next_at is None) == (not any(model.values()))
         assert queue.messages == sum(map(len, model.values()))
         assert queue.bytes == 10 * queue.messages
-    assert sum(map(len, queue.drain())) == sum(map(len, model.values()))
+    assert sum(map(len, queue.take_expired(inf))) == sum(map(len, model.values()))
     assert (queue.messages, queue.next_at(0.0)) == (0, None)

@@ -462,7 +462,7 @@ def test_annotations_that_can_not_be_resolved_are_named() -> None:
 
 def test_the_cache_of_converters_has_a_limit() -> None:
     assert conversion._cached.cache_info().maxsize == conversion.CONVERTERS_MAX
-    assert conversion._object_of_texts.cache_info().maxsize == conversion.CONVERTERS_MAX
+    assert conversion._object_converter.cache_info().maxsize == conversion.CONVERTERS_MAX
     assert models.names_of.cache_info().maxsize == models.CLASSES_MAX
     assert conversion._time_names.cache_info().maxsize == conversion.CONVERTERS_MAX
 
@@ -514,7 +514,7 @@ def use_library(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         standard = importlib.import_module("compression.zstd")
     for each, module in (("compression.zstd", standard), ("zstandard", zstandard)):
         monkeypatch.setitem(sys.modules, each, module if each == name else None)
-    zstd._codec.cache_clear()
+    zstd.codec.cache_clear()
 
 
 @pytest.fixture(params=["compression.zstd", "zstandard"])
@@ -522,14 +522,14 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Each library alone."""
     use_library(request.param, monkeypatch)
     yield request.param
-    zstd._codec.cache_clear()
+    zstd.codec.cache_clear()
 
 
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     use_library("", monkeypatch)
     yield
-    zstd._codec.cache_clear()
+    zstd.codec.cache_clear()
 
 
 def packed(data: bytes, **options: Any) -> dict[str, str]:

@@ -10,9 +10,9 @@ from qmq.client import encoder as encoder_module
 from qmq.client.bodies import Body
 from qmq.client.encoder import Encoder
 from qmq.client.message import MessageIds, build_message
-from qmq.clock import ManualClock
 from qmq.errors import IllegalName, LocalProtocolError
 from qmq.protocol.messages import encode_entry
+from tests.support.manual_clock import ManualClock
 from tests.support.wire import decode_entries
 
 NAMES = st.text("abcüß", min_size=1, max_size=5)

@@ -11,9 +11,9 @@ import qmq_testing
 from qmq.client.delivery import Delivery
 from qmq.client.middleware import HOOKS, Middleware, MiddlewareChain, OutgoingMessage, ProcessState
 from qmq.client.receipt import Receipt
-from qmq.clock import ManualClock
 from qmq.errors import LocalProtocolError, SendFailed
 from qmq.supervisor import Supervisor
+from tests.support.manual_clock import ManualClock
 
 RECEIPT = Receipt("m1", "orders", "broker1", 1)
 

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.daemon.bulk_read_limiter import PIECE_BYTES_MIN, BulkReadLimiter
 from qmq.errors import LogError, ReadRefused
 from qmq.net.connection import Connection
 from qmq.protocol import bulk_read
-from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.codes import CURRENT_VERSION, Command, ResponseCode
 from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame, FrameReader, encode_request
+from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
+from tests.support.manual_clock import ManualClock
 
 
 class Peer:
@@ -35,8 +35,9 @@ class Peer:
         return [Refusal.decode(body).code if code == ResponseCode.PARAM_ERROR else "" for code, body in self.answers]
 
 
-def frame() -> Frame:
-    return FrameReader().feed(encode_request(Command.READ_INDEX, 1))[0]
+def frame(token: str = "") -> Frame:
+    body = memoryview(bulk_read.ListNodesRequest(token).encode())
+    return Frame(Command.LIST_NODES, CURRENT_VERSION, 1, 0, Command.LIST_NODES, body, bytearray(), 0)
 
 
 def make(clock: ManualClock | None = None, **changes: Any) -> BulkReadLimiter:
@@ -46,10 +47,10 @@ def make(clock: ManualClock | None = None, **changes: Any) -> BulkReadLimiter:
 
 
 def serve(gate: BulkReadLimiter, peer: Peer, token: str = "", parts: Any = lambda: [b"x"]) -> None:
-    async def work() -> list[bytes]:
+    async def work(_: bulk_read.ListNodesRequest) -> list[bytes]:
         return cast(list[bytes], parts())
 
-    gate.serve(cast(Connection, peer), frame(), token, work)
+    gate.handler(bulk_read.ListNodesRequest, work)(cast(Connection, peer), frame(token))
 
 
 async def finished(gate: BulkReadLimiter) -> None:
@@ -149,12 +150,12 @@ async def test_a_stop_tells_those_who_wait_to_come_back() -> None:
     gate, peer = make(), Peer()
     began = asyncio.Event()
 
-    async def never() -> list[bytes]:
+    async def never(_: bulk_read.ListNodesRequest) -> list[bytes]:
         began.set()
         await asyncio.Event().wait()
         return []
 
-    gate.serve(cast(Connection, peer), frame(), "", never)
+    gate.handler(bulk_read.ListNodesRequest, never)(cast(Connection, peer), frame())
     serve(gate, peer)
     await began.wait()
     await gate.close()

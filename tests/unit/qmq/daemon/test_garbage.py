@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.daemon.memory import COMPLETE_SECONDS, limit_collections
+from tests.support.manual_clock import ManualClock
 
 
 class Jobs:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.daemon.loop_pauses import PAUSE_SECONDS_MIN, SLOT_SECONDS, WAIT_SECONDS_MAX, WARNING_SECONDS, LoopPauses
+from tests.support.manual_clock import ManualClock
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.daemon.shared_page import ANSWERS_MAX, LIFETIME_MAX_SECONDS, SharedPages
+from tests.support.manual_clock import ManualClock
 
 
 class Builds:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from qmq.clock import ManualClock
 from qmq.errors import SendFailed
 from qmq.middleware.logs import LoggingMiddleware, MessageContextFilter
+from tests.support.manual_clock import ManualClock
 from tests.unit.qmq.middleware.deliveries import delivery, process, send
 
 

@@ -6,10 +6,10 @@ import re
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
-from qmq.clock import ManualClock
 from qmq.errors import SendFailed
 from qmq.middleware import prometheus
 from qmq.middleware.prometheus import PrometheusMiddleware
+from tests.support.manual_clock import ManualClock
 from tests.unit.qmq.middleware.deliveries import delivery, process, send
 
 BOTH = {"subject": "orders", "group": "billing"}

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from qmq.net.failures import failure_reason
+from qmq.net.discovery import failure_reason
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
 from qmq.protocol.messages import Message, decode_raw, decode_raws, encode_entry, encode_raw
-from qmq.protocol.primitives import I8, I64, U16, Reader
+from qmq.protocol.primitives import I64, U16, Reader
 from qmq.protocol.raw import (
     FLAG_TAGS,
     SHAPE_FIELDS_MAX,
@@ -20,6 +20,8 @@ from qmq.protocol.raw import (
     property_places,
     split_raws,
 )
+
+I8 = struct.Struct(">b")
 
 texts = st.text(st.characters(codec="utf-8"), max_size=9)
 names = texts.filter(bool)
