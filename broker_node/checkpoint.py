@@ -33,8 +33,8 @@ CHECKPOINT_NAME = "broker"
 CHECKPOINT_FORMAT = 2
 SLICE_INDEXES = 500
 """Consume logs and histories taken before the event loop serves again: some 5 ms."""
-FREED_MAX = 20_000
-"""Indexes whose written entries are freed in memory at a time: some 10 ms."""
+FREED_MAX = 5_000
+"""Indexes whose written entries are freed in memory at a time: some 3 ms."""
 SMALL_INDEX_BYTES = 4096
 """An index gets a file when its entries take this much: 40,000 subjects with 3 groups would be 160,000 files."""
 SMALL_BYTES_MAX = 128 << 20

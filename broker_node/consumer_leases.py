@@ -1,8 +1,10 @@
 """Expires the leases of consumers: what silent ones hold is retried, and those that stay silent are removed."""
 
 import logging
+from collections import deque
 from collections.abc import Callable
 
+from broker_node.pacer import Pacer
 from broker_node.progress import Consumer
 from broker_node.settlement import Settlement, SettlementRunner
 from broker_node.settlements import Settlements
@@ -15,6 +17,8 @@ logger = logging.getLogger("qmq.broker")
 
 SWEEP_SUBJECTS_MAX = 2_000
 """Subjects checked for silent consumers in one run of the job; all of them in turn."""
+SLICE_SUBJECTS = 200
+"""Subjects checked in one iteration of the event loop."""
 SWEEP_CONSUMERS_MAX = 100
 """Consumers settled, or forgotten, in one sweep."""
 SETTLEMENTS_MAX = 1_000
@@ -45,9 +49,9 @@ class ConsumerLeases:
         self._committer = committer
         self._lease_seconds = lease_seconds
         self._forget_seconds = forget_seconds
-        self._to_sweep: list[str] = []
+        self._to_sweep: deque[str] = deque()
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Check the next SWEEP_SUBJECTS_MAX subjects: retry messages of consumers whose lease expired, and deferred ones; remove
         consumers that have been silent for `forget_seconds`. Raises the first error of a consumer, after all others were handled.
         """
@@ -57,9 +61,15 @@ class ConsumerLeases:
         now = self._store.clock.monotonic()
         settled, failure = 0, None
         if not self._to_sweep:
-            self._to_sweep = list(self._store.subjects)
-        names, self._to_sweep = self._to_sweep[:SWEEP_SUBJECTS_MAX], self._to_sweep[SWEEP_SUBJECTS_MAX:]
-        for subject in [self._store.subjects[name] for name in names if name in self._store.subjects]:
+            self._to_sweep.extend(self._store.subjects)
+        pacer = Pacer(SLICE_SUBJECTS)
+        for _ in range(SWEEP_SUBJECTS_MAX):
+            await pacer.spend()
+            if not self._to_sweep:
+                break
+            subject = self._store.subjects.get(self._to_sweep.popleft())
+            if subject is None:
+                continue
             for group in list(subject.groups.values()):
                 for consumer in list(group.progress.consumers.values()):
                     if settled >= SWEEP_CONSUMERS_MAX:

@@ -19,6 +19,8 @@ from qmq.supervisor import Supervisor
 
 HELD_PULLS_MAX = 50_000
 """Most pulls parked on one node; beyond it a pull is answered at once with nothing, as if its time were up."""
+ENDED_MAX = 200
+"""Waits ended in one iteration of the event loop, however many end at the same moment."""
 STALE_DEADLINES_MAX = 1_000
 """Deadlines of answered pulls that stay in the heap, beside as many as there are pulls waiting."""
 
@@ -134,12 +136,16 @@ class LongPolls:
         self._timer = self.supervisor.later(delay, "long_poll_timer", self.check)
 
     def check(self) -> None:
-        """Answer what is due. The timer calls it, and once a second a job, so that no deadline rests on one timer."""
+        """Answer up to ENDED_MAX that are due; the timer, set to now, calls it for further ones.
+
+        A job calls it once a second as well, so that no deadline rests on one timer.
+        """
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
-        now = self.clock.monotonic()
-        while self._deadlines and self._deadlines[0][0] <= now:
+        now, left = self.clock.monotonic(), ENDED_MAX
+        while left and self._deadlines and self._deadlines[0][0] <= now:
+            left -= 1
             _, ticket = heapq.heappop(self._deadlines)
             what = self._by_ticket.get(ticket)
             if what is not None:

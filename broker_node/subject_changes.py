@@ -1,8 +1,10 @@
 """The order in which subjects changed, for readers that request only what changed since their last request."""
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 
 from broker_node.rates import WINDOW_SECONDS
@@ -12,12 +14,12 @@ from qmq.clock import Clock
 QUIET_SECONDS = (WINDOW_SECONDS + 1, 60.0, 300.0, 1_500.0)
 """A subject without changes counts as changed again after each of these, because its rates fall: to 0 over the window, later the
 smoothed ones."""
-QUIET_SUBJECTS_MAX = 5_000
+QUIET_SUBJECTS_MAX = 2_000
 """Quiet subjects that count as changed in one call of `advance`; further ones in the next call."""
 REMOVED_MAX = 10_000
 """Removed subjects that are reported; readers who have not read older ones read everything again."""
-COMPACT_MIN = 1_000
-"""Outdated entries that are kept at least."""
+COMPACT_ENTRIES = 250
+"""After so many new entries, 4 times as many are checked and outdated ones removed, so that these are fewer than half of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class SubjectChanges:
         """The highest version that a reader received."""
         self._entries: list[tuple[int, int, Subject]] = []
         """Version, wall time and subject, ascending; outdated unless the subject has the same version."""
+        self._compacted = 0
+        """Entries before this index were checked since the last time that all were."""
+        self._removed: deque[int] = deque()
+        """Versions with which subjects were removed, ascending."""
         self._quiet: list[dict[Subject, float]] = [{} for _ in QUIET_SECONDS]
         """By time of the last change, ascending: subjects that are due again after QUIET_SECONDS."""
         self._unsampled = dict(touched)
@@ -88,19 +94,21 @@ class SubjectChanges:
         self._unsampled.update(self._touched)
         self._touched.clear()
         left = QUIET_SUBJECTS_MAX
-        for i, seconds in enumerate(QUIET_SECONDS):
-            stage = self._quiet[i]
-            while stage and left:
-                subject, changed_at = next(iter(stage.items()))
-                if now - changed_at < seconds:
+        for stage, following, seconds in zip(self._quiet, (*later, None), QUIET_SECONDS, strict=True):
+            # Not one by one: each would walk over what was deleted before it.
+            due = []
+            for item in islice(stage.items(), left):
+                if now - item[1] < seconds:
                     break
+                due.append(item)
+            left -= len(due)
+            for subject, changed_at in due:
                 del stage[subject]
-                left -= 1
                 if not self._exists(subject):
                     continue
                 self._record(subject, now_ms)
-                if i + 1 < len(QUIET_SECONDS):
-                    self._quiet[i + 1][subject] = changed_at
+                if following is not None:
+                    following[subject] = changed_at
 
     def take_unsampled(self) -> list[Subject]:
         """Subjects that changed since the previous call, whose counters may have increased."""
@@ -113,6 +121,8 @@ class SubjectChanges:
         self._version += 1
         self._oldest = self._version
         self._entries.clear()
+        self._removed.clear()
+        self._compacted = 0
 
     def current(self) -> int:
         """The version of everything that is read from now on."""
@@ -152,15 +162,18 @@ class SubjectChanges:
         self._version += 1
         subject.version = self._version
         self._entries.append((self._version, now_ms, subject))
-        if len(self._entries) > 2 * len(self._subjects) + REMOVED_MAX + COMPACT_MIN:
+        if not self._exists(subject):
+            self._removed.append(self._version)
+            if len(self._removed) > REMOVED_MAX:
+                self._oldest = self._removed.popleft()
+        if self._version % COMPACT_ENTRIES == 0:
             self._compact()
 
     def _compact(self) -> None:
-        entries = [entry for entry in self._entries if entry[2].version == entry[0]]
-        removed = [version for version, _, subject in entries if not self._exists(subject)]
-        if len(removed) > REMOVED_MAX:
-            self._oldest = max(self._oldest, removed[-REMOVED_MAX - 1])
-        self._entries = [entry for entry in entries if entry[0] > self._oldest]
+        begin, end = self._compacted, self._compacted + 4 * COMPACT_ENTRIES
+        kept = [entry for entry in self._entries[begin:end] if entry[2].version == entry[0] > self._oldest]
+        self._compacted = begin + len(kept) if end < len(self._entries) else 0
+        self._entries[begin:end] = kept
 
     def _exists(self, subject: Subject) -> bool:
         return self._subjects.get(subject.name) is subject

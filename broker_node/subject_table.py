@@ -7,7 +7,6 @@ from broker_node.actions import DropSubject
 from broker_node.consume_log import ENTRY_BYTES, ConsumeLog
 from broker_node.progress import GroupProgress
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES
-from broker_node.sorted_names import SortedNames
 from broker_node.subject import Group, Subject
 from qmq.clock import Clock
 from qmq.daemon.counters import counted
@@ -16,6 +15,7 @@ from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.index import DenseIndex
 from qmq.protocol.names import check_new_group, check_new_subject, split_subject
+from qmq.sorted_names import SortedNames
 
 
 @dataclass(frozen=True, slots=True)

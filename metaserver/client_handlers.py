@@ -165,7 +165,9 @@ class ClientHandlers(RequestHandlers):
                     f"no {what} for subject {subject} yet; the response is delayed until there is one",
                 )
                 return
-            registration.last_sent = _sent_route(groups)
+            sent = _sent_route(groups)
+            if registration.last_sent != sent:
+                registration.last_sent = sent
         if is_pushed(request.client_type) and (registration is None or not groups):
             self.counters.over_limit += 1
         connection.reply(frame, ResponseCode.SUCCESS, self._response(request, groups).encode())

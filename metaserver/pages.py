@@ -95,7 +95,8 @@ class MetaPages:
         return await self._subject_pages.get(key, lambda: self._build_subjects(*key))
 
     async def _build_subjects(self, prefix: str, after: str, limit: int) -> bytes:
-        names = sorted(name for name in self._directory.routes if name.startswith(prefix) and name > after)
+        # One more than the page contains: whether there is a next page.
+        names = self._directory.subjects.page(after, limit + 1, prefix)
         page = [_route(self._directory.routes[name]) for name in names[:limit]]
         answer = {"subjects": page, "next_after": names[limit - 1] if len(names) > limit else None}
         return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()

@@ -124,7 +124,10 @@ class Registrations:
         if client is not None:
             found = client.registrations.get(key)
             if found is not None:
-                found.request, found.refreshed_at = request, now
+                found.refreshed_at = now
+                # Kept if equal, as the route: each new object that lasts is work for the garbage collector.
+                if found.request != request:
+                    found.request = request
                 client.registrations.move_to_end(key)
                 return found
             self._remove_stale(client, now)

@@ -9,6 +9,7 @@ from metaserver.live_groups import LiveGroup
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
+from qmq.sorted_names import SortedNames
 
 if TYPE_CHECKING:
     from random import Random
@@ -56,6 +57,8 @@ class RouteTable:
         self._subject_groups_min = subject_groups_min
         self.groups: dict[str, LiveGroup] = {}
         self.routes: dict[str, Route] = {}
+        self.subjects = SortedNames()
+        """Those that have a route."""
         self.moving: set[str] = set()
         """Subjects whose route has phases."""
         self._subjects_of: dict[str, dict[str, None]] = {}
@@ -64,7 +67,8 @@ class RouteTable:
 
     def put_route(self, route: Route) -> None:
         """Set a subject's route."""
-        self.remove_route(route.subject)
+        if not self._take_out(route.subject):
+            self.subjects.add(route.subject)
         self.routes[route.subject] = route
         for group in route.broker_groups:
             self._subjects_of.setdefault(group, {})[route.subject] = None
@@ -73,11 +77,17 @@ class RouteTable:
 
     def remove_route(self, subject: str) -> None:
         """Remove a subject's route, if it has one."""
+        if self._take_out(subject):
+            self.subjects.remove(subject)
+
+    def _take_out(self, subject: str) -> bool:
+        """Remove a route, and keep the name of its subject; whether there was one."""
         known = self.routes.pop(subject, None)
         for group in known.broker_groups if known is not None else ():
             del self._subjects_of[group][subject]
         self.moving.discard(subject)
         self._changed_routes[subject] = None
+        return known is not None
 
     def take_changed_routes(self) -> tuple[list[Route], list[str]]:
         """(routes that are new or changed since the last call, subjects whose route was removed)."""

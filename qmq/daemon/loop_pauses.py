@@ -21,6 +21,10 @@ PAUSE_SECONDS_MIN = 0.01
 """Shorter pauses are not reported."""
 WAIT_SECONDS_MAX = 0.02
 """An idle loop runs an empty turn this often."""
+EVENTS_MAX = 32
+"""Sockets that one turn of the loop serves. Timers run, and threads' results are taken, before the next ones."""
+EVENTS_MIN = 4
+"""After a turn of PAUSE_SECONDS_MIN or more, the next one serves half as many as it could, down to this number."""
 WARNING_SECONDS = 0.5
 """Pauses from this length on are logged."""
 WINDOWS = {"10s": 10, "1m": 60, "10m": 600}
@@ -92,21 +96,35 @@ class LoopPauses:
 
 
 class _MeasuredSelector(selectors.DefaultSelector):
-    """Measures from the return of one `select` to the next call, and by how much a `select` exceeds its timeout."""
+    """Measures from the return of one `select` to the next call, and by how much a `select` exceeds its timeout.
+
+    It returns EVENTS_MAX events at most, or fewer after long turns. Busy sockets do not keep others from being served, because
+    those that are ready are served in turn by file descriptor.
+    """
 
     def __init__(self, monotonic: Callable[[], float], observe: Callable[[float], None]) -> None:
         super().__init__()
         self._monotonic = monotonic
         self._observe = observe
         self._returned_at = monotonic()
+        self._events_max = EVENTS_MAX
+        self._last_fd = -1
+        """The file descriptor of the last event, when events were left for the next turn."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         called_at = self._monotonic()
         if called_at - self._returned_at >= PAUSE_SECONDS_MIN:
             self._observe(called_at - self._returned_at)
+            self._events_max = max(self._events_max // 2, EVENTS_MIN)
+        elif self._events_max < EVENTS_MAX:
+            self._events_max += 1
         wait = WAIT_SECONDS_MAX if timeout is None or timeout > WAIT_SECONDS_MAX else timeout
         ready = super().select(wait)
         self._returned_at = returned_at = self._monotonic()
         if returned_at - called_at - wait >= PAUSE_SECONDS_MIN:
             self._observe(returned_at - called_at)
+        if len(ready) > self._events_max:
+            ready.sort(key=lambda event: (event[0].fd <= self._last_fd, event[0].fd))
+            del ready[self._events_max :]
+            self._last_fd = ready[-1][0].fd
         return ready

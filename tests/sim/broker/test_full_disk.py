@@ -72,7 +72,7 @@ async def test_consumers_that_leave_a_full_broker_use_no_reserve_and_their_messa
         for group in GROUPS:
             assert await leave(client, group) == ResponseCode.SUCCESS
             # The sweep must not use the reserve either.
-            broker.consumer_leases.check()
+            await broker.consumer_leases.check()
         assert room - broker.log.room_bytes < 16 << 10, "the messages were copied into the reserve"
         assert len(broker.delivery.settlements.deferred) == len(GROUPS)
         assert {found.holder for found in broker.delivery.settlements.deferred.values()} == {Holder.LEFT}

@@ -132,10 +132,10 @@ async def test_the_sweep_of_silent_consumers_passes_over_subjects_that_were_remo
         await client.send(*(message(0, name) for name in "abc"))
         # Another sweep of all subjects begins, and has some left.
         await eventually_async(lambda: not broker.consumer_leases._to_sweep)
-        broker.consumer_leases.check()
+        await broker.consumer_leases.check()
         await expire(broker, clock, "a", "b", "c")
         for _ in range(3):
-            broker.consumer_leases.check()
+            await broker.consumer_leases.check()
         assert broker.store.subjects == {}
         assert broker.supervisor.failing() == {}
 

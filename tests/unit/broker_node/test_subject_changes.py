@@ -1,6 +1,7 @@
 """Changes of subjects: their order, what readers miss, and what it costs."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -151,7 +152,7 @@ def test_an_unknown_version_is_refused(why: str) -> None:
 
 def test_memory_is_bounded_by_the_subjects_and_a_number_of_removed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject_changes, "REMOVED_MAX", 5)
-    monkeypatch.setattr(subject_changes, "COMPACT_MIN", 10)
+    monkeypatch.setattr(subject_changes, "COMPACT_ENTRIES", 5)
     node = Node()
     node.add("a", "b")
     first = version = node.changes.current()
@@ -163,9 +164,25 @@ def test_memory_is_bounded_by_the_subjects_and_a_number_of_removed_ones(monkeypa
         removed = node.read(version)
         assert removed[1] == ["gone"], number
         version = removed[2]
-        assert len(node.changes._entries) <= 2 * 3 + 5 + 10 + 2
+        assert len(node.changes._entries) <= 2 * (3 + 5) + 5
     assert node.changes.since(first, 10) is None, "removed subjects that are no longer known"
     assert node.changes.since(version, 10) is not None
+
+
+def test_outdated_versions_are_removed_a_limited_number_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject_changes, "COMPACT_ENTRIES", 10)
+    node, names = Node(), [f"s{number}" for number in range(500)]
+    node.add(*names)
+    sizes = []
+    for number in range(2_000):
+        node.change(names[number % len(names)])
+        node.changes.current()
+        sizes.append(len(node.changes._entries))
+    assert max(before - after for before, after in pairwise(sizes)) in range(1, 4 * 10 + 1)
+    assert max(sizes) <= 2 * len(names)
+    version = node.changes.current()
+    node.change(*names)
+    assert node.read(version, limit=1_000)[0] == names
 
 
 def test_subjects_that_changed_are_sampled_once() -> None:

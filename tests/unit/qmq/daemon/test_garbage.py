@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qmq.daemon.memory import COMPLETE_SECONDS, limit_collections
+from qmq.daemon.memory import COMPLETE_SECONDS, YOUNG_MAX, limit_collections
 from tests.support.manual_clock import ManualClock
 
 
@@ -27,11 +27,12 @@ class Node:
 
 @pytest.fixture
 def jobs() -> Iterator[tuple[Jobs, ManualClock]]:
-    jobs, clock, callbacks = Jobs(), ManualClock(), list(gc.callbacks)
+    jobs, clock, callbacks, thresholds = Jobs(), ManualClock(), list(gc.callbacks), gc.get_threshold()
     gc.collect()
     limit_collections(jobs, clock)  # type: ignore[arg-type]
     yield jobs, clock
     gc.callbacks[:] = callbacks
+    gc.set_threshold(*thresholds)
     gc.unfreeze()
     gc.freeze()
 
@@ -42,6 +43,21 @@ def test_survivors_of_a_full_collection_are_not_examined_again(jobs: tuple[Jobs,
     assert not any(isinstance(item, Node) for item in gc.get_objects())
     kept += [Node() for _ in range(10)]
     assert sum(isinstance(item, Node) for item in gc.get_objects()) == 10
+
+
+def test_new_objects_that_replace_older_ones_are_examined_in_limited_numbers(jobs: tuple[Jobs, ManualClock]) -> None:
+    kept = [Node() for _ in range(YOUNG_MAX + 1)]
+    gc.collect()
+    automatic = gc.get_stats()[2]["collections"]
+    for i in range(len(kept)):
+        kept[i] = Node()
+    assert gc.get_stats()[2]["collections"] == automatic
+    assert len(gc.get_objects()) > YOUNG_MAX
+    jobs[0].job()
+    assert len(gc.get_objects()) < YOUNG_MAX / 5
+    examined = gc.get_stats()[2]["collections"]
+    jobs[0].job()
+    assert gc.get_stats()[2]["collections"] == examined
 
 
 def test_a_cycle_that_survived_is_freed_by_the_complete_collection(

@@ -2,11 +2,20 @@
 
 import asyncio
 import selectors
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from qmq.daemon.loop_pauses import PAUSE_SECONDS_MIN, SLOT_SECONDS, WAIT_SECONDS_MAX, WARNING_SECONDS, LoopPauses
+from qmq.daemon.loop_pauses import (
+    EVENTS_MAX,
+    EVENTS_MIN,
+    PAUSE_SECONDS_MIN,
+    SLOT_SECONDS,
+    WAIT_SECONDS_MAX,
+    WARNING_SECONDS,
+    LoopPauses,
+)
 from tests.support.manual_clock import ManualClock
 
 
@@ -74,6 +83,66 @@ def test_a_wait_for_sockets_that_ends_too_late_is_a_pause(
         selector.close()
     assert timeouts == [WAIT_SECONDS_MAX] * 3
     assert pauses.longest(10) == pytest.approx(longest)
+
+
+@pytest.fixture
+def ready_sockets() -> Iterator[list[socket.socket]]:
+    """Sockets that are always ready, because nothing is read."""
+    pairs = [socket.socketpair() for _ in range(3 * EVENTS_MAX + 1)]
+    for _, writer in pairs:
+        writer.send(b"x")
+    yield [reader for reader, _ in pairs]
+    for pair in pairs:
+        for one in pair:
+            one.close()
+
+
+def served(
+    pauses: LoopPauses, sockets: list[socket.socket], turns: int, work: Callable[[int], None]
+) -> list[list[int]]:
+    """Which sockets each turn of the loop serves; `work` gets the number of the turn for each of them."""
+    found: list[list[int]] = []
+
+    async def main() -> None:
+        for number, reader in enumerate(sockets):
+            asyncio.get_running_loop().add_reader(reader, serve, number)
+        for _ in range(turns):
+            found.append([])
+            await asyncio.sleep(0)
+        for reader in sockets:
+            asyncio.get_running_loop().remove_reader(reader)
+
+    def serve(number: int) -> None:
+        found[-1].append(number)
+        work(len(found))
+
+    with asyncio.Runner(loop_factory=pauses.new_event_loop) as runner:
+        runner.run(main())
+    return found
+
+
+def test_a_turn_serves_a_limited_number_of_sockets_and_all_in_turn(
+    pauses: LoopPauses, ready_sockets: list[socket.socket]
+) -> None:
+    turns, count = served(pauses, ready_sockets, 8, lambda _: None), len(ready_sockets)
+    assert max(map(len, turns)) == EVENTS_MAX
+    numbers = [number for turn in turns for number in turn]
+    assert sorted(numbers[:count]) == list(range(count))
+    assert numbers[count : 2 * count] == numbers[:count]
+
+
+def test_long_turns_are_followed_by_turns_that_serve_fewer(
+    pauses: LoopPauses, clock: ManualClock, ready_sockets: list[socket.socket]
+) -> None:
+    busy = 20
+
+    def work(turn: int) -> None:
+        clock.advance(0.001 if turn < busy else 0.0)
+
+    sizes = list(map(len, served(pauses, ready_sockets, busy + 2 * EVENTS_MAX, work)))
+    assert max(sizes[4:busy]) * 0.001 < 1.2 * PAUSE_SECONDS_MIN
+    assert min(sizes[1:]) >= EVENTS_MIN
+    assert sizes[-1] == EVENTS_MAX
 
 
 def test_the_longest_pause_is_that_of_the_window(pauses: LoopPauses, clock: ManualClock) -> None:

@@ -32,8 +32,8 @@ class SortedNames:
         assert self._sorted[at] == name, f"{name!r} is not there"
         del self._sorted[at]
 
-    def page(self, after: str, limit: int) -> list[str]:
-        """Up to `limit` names that come after this one, which need not be there."""
+    def page(self, after: str, limit: int, prefix: str = "") -> list[str]:
+        """Up to `limit` names with a prefix that come after this one, which need not be there."""
         if len(self._added) > SINGLE_ADDS_MAX:
             self._sorted += self._added
             self._sorted.sort()
@@ -41,5 +41,5 @@ class SortedNames:
             for name in self._added:
                 insort(self._sorted, name)
         self._added.clear()
-        begin = bisect_right(self._sorted, after) if after else 0
-        return self._sorted[begin : begin + limit]
+        begin = bisect_right(self._sorted, after) if after >= prefix and after else bisect_left(self._sorted, prefix)
+        return [name for name in self._sorted[begin : begin + limit] if name.startswith(prefix)]

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from broker_node import sorted_names
-from broker_node.sorted_names import SortedNames
+from qmq import sorted_names
+from qmq.sorted_names import SortedNames
 
 
 class CountedName(str):
@@ -49,6 +49,9 @@ def test_pages_hold_every_name_in_order_whatever_was_added_and_removed(
             assert pages(names, rng.randrange(1, 9)) == sorted(expected)
         assert len(names) == len(expected)
     assert names.page("a2", 2) == sorted(name for name in expected if name > "a2")[:2]
+    for prefix, after in [("a", ""), ("a", "%"), ("a", "a3"), ("b1", "b"), ("b", "é"), ("", "a2")]:
+        of_prefix = sorted(name for name in expected if name.startswith(prefix) and name > after)
+        assert names.page(after, 3, prefix) == of_prefix[:3]
 
 
 @pytest.mark.slow
