@@ -19,6 +19,7 @@ from qmq.clock import Clock
 from qmq.log.checkpoint import Checkpoint
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
+from qmq.log.index_files import firsts_in
 from qmq.log.record import HEADER_BYTES
 from qmq.log.recovery import Commit
 from qmq.log.replay import LogMemory, RecoveryReport, Replay, load_checkpoint
@@ -220,15 +221,12 @@ def _folders(disk: Disk, paths: StorePaths) -> Iterator[str]:
             yield from (f"{parent}/{upper}/{lower}" for lower in disk.list_dir(f"{parent}/{upper}"))
 
 
-def _leftovers(store: MessageStore) -> dict[str, list[str]]:
-    """The files, by folder, that belong to no index of a store just opened from a checkpoint."""
+def _leftovers(store: MessageStore) -> dict[str, int]:
+    """The folders with files, none of which belongs to an index of a store just opened from a checkpoint."""
     known = {index.folder for subject in store.subjects.values() for index in subject.indexes}
     known.update(index.folder for index in (*store.forgotten.values(), *store.removed.values()))
-    found = {}
-    for folder in _folders(store.disk, store.paths):
-        if folder not in known and (names := store.disk.list_dir(folder)):
-            found[folder] = [f"{folder}/{name}" for name in names]
-    return found
+    unknown = [folder for folder in _folders(store.disk, store.paths) if folder not in known]
+    return {folder: firsts[-1] + 1 for folder in unknown if (firsts := firsts_in(store.disk, folder))}
 
 
 def groups_with_orphans(store: MessageStore) -> list[tuple[Subject, Group]]:

@@ -99,9 +99,10 @@ class SubjectTable:
     maybe_empty: dict[str, None] = field(default_factory=dict)
     """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
     removed: dict[str, DenseIndex] = field(default_factory=dict)
-    """Consume logs of removed subjects, by name, until a checkpoint without them is saved and their files are deleted."""
-    leftovers: dict[str, list[str]] = field(default_factory=dict)
-    """Folder -> files of an index that was removed before the newest checkpoint; a kill came before they were deleted."""
+    """Consume logs of removed subjects, by name, until a checkpoint without them is saved."""
+    leftovers: dict[str, int] = field(default_factory=dict)
+    """Folders with files that the newest checkpoint does not count on, until the next one is saved: files that begin below a
+    sequence."""
 
     def subject(self, name: str) -> Subject:
         """The subject, made when new.
@@ -193,9 +194,14 @@ class SubjectTable:
         # Names may hold any character but '/', and be longer than a file name: the digest is always legal.
         digest = blake2b(name.encode(), digest_size=16).hexdigest()
         folder = f"{parent}/{digest[:2]}/{digest[2:]}"
-        # The index deletes these itself, or its next opening hides them.
-        self.leftovers.pop(folder, None)
+        if folder in self.leftovers:
+            # Files from `begin` on are deleted by the new index, which may write one of the same name.
+            self.leftovers[folder] = min(self.leftovers[folder], begin or 0)
         return DenseIndex(self.handles, folder, entry_bytes, begin=begin)
+
+    def leave_files(self, index: DenseIndex) -> None:
+        """A checkpoint without this index was saved: its files are deleted with the next one."""
+        self.leftovers[index.folder] = max(self.leftovers.get(index.folder, 0), index.end)
 
     def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
         """A group in memory; the action that makes it durable is the caller's, and so is the limit."""
