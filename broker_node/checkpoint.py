@@ -279,7 +279,7 @@ def restore_ends(store: MessageStore, state: bytes) -> None:
             if subject is None:
                 store.sequence_floor = max(store.sequence_floor, end)
             elif subject.begin == subject.visible_end < end:
-                subject.consume_log.index.start_at(end)
+                subject.consume_log.start_at(end)
                 subject.next_sequence = end
                 subject.changed()
     except (DerivedStateWrong, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

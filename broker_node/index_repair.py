@@ -44,7 +44,7 @@ class DamagedEntries(DiskWork):
 
     def __init__(self, store: MessageStore, subject: Subject, sequences: Sequence[int]) -> None:
         super().__init__()
-        index = subject.consume_log.index
+        index = subject.consume_log
         self._store = store
         self._subject = subject
         self._begin = max(index.begin, index.page_of(sequences[0]).start)
@@ -119,7 +119,7 @@ class DamagedEntries(DiskWork):
         changed, store, subject = self._changed, self._store, self._subject
         if changed is None:
             raise LogError(f"damaged entries of {subject.name} can't be made again", code="log.index_unreadable")
-        index = subject.consume_log.index
+        index = subject.consume_log
         # Retention may have deleted messages during the search: those are not lost to damage.
         try:
             if self._begin_search is not None:

@@ -72,7 +72,7 @@ class BrokerReplay(Replay):
         if head.subject in self._unread:
             # What came before left with its segments.
             self._unread.discard(head.subject)
-            subject.consume_log.index.start_at(head.first_sequence)
+            subject.consume_log.start_at(head.first_sequence)
             subject.origin = min(subject.origin, head.first_sequence)
         have = subject.visible_end
         if head.first_sequence + head.count <= have:
@@ -126,7 +126,7 @@ class BrokerReplay(Replay):
 
     def _advance(self, subject: Subject, sequence: int) -> Subject:
         """Let a subject end at `sequence`, as it did when the record was written that is being replayed."""
-        index, missing = subject.consume_log.index, sequence - subject.visible_end
+        index, missing = subject.consume_log, sequence - subject.visible_end
         if subject.name in self._unread or subject.visible_end == 0:
             index.start_at(sequence)
         elif 0 < self._hidden_bytes < missing * MESSAGE_BYTES_MIN:
@@ -139,7 +139,7 @@ class BrokerReplay(Replay):
             self._store.remove_subject(subject)
             self._store.sequence_floor = max(self._store.sequence_floor, sequence)
             subject = self._subject(subject.name)
-            subject.consume_log.index.start_at(sequence)
+            subject.consume_log.start_at(sequence)
             subject.origin = sequence
         else:
             logger.error(

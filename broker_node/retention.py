@@ -89,7 +89,7 @@ class SubjectRetention:
 
     async def _drop(self, subject: Subject, before_ms: int, stop: int) -> bool:
         """Hide entries stored before a wall time until the counter is `stop`; whether there may be more of them."""
-        index, chunk, is_repaired = subject.consume_log.index, FIRST_CHUNK_ENTRIES, False
+        index, chunk, is_repaired = subject.consume_log, FIRST_CHUNK_ENTRIES, False
         while subject.begin < subject.visible_end:
             if self._counters.expired_messages >= stop:
                 return True

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from broker_node.actions import DropSubject
-from broker_node.consume_log import ENTRY_BYTES, ConsumeLog
+from broker_node.consume_log import ENTRY_BYTES
 from broker_node.progress import GroupProgress
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES
 from broker_node.subject import Group, Subject
@@ -146,7 +146,7 @@ class SubjectTable:
 
     def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
-        subject = self.subjects[name] = Subject(name, ConsumeLog(index), self.touched, origin)
+        subject = self.subjects[name] = Subject(name, index, self.touched, origin)
         self.subject_names.add(name)
         self.real_subjects += split_subject(name).kind == "real"
         return subject
@@ -168,7 +168,7 @@ class SubjectTable:
 
     def remove_subject(self, subject: Subject) -> None:
         """Remove a subject from memory; its files stay until no checkpoint counts on them."""
-        name, index = subject.name, subject.consume_log.index
+        name, index = subject.name, subject.consume_log
         for group in list(subject.groups.values()):
             # Only in recovery: the record that removed the group is lost to damage.
             self._remove_group(subject, group)

@@ -98,7 +98,7 @@ class GroupPages:
         elif oldest < subject.begin:
             reasons["oldest_unacked_ms"] = "retention removed the oldest message in flight"
         else:
-            entries = subject.consume_log.index.view(oldest, oldest + KNOWN_LOOK_MAX)
+            entries = subject.consume_log.view(oldest, oldest + KNOWN_LOOK_MAX)
         member = {
             "consumer_id": consumer.consumer_id,
             "address": address,

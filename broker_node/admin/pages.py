@@ -139,7 +139,7 @@ class BrokerPages:
         async with self._browses:
             with reported():
                 if "from_time" in request.query:
-                    sequence = await subject.consume_log.find_time(Params(request.query).moment_ms("from_time"))
+                    sequence = await subject.find_time(Params(request.query).moment_ms("from_time"))
                 criteria = Criteria(with_unreadable=True)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
@@ -163,9 +163,9 @@ class BrokerPages:
         end = subject.visible_end if until is None else min(subject.visible_end, until)
         with self._scan_slot():
             if "from_time" in query:
-                begin = max(begin, await subject.consume_log.find_time(params.moment_ms("from_time")))
+                begin = max(begin, await subject.find_time(params.moment_ms("from_time")))
             if "to_time" in query:
-                end = min(end, await subject.consume_log.find_time(params.moment_ms("to_time")))
+                end = min(end, await subject.find_time(params.moment_ms("to_time")))
             done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
         scanned = {"scanned": done.reached - done.begin, "unreadable": done.unreadable}
         return await _messages_page(subject, done, done.begin, done.end, scanned)

@@ -143,7 +143,7 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
     oldest = max(progress.oldest_unacked(), subject.begin)
     if not lag.total or oldest >= subject.visible_end:
         return stats, None
-    entries = subject.consume_log.index.view(oldest, oldest + KNOWN_LOOK_MAX)
+    entries = subject.consume_log.view(oldest, oldest + KNOWN_LOOK_MAX)
     return stats, Age(stats, oldest, entries, view.clock.wall_ms())
 
 

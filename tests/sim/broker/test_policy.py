@@ -429,7 +429,7 @@ async def test_a_damaged_index_entry_is_made_again_before_its_age_is_judged(tmp_
         await client.send(message(0))
         clock.advance(7200)
         await client.send(message(1), message(2))
-        index = broker.store.subjects["orders"].consume_log.index
+        index = broker.store.subjects["orders"].consume_log
         index.repair(1, bytes(32))
         await enforce(broker, rules(orders=SubjectPolicy(retention_hours=1)))
         await run_jobs(broker)
@@ -492,7 +492,7 @@ async def test_a_subject_whose_retention_fails_is_reported_and_the_others_are_dr
         clock.advance(7200)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "ab"}))
 
-        index = broker.store.subjects["a"].consume_log.index
+        index = broker.store.subjects["a"].consume_log
         read = DenseIndex.read_cached
 
         def unreadable(this: DenseIndex, begin: int, end: int) -> bytes | None:
