@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -160,8 +161,8 @@ class GuardedConnection(asyncio.Protocol):
         """Since when the kernel accepts no more of an answer; None: it does."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not looked at with isinstance: transports of uvloop are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
         if not self._guard.opened(self, self._protocol):
             self.cut("too_many")
             return

@@ -36,7 +36,7 @@ async def test_one_exception_does_not_end_periodic_work(
 ) -> None:
     async with small_system(tmp_path) as system:
         owner, method = {
-            "broker": (system.brokers["g1"].retention_clock, "gaps"),
+            "broker": (system.brokers["g1"].changes, "take_unsampled"),
             "delay": (system.delay.metrics.last_minute, "tick"),
             "metaserver": (system.meta.directory, "expire"),
         }[kind]
