@@ -14,7 +14,6 @@ from broker_node.delivery import Delivery
 from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.options import BrokerOptions
-from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
 from broker_node.recovery import groups_with_orphans, open_store
 from broker_node.retention import HistoryRetention, SubjectRetention
@@ -33,6 +32,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
 from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import Role
+from qmq.slices import Pacer
 
 logger = logging.getLogger("qmq.broker")
 

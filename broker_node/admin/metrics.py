@@ -11,12 +11,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
-from broker_node.pacer import Pacer
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
 from qmq.daemon.node import Node
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.lag import lag_of
+from qmq.slices import Pacer
 
 PACE_UNITS = 100
 """Subjects and groups whose numbers are collected in one iteration of the event loop."""
