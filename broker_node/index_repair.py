@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from broker_node.actions import RecordKind, decode_messages_head
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry, encode_run
 from broker_node.disk_work import DiskWork
-from broker_node.message_log import MessageLog
+from broker_node.message_log import MessageLog, stored_run
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_begin import adjust_begin
-from qmq.errors import LogError, ProtocolError
+from qmq.errors import LogError
 from qmq.log.handles import HandleCache
 from qmq.log.index import IndexView
 from qmq.log.index_files import RewrittenPage
 from qmq.log.record import iter_records
 from qmq.log.recovery import Commit, Damage
-from qmq.protocol.scan import walk_stored
 
 logger = logging.getLogger("qmq.broker.index")
 
@@ -78,11 +77,7 @@ class DamagedEntries(DiskWork):
                 first, end = head.first_sequence, head.first_sequence + head.count
                 if head.subject != self._subject.name or end <= wanted.start or first >= wanted.stop:
                     continue
-                try:
-                    run = walk_stored(payload[at:], head.subject)
-                except ProtocolError as error:
-                    raise LogError(f"the message record at offset {offset} can't be read: {error}") from error
-                entries = encode_run(run, offset + at, head.stored_at_ms)
+                entries = encode_run(stored_run(payload[at:], head, offset), offset + at, head.stored_at_ms)
                 for sequence in range(max(first, wanted.start), min(end, wanted.stop)):
                     place = (sequence - first) * ENTRY_BYTES
                     found[sequence] = entries[place : place + ENTRY_BYTES]
