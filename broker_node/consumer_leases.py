@@ -4,7 +4,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from broker_node.pacer import Pacer
 from broker_node.progress import Consumer
 from broker_node.settlement import Settlement, SettlementRunner
 from broker_node.settlements import Settlements
@@ -12,6 +11,7 @@ from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached
 from qmq.daemon.committer import Committer
+from qmq.slices import Pacer
 
 logger = logging.getLogger("qmq.broker")
 

@@ -43,28 +43,22 @@ class BrokerPages:
 
     def __init__(self, view: NodeView) -> None:
         self._view = view
-        self._groups = GroupPages(view)
-        self._subjects = SubjectPages(view)
+        groups, subjects = GroupPages(view), SubjectPages(view)
+        self.routes: dict[str, JsonHandler] = {
+            "/stats": self._stats,
+            "/subjects/{subject:[^/]+}/messages": self._messages,
+            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+            "/subjects/{subject:[^/]+}/search": self._search,
+            **groups.routes,
+            **subjects.routes,
+        }
+        """GET pages by path."""
+        self.posts: dict[str, JsonPost] = {**groups.posts, **subjects.posts}
         self._scans = 0
         """Searches and traces that run now."""
         self._browses = asyncio.Semaphore(BROWSES_MAX)
         self._stats_pages = SharedPages(view.clock)
         self._changes_pages = SharedPages(view.clock, pages_max=CHANGES_PAGES_MAX)
-
-    def routes(self) -> dict[str, JsonHandler]:
-        """GET pages by path."""
-        return {
-            "/stats": self._stats,
-            "/subjects/{subject:[^/]+}/messages": self._messages,
-            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
-            "/subjects/{subject:[^/]+}/search": self._search,
-            **self._groups.routes(),
-            **self._subjects.routes(),
-        }
-
-    def posts(self) -> dict[str, JsonPost]:
-        """POST pages by path."""
-        return {**self._groups.posts(), **self._subjects.posts()}
 
     # --- numbers ---------------------------------------------------------------------------------------------------
 
@@ -146,7 +140,7 @@ class BrokerPages:
         async with self._browses:
             with reported():
                 if "from_time" in request.query:
-                    sequence = await subject.consume_log.find_time(params.moment_ms("from_time"))
+                    sequence = await subject.find_time(params.moment_ms("from_time"))
                 criteria = Criteria(with_unreadable=True)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
@@ -170,9 +164,9 @@ class BrokerPages:
         end = min(end, params.whole("until_sequence", end, minimum=0))
         with self._scan_slot():
             if "from_time" in query:
-                begin = max(begin, await subject.consume_log.find_time(params.moment_ms("from_time")))
+                begin = max(begin, await subject.find_time(params.moment_ms("from_time")))
             if "to_time" in query:
-                end = min(end, await subject.consume_log.find_time(params.moment_ms("to_time")))
+                end = min(end, await subject.find_time(params.moment_ms("to_time")))
             done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
         scanned = {"scanned": done.reached - done.begin, "unreadable": done.unreadable}
         return await _messages_page(subject, done, done.begin, done.end, scanned)
