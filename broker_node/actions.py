@@ -168,7 +168,10 @@ _LAYOUTS: dict[int, tuple[type[Action], Struct]] = {
 }
 """The actions whose payload is the head and so many numbers, and the layout of these."""
 _NUMBERS = {cls: tuple(field.name for field in fields(cls)[len(fields(Action)) :]) for cls, _ in _LAYOUTS.values()}
-KIND_OF = {Pull: RecordKind.PULL, **{cls: RecordKind(kind) for kind, (cls, _) in _LAYOUTS.items()}}
+KIND_OF: dict[type[Action], RecordKind] = {
+    Pull: RecordKind.PULL,
+    **{cls: RecordKind(kind) for kind, (cls, _) in _LAYOUTS.items()},
+}
 
 
 def _str(text: str) -> bytes:

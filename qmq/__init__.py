@@ -18,12 +18,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from qmq.client.app import App as App
-    from qmq.client.batch import Batch as Batch
     from qmq.client.bodies import Json as Json
     from qmq.client.config import Limits as Limits
     from qmq.client.consumer import Consumer as Consumer
     from qmq.client.delayed import DelayedMessages as DelayedMessages
     from qmq.client.delayed import DelayedReceipt as DelayedReceipt
+    from qmq.client.delivery import Batch as Batch
     from qmq.client.delivery import Delivery as Delivery
     from qmq.client.middleware import Middleware as Middleware
     from qmq.client.middleware import OutgoingMessage as OutgoingMessage
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "qmq.client.app": ["App"],
-    "qmq.client.batch": ["Batch"],
     "qmq.client.bodies": ["Json"],
     "qmq.client.config": ["Limits"],
     "qmq.client.consumer": ["Consumer"],
     "qmq.client.delayed": ["DelayedMessages", "DelayedReceipt"],
-    "qmq.client.delivery": ["Delivery"],
+    "qmq.client.delivery": ["Batch", "Delivery"],
     "qmq.client.middleware": ["Middleware", "OutgoingMessage"],
     "qmq.client.producer": ["Producer"],
     "qmq.client.receipt": ["Receipt"],

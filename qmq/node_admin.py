@@ -169,8 +169,6 @@ class NodeAdmin:
         """Delete a closed subject without messages and consumers, with its groups (else NodeRefused `subject.not_empty`)."""
         return await self._post(f"{_subject(subject)}/drop", {})
 
-    # --- inside ----------------------------------------------------------------------------------------------------
-
     async def _get(self, path: str, query: Mapping[str, object]) -> dict[str, Any]:
         # The parts of a path are quoted; a query may repeat a name.
         words = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)

@@ -13,7 +13,7 @@ from console.cluster.entries import note, recorded
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found
-from qmq.client.due_times import due_ms_of, moment
+from qmq.client.message import due_ms_of, moment
 from qmq.errors import QmqError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Operation, Outcome
 

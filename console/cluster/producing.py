@@ -13,8 +13,7 @@ from console.cluster.messages import real_subject
 from metaserver import queries
 from metaserver.services.changes import Actor, ChangeRefused, Conflict
 from qmq.client.delayed import DelayedReceipt
-from qmq.client.due_times import due_ms_of, moment
-from qmq.client.message import build_message, delayed_message, new_message_id
+from qmq.client.message import build_message, delayed_message, due_ms_of, moment, new_message_id
 from qmq.client.producer import Producer
 from qmq.client.receipt import Receipt
 from qmq.protocol.messages import encode_entry

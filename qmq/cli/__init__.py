@@ -21,7 +21,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def command_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
     parser = _Parser(prog="qmq", description="Send, receive and inspect messages of a PyQMQ system.")
     parser.add_argument("--version", action="version", version=f"qmq {__version__}")
     shared = argparse.ArgumentParser(add_help=False)

@@ -14,7 +14,7 @@ from qmq.cli.pages import with_advice
 from qmq.cli.status import table
 from qmq.cli.values import delay_of, iso, moment_of, pairs_of, whole
 from qmq.client.delayed import DelayedMessage, DelayedMessages
-from qmq.client.due_times import moment
+from qmq.client.message import moment
 from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
 
@@ -180,7 +180,6 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[DelayedChange]]) -> int:
-    """Change the message that the arguments name, and print the outcome."""
     change = _with(
         arguments, lambda m: method(m, arguments.message_id, subject=arguments.subject, due=arguments.was_due)
     )

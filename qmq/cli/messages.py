@@ -17,7 +17,7 @@ from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.delivery import Delivery
-from qmq.client.due_times import moment
+from qmq.client.message import moment
 from qmq.client.producer import Producer
 from qmq.errors import ClientFailed, ConsumeFailed, SettingError
 from qmq.protocol.names import check_subject
@@ -45,7 +45,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     when = command.add_mutually_exclusive_group()
     when.add_argument("--delay", type=delay_of, metavar="D", help="deliver after this delay: 30s, 5m, 2h, 3d")
     when.add_argument("--due", type=moment_of, metavar="ISO", help="deliver at this time, an ISO time with a time zone")
-    command.set_defaults(run=produce)
+    command.set_defaults(run=lambda arguments: asyncio.run(produce(arguments)))
     command = commands.add_parser("consume", parents=[shared], help="receive messages, one JSON object per line")
     command.add_argument("subject", help="name of the subject")
     command.add_argument("group", help="name of the consumer group")
@@ -66,9 +66,6 @@ def _start(text: str) -> Start:
         return moment_of(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}; must be earliest, latest or a time") from None
-
-
-# --- produce --------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -107,11 +104,7 @@ def _line(text: str) -> dict[str, str | int | float | bool]:
     return {"data": text}
 
 
-def produce(arguments: argparse.Namespace) -> int:
-    return asyncio.run(_produce(arguments))
-
-
-async def _produce(arguments: argparse.Namespace) -> int:
+async def produce(arguments: argparse.Namespace) -> int:
     sent = failed = 0
     receipts: list[str] = []
     due: dict[str, int] = {}
@@ -164,9 +157,6 @@ async def _produce(arguments: argparse.Namespace) -> int:
         for problem in problems[:3]:
             sys.stderr.write(f"qmq: {problem}\n")
     return FAILED if failed else 0
-
-
-# --- consume --------------------------------------------------------------------------------------------------------
 
 
 def consume(arguments: argparse.Namespace) -> int:

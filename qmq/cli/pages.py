@@ -24,22 +24,22 @@ def _signer() -> RequestSigner | None:
     return RequestSigner(secret) if secret is not None else None
 
 
-def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> Any:
-    """The JSON behind a URL. Raises ConnectionLost, SettingError, or QmqError with the message of the server."""
+def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> dict[str, Any]:
+    """The JSON object behind a URL. Raises ConnectionLost, SettingError, or QmqError with the message of the server."""
     status, body = asyncio.run(http_get(url, timeout_s=timeout_s, signer=_signer()))
     try:
-        answer = json.loads(body)
-    except ValueError as error:
+        answer = dict(json.loads(body))
+    except (TypeError, ValueError) as error:
         if status == STATUS_NOT_FOUND:
             raise pages_missing(url) from error
         raise ConnectionLost(f"{url} returned {status} and no JSON") from error
     if status != 200:
-        text = answer.get("message", body.decode("utf-8", "replace")) if isinstance(answer, dict) else str(answer)
-        raise QmqError(str(text), code=answer.get("code", "http.error") if isinstance(answer, dict) else "http.error")
+        text = answer.get("message", body.decode("utf-8", "replace"))
+        raise QmqError(str(text), code=answer.get("code", "http.error"))
     return answer
 
 
-def fetch_metaserver_page(meta: str, path: str) -> Any:
+def fetch_metaserver_page(meta: str, path: str) -> dict[str, Any]:
     """A page of the metaserver. Raises ConnectionLost with what to check, or QmqError with the metaserver's message."""
     try:
         return fetch(meta.rsplit("/meta/", 1)[0] + path)
@@ -54,13 +54,11 @@ def with_advice(error: ConnectionLost) -> ConnectionLost:
 
 
 def cluster(meta: str) -> dict[str, Any]:
-    answer: dict[str, Any] = fetch_metaserver_page(meta, "/meta/cluster")
-    return answer
+    return fetch_metaserver_page(meta, "/meta/cluster")
 
 
 def subject_page(meta: str, subject: str) -> dict[str, Any]:
-    answer: dict[str, Any] = fetch_metaserver_page(meta, f"/meta/subjects/{quote(subject, safe='')}")
-    return answer
+    return fetch_metaserver_page(meta, f"/meta/subjects/{quote(subject, safe='')}")
 
 
 def node_stats(admin_address: str, subject: str, *, deadline: float) -> dict[str, Any]:
@@ -69,5 +67,4 @@ def node_stats(admin_address: str, subject: str, *, deadline: float) -> dict[str
     if left <= 0:
         raise ConnectionLost("not queried: the time limit was reached")
     url = f"http://{admin_address}/stats?{urlencode({'subject': subject})}"
-    answer: dict[str, Any] = fetch(url, timeout_s=min(ASK_SECONDS, left))
-    return answer
+    return fetch(url, timeout_s=min(ASK_SECONDS, left))

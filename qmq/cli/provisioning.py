@@ -93,9 +93,7 @@ def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[st
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/yaml"}
     request = urllib.request.Request(url, data=document, method="PUT", headers=headers)
     try:
-        with urllib.request.build_opener(_Handler, _SecureHandler).open(
-            request, timeout=limits.REACH_SECONDS
-        ) as answer:
+        with urllib.request.build_opener(_Patient).open(request, timeout=limits.REACH_SECONDS) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
@@ -107,7 +105,7 @@ def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[st
         ) from error
 
 
-class _Patient(urllib.request.AbstractHTTPHandler):
+class _Patient(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     """Connects within the timeout of the request, then waits TIMEOUT_SECONDS for the answer."""
 
     def do_open(self, http_class: Any, req: urllib.request.Request, **http_conn_args: Any) -> Any:
@@ -117,14 +115,6 @@ class _Patient(urllib.request.AbstractHTTPHandler):
                 self.sock.settimeout(TIMEOUT_SECONDS)
 
         return super().do_open(Connection, req, **http_conn_args)
-
-
-class _Handler(_Patient, urllib.request.HTTPHandler):
-    pass
-
-
-class _SecureHandler(_Patient, urllib.request.HTTPSHandler):
-    pass
 
 
 def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:

@@ -113,11 +113,8 @@ def _add(groups: dict[str, dict[str, Any]], broker_group: str, group: dict[str, 
     total = groups.setdefault(group["group"], {"group": group["group"], **none, "broker_groups": {}})
     for key in ("backlog", "in_flight", "lag"):
         total[key] += group[key]
-    seconds = group["time_lag_seconds"]
-    if seconds is None or total["time_lag_seconds"] is None:
-        total["time_lag_seconds"] = None
-    else:
-        total["time_lag_seconds"] = max(total["time_lag_seconds"], seconds)
+    time_lags = (total["time_lag_seconds"], group["time_lag_seconds"])
+    total["time_lag_seconds"] = None if None in time_lags else max(time_lags)
     total["consumers"] = max(total["consumers"], sum(c["online"] for c in group["consumers"]))
     total["broker_groups"][broker_group] = group["lag"]
 

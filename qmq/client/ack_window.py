@@ -42,7 +42,6 @@ class Span:
         return count
 
     def unsettled(self) -> list[int]:
-        """Indexes of the messages that are not settled."""
         return [index for index, mark in enumerate(self.marks) if mark != SETTLED]
 
     @property

@@ -19,8 +19,7 @@ from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from qmq.client import conversion, zstd
-from qmq.client.models import is_dataclass_instance, to_json
-from qmq.client.scalars import Mismatch
+from qmq.client.models import Mismatch, is_dataclass_instance, to_json
 from qmq.errors import BodyUndecodable, LocalProtocolError
 from qmq.protocol.messages import (
     HIDDEN_KEYS,
@@ -80,9 +79,6 @@ Body = (
     | _PydanticModel
 )
 """What can be sent: properties; a text; bytes; an instance of a dataclass, msgspec.Struct or pydantic.BaseModel; Json."""
-
-
-# --- encoding -------------------------------------------------------------------------------------------------------
 
 
 def encode_body(body: Body, *, compress_above: int | None = None) -> dict[str, str]:
@@ -192,9 +188,6 @@ def _json_text(body: object) -> str:
         f"a body of type {type(body).__name__} can't be sent; use str, bytes, a flat dict, a dataclass, a msgspec.Struct, a "
         "pydantic model, or Json(...) for nested data"
     )
-
-
-# --- decoding -------------------------------------------------------------------------------------------------------
 
 
 def visible_properties(properties: Mapping[str, str]) -> dict[str, str]:

@@ -5,9 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
-from qmq.client.batch import Batch
 from qmq.client.config import DEFAULT_LIMITS, Limits
-from qmq.client.delivery import Delivery
+from qmq.client.delivery import Batch, Delivery
 from qmq.client.fetchers import Fetchers
 from qmq.client.handlers import Handler, arguments_of
 from qmq.client.identity import ConsumerSlot, claim_slot
@@ -22,7 +21,6 @@ from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, LocalProtocolError
 from qmq.net.discovery import meta_url
 from qmq.net.pool import Pool
-from qmq.net.routing import READABLE
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType
@@ -202,7 +200,7 @@ class Consumer(Client):
     async def wait_connected(self, timeout: float) -> None:
         """Wait until a broker that serves the subject accepts a connection, at most `timeout` seconds. Raises RouteUnknown."""
         await reach(
-            self._session, self._pool, self.subject, ClientType.CONSUMER, self.group, READABLE,
+            self._session, self._pool, self.subject, ClientType.CONSUMER, self.group,
             seconds=timeout, backoff=self._backoff,
         )  # fmt: skip
 

@@ -17,8 +17,21 @@ from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_origin, get_type_hints
 
-from qmq.client.models import is_pydantic, is_struct, names_of, to_json, with_msgspec, with_pydantic
-from qmq.client.scalars import SCALARS, Convert, Mismatch, datetime_of, expected, is_whole, shown
+from qmq.client.models import (
+    SCALARS,
+    Convert,
+    Mismatch,
+    datetime_of,
+    expected,
+    is_pydantic,
+    is_struct,
+    is_whole,
+    names_of,
+    shown,
+    to_json,
+    with_msgspec,
+    with_pydantic,
+)
 from qmq.protocol.messages import get_large_string
 
 CONVERTERS_MAX = 1000
@@ -28,9 +41,6 @@ _ABSENT = object()
 _MAPPINGS = (dict, Mapping, abc.MutableMapping)
 _LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
 _SETS = {set: set, abc.MutableSet: set, frozenset: frozenset, abc.Set: frozenset}
-
-
-# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def load(text: str) -> Any:
@@ -118,9 +128,6 @@ def type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
-# --- converters -----------------------------------------------------------------------------------------------------
-
-
 def converter(hint: Any, *, is_text: bool = False) -> Convert:
     """The function that converts a value of JSON, or with `is_text` the text of a property, to an annotation.
 
@@ -129,17 +136,13 @@ def converter(hint: Any, *, is_text: bool = False) -> Convert:
     try:
         hash(hint)
     except TypeError:
-        return _build(hint, is_text)
+        return _build.__wrapped__(hint, "", is_text)
     # Unions with the same members in another order are equal, but the order matters: the first member that fits is taken.
-    return _cached(hint, "" if isinstance(hint, type) else repr(hint), is_text)
+    return _build(hint, "" if isinstance(hint, type) else repr(hint), is_text)
 
 
 @lru_cache(maxsize=CONVERTERS_MAX)
-def _cached(hint: Any, _written: str, is_text: bool) -> Convert:
-    return _build(hint, is_text)
-
-
-def _build(hint: Any, is_text: bool) -> Convert:
+def _build(hint: Any, _written: str, is_text: bool) -> Convert:
     if hint is Any or hint is object:
         return _unchanged
     if hint is None:

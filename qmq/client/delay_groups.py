@@ -69,7 +69,6 @@ class DelayGroups:
     async def call_all(
         self, command: Command, body: bytes, decode: Callable[[memoryview], T]
     ) -> tuple[dict[str, T], dict[str, str]]:
-        """`call` each delay group, as `request_all`."""
         return await self.request_all(lambda group: self.call(group, command, body, decode))
 
     async def request_all(self, request: Callable[[str], Awaitable[T]]) -> tuple[dict[str, T], dict[str, str]]:

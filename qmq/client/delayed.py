@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from qmq.client.delay_groups import DelayGroups
-from qmq.client.due_times import DUE_MS_MAX, due_ms_of, moment
+from qmq.client.message import DUE_MS_MAX, due_ms_of, moment
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import QmqError
@@ -121,8 +121,6 @@ class DelayedMessages:
         if self._own_pool:
             await self._pool.close()
 
-    # --- reading ---------------------------------------------------------------------------------------------------
-
     async def find(self, message_id: str, *, subject: str = "", due: datetime | None = None) -> Found:
         """Return all copies of a message with their current states. The due time makes the lookup faster."""
         body = FindDelayedRequest(_target(message_id, subject, due)).encode()
@@ -188,8 +186,6 @@ class DelayedMessages:
     async def groups(self) -> dict[str, str]:
         """Delay groups and their masters' addresses. Raises ConnectionLost if the metaserver was never reached."""
         return await self._groups.groups()
-
-    # --- changes ---------------------------------------------------------------------------------------------------
 
     async def cancel(
         self, message_id: str, *, subject: str = "", due: datetime | None = None, delay_group: str = ""

@@ -39,12 +39,9 @@ _DATA = encode_str(KEY_DATA)
 
 
 class Encoder:
-    """Encodes messages for one producer. Raises LocalProtocolError if the library for compression is not installed.
+    """Encodes messages for one producer; the arguments are those of `Producer`.
 
-    Args:
-        app: the name of the application, a property of each message.
-        make_id: makes the IDs of messages without one.
-        compress_above: compress bodies of more bytes than this, if they become smaller; None: never. Mappings are not compressed.
+    Raises LocalProtocolError if the library for compression is not installed.
     """
 
     def __init__(self, app: str, clock: Clock, make_id: MakeId, compress_above: int | None = None) -> None:

@@ -59,21 +59,17 @@ def _arguments(handler: Handler, as_it_is: tuple[object, ...]) -> Arguments:
             f"handler {_name(handler)} must take the delivery; or the decoded body and, if needed, the delivery"
         )
     if not positional:
-        return _delivery_only
+        return lambda delivery: (delivery,)
     body_type = positional[0].annotation
     if len(positional) == 2 and positional[1].annotation not in as_it_is:
         raise LocalProtocolError(
             f"the second parameter of handler {_name(handler)} gets the delivery: annotate it with qmq.Delivery"
         )
     if body_type in as_it_is:
-        return _delivery_only if len(positional) == 1 else (lambda delivery: (delivery, delivery))
+        return lambda delivery: (delivery,) * len(positional)
     if len(positional) == 1:
         return lambda delivery: (delivery.decode(body_type),)
     return lambda delivery: (delivery.decode(body_type), delivery)
-
-
-def _delivery_only(delivery: Delivery) -> tuple[Delivery]:
-    return (delivery,)
 
 
 def is_coroutine_handler(handler: Handler) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qmq.errors import ClientFailed, QmqError, RouteUnknown
 from qmq.net.pool import Pool
-from qmq.net.routing import usable
+from qmq.net.routing import READABLE, WRITABLE, usable
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
@@ -56,12 +56,12 @@ async def reach(
     subject: str,
     client_type: ClientType,
     group: str,
-    states: frozenset[BrokerGroupState],
     *,
     seconds: float,
     backoff: Backoff,
 ) -> list[BrokerGroupRoute]:
     """The usable routes of a subject, once one of their nodes accepts a connection. Raises RouteUnknown with what to do."""
+    states = READABLE if client_type is ClientType.CONSUMER else WRITABLE
     problem = ""
     failures = 0
     try:

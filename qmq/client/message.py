@@ -1,15 +1,16 @@
-"""Messages of producers with the properties that the protocol requires, and their ids."""
+"""Messages of producers with the properties that the protocol requires, their ids, and due times."""
 
 import itertools
 import os
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from qmq.client.bodies import Body, encode_body
 from qmq.clock import SYSTEM_CLOCK, Clock
+from qmq.errors import LocalProtocolError
 from qmq.protocol.messages import FLAG_DELAY, KEY_APP, KEY_CREATED, KEY_EXPIRE, KEY_SCHEDULE, Message
 
 MakeId = Callable[[], str]
@@ -91,3 +92,33 @@ def whole_number(text: str | None, default: int) -> int:
 def cause_label(text: str) -> str:
     """A cause as it is stored: one line, at most CAUSE_CHARS_MAX characters, nothing that can't be written as UTF-8."""
     return " ".join(text.encode("utf-8", "replace").decode().split())[:CAUSE_CHARS_MAX].rstrip()
+
+
+DUE_MS_MAX = 1 << 48
+"""A due time beyond this is a mistake (year 10889); the delay nodes' own limit is nearer."""
+
+
+def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYSTEM_CLOCK) -> int:
+    """A due time in milliseconds since the epoch. Raises LocalProtocolError unless exactly one valid argument is given."""
+    if (delay is None) == (due is None):
+        raise LocalProtocolError("specify either delay= or due=")
+    if delay is not None:
+        if not isinstance(delay, timedelta):
+            raise LocalProtocolError(f"delay={delay!r}: must be a timedelta such as timedelta(minutes=5)")
+        if delay < timedelta(0):
+            raise LocalProtocolError(f"delay={delay}: a delay can't be negative")
+        due_ms = clock.wall_ms() + delay // timedelta(milliseconds=1)
+    else:
+        if not isinstance(due, datetime) or due.tzinfo is None or due.utcoffset() is None:
+            raise LocalProtocolError(
+                f"due={due!r}: must be a datetime with a time zone such as datetime.now(UTC) + timedelta(hours=1)"
+            )
+        due_ms = (due - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+    if not 0 <= due_ms <= DUE_MS_MAX:
+        raise LocalProtocolError(f"due time {due_ms} ms: must be 0 to {DUE_MS_MAX}", code="delay.too_far")
+    return due_ms
+
+
+def moment(milliseconds: int) -> datetime:
+    """A time of the wire as a datetime in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

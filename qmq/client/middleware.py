@@ -110,34 +110,25 @@ class MiddlewareChain:
     def before_send(self, message: OutgoingMessage) -> None:
         for name, hook in self._before_send:
             unchanged = message.properties.copy()
-            try:
-                hook(message)
-            except Exception as error:  # noqa: BLE001 - reported by _failed
+            if not self._succeeds(name, hook, message):
                 message.properties = unchanged
-                self._failed(name, error)
-            else:
-                if self._failing:
-                    self._succeeded(name)
 
     def _call(self, hooks: tuple[_Hook, ...], *arguments: Any) -> None:
         for name, hook in hooks:
-            try:
-                hook(*arguments)
-            except Exception as error:  # noqa: BLE001 - reported by _failed
-                self._failed(name, error)
-            else:
-                if self._failing:
-                    self._succeeded(name)
+            self._succeeds(name, hook, *arguments)
 
-    def _failed(self, name: str, error: Exception) -> None:
-        self._failing.add(name)
-        self._supervisor.report(name, error)
-
-    def _succeeded(self, name: str) -> None:
+    def _succeeds(self, name: str, hook: Callable[..., None], *arguments: Any) -> bool:
+        try:
+            hook(*arguments)
+        except Exception as error:  # noqa: BLE001 - reported
+            self._failing.add(name)
+            self._supervisor.report(name, error)
+            return False
         # Only the first success after a failure is reported: a report for each message and hook would cost more than the hook.
         if name in self._failing:
             self._failing.discard(name)
             self._supervisor.report(name, None)
+        return True
 
 
 def _check(middleware: Sequence[Middleware]) -> None:

@@ -140,8 +140,6 @@ class Batch:
             lists[name] = [values[number] for number in numbers] if values else []
         return replace(self, **lists, size=sum(map(len, lists["entries"])), is_open=False, queued=None)
 
-    # --- outcomes --------------------------------------------------------------------------------------------------
-
     def receipts(self, group: str) -> list[Outcome]:
         subject, attempts = self.subject, self.attempts
         return [Receipt(message_id, subject, group, attempts) for message_id in self.ids]

@@ -11,11 +11,10 @@ from typing import overload
 from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessages, DelayedReceipt
-from qmq.client.due_times import due_ms_of
 from qmq.client.encoder import Encoder, ObservedSends
 from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed, reach
-from qmq.client.message import MakeId, new_message_id
+from qmq.client.message import MakeId, due_ms_of, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.outgoing import Outcome, Token
 from qmq.client.receipt import Receipt
@@ -24,7 +23,6 @@ from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, QmqError, SendFailed
 from qmq.net.discovery import meta_url
 from qmq.net.pool import Pool
-from qmq.net.routing import WRITABLE
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType
@@ -107,9 +105,7 @@ class Producer(Client):
         `delayed`: the messages have a delay or due time and go to a delay node. Raises RouteUnknown, which says why.
         """
         client_type = ClientType.DELAY_PRODUCER if delayed else ClientType.PRODUCER
-        await reach(
-            self._session, self._pool, subject, client_type, "", WRITABLE, seconds=timeout, backoff=self._backoff
-        )
+        await reach(self._session, self._pool, subject, client_type, "", seconds=timeout, backoff=self._backoff)
 
     @overload
     async def send(

@@ -5,9 +5,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from qmq.client.batch import Batch
 from qmq.client.config import Limits
-from qmq.client.delivery import Delivery
+from qmq.client.delivery import Batch, Delivery
 from qmq.client.lifecycle import client_failed
 from qmq.client.prefetch import Prefetch
 

@@ -66,16 +66,13 @@ class SendQueue:
         """Fail every later message."""
         self._closed = error
 
-    # --- admitting -------------------------------------------------------------------------------------------------
-
     def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
         """Queue a message that does not wait for room. Raises QueueFull, or SendFailed when the sender failed."""
         if (error := self.stopped()) is not None:
             raise error
         if self.waiting or not self.accumulator.has_room(1, len(entry)):
             raise self.accumulator.full()
-        now = self.loop.time()
-        self._queue(key, message_id, entry, token, now, now + self._delivery_seconds)
+        self._queue(key, message_id, entry, token)
 
     async def send(self, key: Key, message_id: str, entry: bytes) -> Receipt:
         """Queue a message as soon as there is room for it, behind those that wait already, and wait for its receipt.
@@ -85,10 +82,10 @@ class SendQueue:
         if (error := self.stopped()) is not None:
             raise error
         future: asyncio.Future[Receipt] = self.loop.create_future()
-        now = self.loop.time()
         if not self.waiting and self.accumulator.has_room(1, len(entry)):
-            self._queue(key, message_id, entry, future, now, now + self._delivery_seconds)
+            self._queue(key, message_id, entry, future)
             return await future
+        now = self.loop.time()
         alone = Batch(key, now, now + self._delivery_seconds, tokens=[future])
         alone.add(message_id, entry)
         self.unsettled += 1
@@ -154,9 +151,10 @@ class SendQueue:
             self._on_ready()
             await asyncio.sleep(0)  # responses and other tasks have their turn between two batches
 
-    def _queue(self, key: Key, message_id: str, entry: bytes, token: Token, now: float, give_up_at: float) -> None:
+    def _queue(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
         self.unsettled += 1
-        batch = self.accumulator.add(key, message_id, entry, token, now, give_up_at)
+        now = self.loop.time()
+        batch = self.accumulator.add(key, message_id, entry, token, now, now + self._delivery_seconds)
         if batch is None:
             return
         if batch.is_open:
@@ -191,8 +189,6 @@ class SendQueue:
         error = SendFailed(f"the producer failed: {self.failed}", code=ClientFailed.code)
         error.__cause__ = self.failed.__cause__ or self.failed
         return error
-
-    # --- outcomes --------------------------------------------------------------------------------------------------
 
     def take_expired(self, now: float) -> list[Batch]:
         """Remove and return batches whose messages could not be sent in time; with infinity, all that are not in flight."""

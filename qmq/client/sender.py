@@ -94,7 +94,7 @@ class Sender:
         self._choice = GroupChoice(session, backoff)
         self._loop: asyncio.AbstractEventLoop
         self._supervisor: Supervisor
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None]
         self._in_flight: dict[Batch, asyncio.Future[Any] | None] = {}
         """Started batches, with the request or the task that is under way for each."""
 
@@ -108,8 +108,7 @@ class Sender:
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""
         self.queue.close(error)
-        if self._task is not None:
-            await self._supervisor.cancel(self._task)
+        await self._supervisor.cancel(self._task)
         left = [*self._in_flight, *self.queue.take_expired(inf)]
         under_way = [work for work in self._in_flight.values() if work is not None]
         self._in_flight.clear()
@@ -228,31 +227,24 @@ class Sender:
         self._in_flight[batch] = response
         # After a pause of the whole process, the loop reads what arrived before it runs timers: such a response still counts.
         timer = self._loop.call_later(seconds, response.cancel)
-        response.add_done_callback(lambda done: self._responded(batch, route, caller, seconds, timer, done))
 
-    def _responded(
-        self,
-        batch: Batch,
-        route: BrokerGroupRoute,
-        caller: Caller,
-        seconds: float,
-        timer: asyncio.TimerHandle,
-        response: "asyncio.Future[Frame]",
-    ) -> None:
-        timer.cancel()
-        if batch not in self._in_flight:  # the producer is closed
-            return
-        try:
-            failures = failures_in(response, route, caller, seconds)
-        except QmqError as error:
-            batch.may_be_stored = True
-            self._attempt_failed(batch, route, str(error))
-        except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
-            self._crash(batch, error)
-        else:
-            self._choice.breaker.succeeded(route.name)
-            self._partly_stored(batch, failures, route.name)
-        self._attempt_ended()
+        def responded(response: "asyncio.Future[Frame]") -> None:
+            timer.cancel()
+            if batch not in self._in_flight:  # the producer is closed
+                return
+            try:
+                failures = failures_in(response, route, caller, seconds)
+            except QmqError as error:
+                batch.may_be_stored = True
+                self._attempt_failed(batch, route, str(error))
+            except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
+                self._crash(batch, error)
+            else:
+                self._choice.breaker.succeeded(route.name)
+                self._partly_stored(batch, failures, route.name)
+            self._attempt_ended()
+
+        response.add_done_callback(responded)
 
     def _attempt_ended(self) -> None:
         self._start_ready()

@@ -45,19 +45,7 @@ class OpenTelemetryMiddleware(Middleware):
 
     def before_send(self, message: OutgoingMessage) -> None:
         creation = self._creation_context(message.properties)
-        attributes = {
-            "messaging.system": SYSTEM,
-            "messaging.operation.name": "send",
-            "messaging.operation.type": "send",
-            "messaging.destination.name": message.subject,
-            "messaging.message.id": message.message_id,
-        }
-        span = self._tracer.start_span(
-            f"send {message.subject}",
-            kind=SpanKind.PRODUCER,
-            attributes=attributes,
-            links=[] if creation is None else [Link(creation)],
-        )
+        span = self._start("send", message, creation, kind=SpanKind.PRODUCER, attributes={})
         message.state[self] = span
         if creation is None:
             self._propagator.inject(message.properties, context=trace.set_span_in_context(span))
@@ -76,22 +64,11 @@ class OpenTelemetryMiddleware(Middleware):
         parent = context.get_current()
         if not trace.get_current_span().get_span_context().is_valid:
             parent = self._propagator.extract(properties, context=parent)
-        attributes: dict[str, str | int] = {
-            "messaging.system": SYSTEM,
-            "messaging.operation.name": "process",
-            "messaging.operation.type": "process",
-            "messaging.destination.name": delivery.subject,
+        of_group: dict[str, str | int] = {
             "messaging.consumer.group.name": delivery.group,
-            "messaging.message.id": delivery.message_id,
             "qmq.attempt": delivery.attempt,
         }
-        span = self._tracer.start_span(
-            f"process {delivery.subject}",
-            context=parent,
-            kind=SpanKind.CONSUMER,
-            attributes=attributes,
-            links=[] if creation is None else [Link(creation)],
-        )
+        span = self._start("process", delivery, creation, kind=SpanKind.CONSUMER, attributes=of_group, context=parent)
         token = context.attach(trace.set_span_in_context(span, parent))
         self._processing.begin(delivery, (span, token))
 
@@ -105,6 +82,25 @@ class OpenTelemetryMiddleware(Middleware):
             span.record_exception(error)
             _set_error(span, error)
         span.end()
+
+    def _start(
+        self,
+        operation: str,
+        about: OutgoingMessage | Delivery,
+        creation: SpanContext | None,
+        *,
+        attributes: dict[str, str | int],
+        **options: Any,
+    ) -> Span:
+        shared: dict[str, str | int] = {
+            "messaging.system": SYSTEM,
+            "messaging.operation.name": operation,
+            "messaging.operation.type": operation,
+            "messaging.destination.name": about.subject,
+            "messaging.message.id": about.message_id,
+        }
+        options["links"] = [] if creation is None else [Link(creation)]
+        return self._tracer.start_span(f"{operation} {about.subject}", attributes=shared | attributes, **options)
 
     def _creation_context(self, properties: dict[str, str]) -> SpanContext | None:
         """The span context in the properties of a message; None if they have none."""

@@ -27,16 +27,12 @@ PROCESS_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.
 
 
 class _OfSubject(NamedTuple):
-    """The metrics of sends of one subject."""
-
     label: str
     sent: Counter
     seconds: Histogram
 
 
 class _OfGroup(NamedTuple):
-    """The metrics of one subject and group."""
-
     received: Counter
     process_seconds: Histogram
     process_failures: Counter

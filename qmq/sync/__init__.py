@@ -8,34 +8,24 @@ that thread: they must not block, and a method that would wait there raises Loca
 `after_process` run in the thread that processes the delivery.
 """
 
-from qmq.client.bodies import Json
-from qmq.client.config import Limits
-from qmq.client.middleware import Middleware, OutgoingMessage
-from qmq.client.receipt import Receipt
-from qmq.errors import BodyUndecodable, QmqError, QueueFull, SendFailed, SendManyFailed
-from qmq.net.timing import Backoff, Timeouts
-from qmq.sync.consumer import App, Batch, Consumer, Delivery
+from qmq import __all__ as __all__
+from qmq.client.bodies import Json as Json
+from qmq.client.config import Limits as Limits
+from qmq.client.middleware import Middleware as Middleware
+from qmq.client.middleware import OutgoingMessage as OutgoingMessage
+from qmq.client.receipt import Receipt as Receipt
+from qmq.errors import BodyUndecodable as BodyUndecodable
+from qmq.errors import QmqError as QmqError
+from qmq.errors import QueueFull as QueueFull
+from qmq.errors import SendFailed as SendFailed
+from qmq.errors import SendManyFailed as SendManyFailed
+from qmq.net.timing import Backoff as Backoff
+from qmq.net.timing import Timeouts as Timeouts
+from qmq.sync.consumer import App as App
+from qmq.sync.consumer import Batch as Batch
+from qmq.sync.consumer import Consumer as Consumer
+from qmq.sync.consumer import Delivery as Delivery
 from qmq.sync.consumer import Handler as Handler
-from qmq.sync.producer import DelayedMessages, DelayedReceipt, Producer
-
-__all__ = [
-    "App",
-    "Backoff",
-    "Batch",
-    "BodyUndecodable",
-    "Consumer",
-    "DelayedMessages",
-    "DelayedReceipt",
-    "Delivery",
-    "Json",
-    "Limits",
-    "Middleware",
-    "OutgoingMessage",
-    "Producer",
-    "QmqError",
-    "QueueFull",
-    "Receipt",
-    "SendFailed",
-    "SendManyFailed",
-    "Timeouts",
-]
+from qmq.sync.producer import DelayedMessages as DelayedMessages
+from qmq.sync.producer import DelayedReceipt as DelayedReceipt
+from qmq.sync.producer import Producer as Producer

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qmq.client import app as client
-from qmq.client import batch, consumer, delivery
+from qmq.client import consumer, delivery
 from qmq.client.handlers import arguments_of, is_coroutine_handler
 from qmq.client.middleware import Middleware
 from qmq.errors import LocalProtocolError
@@ -75,14 +75,14 @@ class Delivery:
             self.retry(cause=kind.__name__)
 
 
-class Batch(batch.Deliveries[Delivery]):
+class Batch(delivery.Deliveries[Delivery]):
     """Deliveries of `Consumer.batches`, in the order in which they arrived."""
 
-    def __init__(self, inner: batch.Batch) -> None:
+    def __init__(self, inner: delivery.Batch) -> None:
         super().__init__([Delivery(each) for each in inner])
         self._inner = inner
 
-    ack = blocking(batch.Batch.ack)
+    ack = blocking(delivery.Batch.ack)
 
     def retry(self, deliveries: Iterable[Delivery] | None = None, *, cause: str = "") -> None:
         chosen = None if deliveries is None else [each._inner for each in deliveries]

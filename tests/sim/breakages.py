@@ -280,7 +280,7 @@ BREAKAGES = (
     # --- the client
     Breakage(
         "a send that timed out counts as stored",
-        "qmq.client.sender:Sender._responded",
+        "qmq.client.sender:Sender._send_to",
         "batch.may_be_stored = True",
         "self._settle(batch, batch.receipts(route.name)); return self._attempt_ended()",
         "lost",
@@ -296,8 +296,8 @@ BREAKAGES = (
     ),
     Breakage(
         "a message without an answer is reported as not stored",
-        "qmq.client.sender:Sender._responded",
-        "self._attempt_failed(batch, route, str(error))",
+        "qmq.client.sender:Sender._send_to",
+        "batch.may_be_stored = True\n            self._attempt_failed(batch, route, str(error))",
         "self._settle(batch, [SendFailed('it is not stored') for _ in batch.ids])",
         "phantom",
         replace(KILLS, slowness=60.0, batches=0.5),
@@ -431,7 +431,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a lost connection ends a consumer",
-        "qmq.client.acker:Acker.run",
+        "qmq.client.fetcher:Acker.run",
         "except QmqError as error:",
         "except ZeroDivisionError as error:",
         "client",

@@ -5,8 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from qmq.clock import Clock
-from qmq.jobs import Job, JobKind
-from qmq.supervisor import Supervisor
+from qmq.supervisor import Job, JobKind, Supervisor
 
 T = TypeVar("T")
 

@@ -19,7 +19,6 @@ from metaserver.server import Metaserver
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
-from qmq.jobs import JobKind
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.caller import Caller
 from qmq.net.discovery import http_get
@@ -42,6 +41,7 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
+from qmq.supervisor import JobKind
 from qmq_testing.repository import MemoryRepository
 from tests.sim.blocking import run_blocking
 from tests.sim.world import World

@@ -9,7 +9,6 @@ from qmq.cli import limits, main
 from qmq.client.lifecycle import reach
 from qmq.errors import RouteUnknown
 from qmq.net.pool import Pool
-from qmq.net.routing import WRITABLE
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
@@ -156,6 +155,4 @@ class RoutesOnly(MetaSession):
 async def test_the_reason_names_the_broker_group(state: BrokerGroupState, words: str) -> None:
     session = RoutesOnly(BrokerGroupRoute("g1", "127.0.0.1:1", 0, state))
     with pytest.raises(RouteUnknown, match=words):
-        await reach(
-            session, Pool(1.0), "orders", ClientType.PRODUCER, "", WRITABLE, seconds=0.2, backoff=Backoff(first=0.01)
-        )
+        await reach(session, Pool(1.0), "orders", ClientType.PRODUCER, "", seconds=0.2, backoff=Backoff(first=0.01))

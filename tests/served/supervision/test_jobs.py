@@ -27,7 +27,6 @@ from qmq.daemon.admin_http import BadRequest
 from qmq.daemon.node import Node
 from qmq.daemon.runner import run_until_signal
 from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed, LogError
-from qmq.jobs import JobKind
 from qmq.net.caller import Caller
 from qmq.net.connection import Connection
 from qmq.protocol.bulk_read import ListRangesRequest
@@ -35,6 +34,7 @@ from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest
 from qmq.protocol.extensions import LeaveGroupRequest
+from qmq.supervisor import JobKind
 from tests.support.breaking import BreakingSupervisor
 from tests.support.in_process import (
     Client,

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from qmq import Consumer, Limits
-from qmq.client.batch import Batch
+from qmq.client.delivery import Batch
 from qmq.errors import ClientFailed, LocalProtocolError
 from qmq.net.timing import Backoff
 from tests.support.in_process import message

@@ -11,7 +11,6 @@ import pytest
 
 from qmq import App, Consumer, Delivery, Limits, Producer
 from qmq.errors import ClientFailed, ProtocolError, RouteUnknown, SendFailed
-from qmq.jobs import JobKind
 from qmq.net.caller import Caller
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
@@ -19,7 +18,7 @@ from qmq.net.timing import DEFAULT_BACKOFF, Timeouts
 from qmq.protocol.codes import BrokerGroupState, ClientType, Command
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterResponse
 from qmq.protocol.frames import Frame
-from qmq.supervisor import Supervisor
+from qmq.supervisor import JobKind, Supervisor
 from tests.support.in_process import SmallSystem, small_system
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually_async

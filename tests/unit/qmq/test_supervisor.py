@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from qmq.errors import CriticalTaskFailed
-from qmq.jobs import LOG_INTERVAL_SECONDS, REPORTED_SECONDS, Job, JobKind
-from qmq.supervisor import Supervisor
+from qmq.supervisor import LOG_INTERVAL_SECONDS, REPORTED_SECONDS, Job, JobKind, Supervisor
 from tests.support.manual_clock import ManualClock
 
 logger = logging.getLogger("test.supervisor")

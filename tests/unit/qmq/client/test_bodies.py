@@ -461,7 +461,7 @@ def test_annotations_that_can_not_be_resolved_are_named() -> None:
 
 
 def test_the_cache_of_converters_has_a_limit() -> None:
-    assert conversion._cached.cache_info().maxsize == conversion.CONVERTERS_MAX
+    assert conversion._build.cache_info().maxsize == conversion.CONVERTERS_MAX
     assert conversion._object_converter.cache_info().maxsize == conversion.CONVERTERS_MAX
     assert models.names_of.cache_info().maxsize == models.CLASSES_MAX
     assert conversion._time_names.cache_info().maxsize == conversion.CONVERTERS_MAX

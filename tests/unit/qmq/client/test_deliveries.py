@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmq.client.batch import Batch
 from qmq.client.bodies import Json, body_bytes, body_text, encode_body, visible_properties
 from qmq.client.config import Limits
-from qmq.client.delivery import Delivery, Pulled
+from qmq.client.delivery import Batch, Delivery, Pulled
 from qmq.client.prefetch import Prefetch
 from qmq.errors import DeliveryAlreadySettled, ProtocolError, SendFailed
 from qmq.protocol.messages import Message, encode_raw

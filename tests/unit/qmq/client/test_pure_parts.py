@@ -7,7 +7,7 @@ import pytest
 
 import qmq
 from qmq.client.app import App
-from qmq.client.fetcher import MESSAGES_FIRST, SLOW_SECONDS, PullSize
+from qmq.client.prefetch import MESSAGES_FIRST, SLOW_SECONDS, PullSize
 from qmq.errors import LocalProtocolError
 from qmq.net.routing import Breaker, RoundRobin
 from qmq.net.timing import Backoff
