@@ -13,8 +13,7 @@ from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.daemon.handlers import RequestHandlers
-from qmq.daemon.rejections import Rejections
+from qmq.daemon.handlers import Rejections, RequestHandlers
 from qmq.daemon.sends import Admission, SendCounters, SendHandler, failures_of
 from qmq.errors import IllegalName, ProtocolError, QmqError
 from qmq.net.connection import Connection

@@ -16,7 +16,6 @@ from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_begin import adjust_begin
 from qmq.errors import LogError
-from qmq.log.handles import HandleCache
 from qmq.log.index import IndexView
 from qmq.log.index_files import RewrittenPage
 from qmq.log.record import iter_records
@@ -154,15 +153,14 @@ class DamagedEntries(DiskWork):
         store.found_damage(self._damage)
         if not pages:
             return None
-        return RewrittenPages(store.handles, pages)
+        return RewrittenPages(pages)
 
 
 class RewrittenPages(DiskWork):
     """Sync rewritten pages of an index and read them back; `finish` withholds those that are not on disk."""
 
-    def __init__(self, handles: HandleCache, pages: Sequence[RewrittenPage]) -> None:
+    def __init__(self, pages: Sequence[RewrittenPage]) -> None:
         super().__init__()
-        self._handles = handles
         self._pages = pages
         self._failed: list[tuple[RewrittenPage, OSError]] = []
 
@@ -170,14 +168,14 @@ class RewrittenPages(DiskWork):
         """Sync and read; from a thread that may wait for the disk."""
         for page in self._pages:
             try:
-                page.sync_and_read_back(self._handles)
+                page.sync_and_read_back()
             except OSError as error:
                 self._failed.append((page, error))
 
     def finish(self) -> DiskWork | None:
         """Withhold what is not on disk."""
         for page, error in self._failed:
-            page.withhold(self._handles, error)
+            page.withhold(error)
         return None
 
 

@@ -16,13 +16,13 @@ from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.clock import Clock
-from qmq.log.checkpoint import Checkpoint
+from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.index_files import firsts_in
 from qmq.log.record import HEADER_BYTES
 from qmq.log.recovery import Commit
-from qmq.log.replay import LogMemory, RecoveryReport, Replay, load_checkpoint
+from qmq.log.replay import LogMemory, RecoveryReport, Replay
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
@@ -166,7 +166,7 @@ def open_store(
         OSError: the disk refused.
     """
     paths = StorePaths(root)
-    checkpoint = load_checkpoint(disk, paths.checkpoint, CHECKPOINT_NAME)
+    checkpoint = CheckpointStore(disk, paths.checkpoint, CHECKPOINT_NAME).load()
 
     def opened(checkpoint: Checkpoint | None, why: str, synced_to: int = 0) -> tuple[MessageStore, RecoveryReport]:
         store, memory = MessageStore(disk, paths, clock, limits, handles), LogMemory()

@@ -15,7 +15,7 @@ from broker_node.progress import Consumer
 from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position, without_time
 from broker_node.subject import Group, Subject
 from broker_node.subject_begin import adjust_begin
-from qmq.daemon.admin_http import BadRequest, Params, number
+from qmq.daemon.admin_http import BadRequest, Params
 from qmq.errors import LogError
 from qmq.lag import lag_of
 from qmq.log.index import IndexView
@@ -52,7 +52,7 @@ class GroupPages:
 
     async def _show(self, request: web.Request) -> dict[str, Any]:
         view, (subject, group) = self._view, await self._named(request)
-        limit = min(number(request, "limit", MEMBERS_MAX, minimum=1) or MEMBERS_MAX, MEMBERS_MAX)
+        limit = min(Params(request.query).whole("limit", MEMBERS_MAX, minimum=1), MEMBERS_MAX)
         after = request.query.get("after", "")
         numbers, age = group_numbers(view, subject, group)
         consumers = group.progress.consumers

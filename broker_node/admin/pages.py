@@ -24,7 +24,7 @@ from broker_node.admin.subject_pages import SubjectPages
 from broker_node.admin.trace import trace
 from broker_node.admin.view import NodeView, reported
 from broker_node.subject import Subject
-from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
+from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
 from qmq.daemon.shared_page import SharedPages
 from qmq.policy import NO_RULES
 
@@ -64,7 +64,7 @@ class BrokerPages:
 
     async def _stats(self, request: web.Request) -> bytes:
         query = request.query
-        limit = min(number(request, "limit", STATS_SUBJECTS_MAX, minimum=1) or 1, STATS_SUBJECTS_MAX)
+        limit = min(Params(query).whole("limit", STATS_SUBJECTS_MAX, minimum=1), STATS_SUBJECTS_MAX)
         if "subject" in query:
             return await self._one_subject(query["subject"])
         after, since = query.get("after", ""), query.get("since", "")
@@ -126,8 +126,9 @@ class BrokerPages:
 
     async def _messages(self, request: web.Request) -> bytes:
         store, subject = self._view.store, await self._subject(request)
-        limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
-        sequence = number(request, "sequence", 0) or 0
+        params = Params(request.query)
+        limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
+        sequence = params.whole("sequence", 0, minimum=0)
         message_id = request.query.get("message_id")
         if message_id is not None:
             with self._scan_slot():
@@ -139,7 +140,7 @@ class BrokerPages:
         async with self._browses:
             with reported():
                 if "from_time" in request.query:
-                    sequence = await subject.find_time(Params(request.query).moment_ms("from_time"))
+                    sequence = await subject.find_time(params.moment_ms("from_time"))
                 criteria = Criteria(with_unreadable=True)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
@@ -155,12 +156,12 @@ class BrokerPages:
         criteria = Criteria(
             query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs)
         )
-        limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
-        scan_limit = number(request, "scan_limit", SCAN_MESSAGES, minimum=1) or SCAN_MESSAGES
+        limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
+        scan_limit = params.whole("scan_limit", SCAN_MESSAGES, minimum=1)
         if scan_limit > SCAN_MESSAGES_MAX:
             raise BadRequest(400, "parameter.wrong", f"scan_limit is {scan_limit}; must be at most {SCAN_MESSAGES_MAX}")
-        begin, until = number(request, "sequence", 0) or 0, number(request, "until_sequence")
-        end = subject.visible_end if until is None else min(subject.visible_end, until)
+        begin, end = params.whole("sequence", 0, minimum=0), subject.visible_end
+        end = min(end, params.whole("until_sequence", end, minimum=0))
         with self._scan_slot():
             if "from_time" in query:
                 begin = max(begin, await subject.find_time(params.moment_ms("from_time")))

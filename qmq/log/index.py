@@ -268,4 +268,4 @@ class DenseIndex(IndexFiles):
         except OSError as error:
             self._handles.unreadable.withhold(path, page, delay, error)
             return None
-        return RewrittenPage(path, page, delay)
+        return RewrittenPage(self._handles, path, page, delay)

@@ -79,14 +79,15 @@ def pages_of(begin: int, end: int) -> range:
 class RewrittenPage:
     """A page of an index file that was unreadable and was written whole. The checks of its entries show whether they are right."""
 
+    _handles: HandleCache
     path: str
     page: int
     delay_seconds: float
 
-    def sync_and_read_back(self, handles: HandleCache) -> None:
+    def sync_and_read_back(self) -> None:
         """Make the page durable and read it from the disk, if its file exists; from a thread that may wait. Raises OSError."""
         try:
-            file = handles.get(self.path)
+            file = self._handles.get(self.path)
         except FileNotFoundError:
             return
         offset = self.page * PAGE_BYTES
@@ -97,9 +98,9 @@ class RewrittenPage:
             file.drop_cached(offset, PAGE_BYTES)
         file.pread(PAGE_BYTES, offset)
 
-    def withhold(self, handles: HandleCache, error: Exception) -> None:
+    def withhold(self, error: Exception) -> None:
         """The page is not durable: treat it as unreadable until the next attempt."""
-        handles.unreadable.withhold(self.path, self.page, self.delay_seconds, error)
+        self._handles.unreadable.withhold(self.path, self.page, self.delay_seconds, error)
 
 
 class IndexFiles:

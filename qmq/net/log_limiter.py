@@ -20,15 +20,8 @@ class _Key:
 class LogLimiter:
     """Admits the first event of a key and later ones with a back-off, with the number of those suppressed between."""
 
-    def __init__(
-        self,
-        interval_seconds: float = INTERVAL_SECONDS,
-        interval_seconds_max: float = INTERVAL_SECONDS_MAX,
-        keys_max: int = KEYS_MAX,
-    ) -> None:
+    def __init__(self, interval_seconds: float = INTERVAL_SECONDS) -> None:
         self._interval = interval_seconds
-        self._interval_max = interval_seconds_max
-        self._keys_max = keys_max
         self._keys: dict[object, _Key] = {}
 
     def admit(self, key: object, now: float) -> int | None:
@@ -39,7 +32,7 @@ class LogLimiter:
         """
         known = self._keys.get(key)
         if known is None or now >= known.next_at + known.interval:
-            if known is None and len(self._keys) >= self._keys_max:
+            if known is None and len(self._keys) >= KEYS_MAX:
                 self._keys.clear()
             self._keys[key] = _Key(now + self._interval, self._interval)
             return known.suppressed if known is not None else 0
@@ -47,7 +40,7 @@ class LogLimiter:
             known.suppressed += 1
             return None
         suppressed = known.suppressed
-        known.interval = min(2 * known.interval, self._interval_max)
+        known.interval = min(2 * known.interval, INTERVAL_SECONDS_MAX)
         known.next_at, known.suppressed = now + known.interval, 0
         return suppressed
 

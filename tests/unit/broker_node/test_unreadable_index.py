@@ -541,11 +541,11 @@ def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> No
     handles.unreadable.add(path, range(1, 2), OSError(errno.EIO, "Input/output error"), is_checked=True)
     page = index.rewrite_page(dict.fromkeys(range(128, 200), b"b" * 32))
     assert page is not None
-    page.sync_and_read_back(handles)
+    page.sync_and_read_back()
     assert Path(path).read_bytes() == b"a" * PAGE_BYTES + b"b" * 32 * 72
     assert index.read(0, 200) == b"a" * PAGE_BYTES + b"b" * 32 * 72
     index.start_at(0)
-    page.sync_and_read_back(handles)
+    page.sync_and_read_back()
 
 
 def test_a_failed_write_is_not_taken_for_an_unreadable_page() -> None:
