@@ -23,7 +23,6 @@ from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
-from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.errors import LogError, NoSpace
@@ -108,16 +107,7 @@ class Broker(Node):
             lease_seconds=options.consumer_lease_seconds,
             forget_seconds=options.consumer_forget_hours * 3600,
         )
-        self.checkpoints = Checkpointing(
-            BrokerCheckpoints(self.store),
-            self.store.log,
-            self.committer,
-            self.clock,
-            self.supervisor,
-            options.checkpoint_bytes,
-            options.checkpoint_seconds,
-            self.recovery.loaded_offset,
-        )
+        self.checkpoints = self.checkpointing(BrokerCheckpoints(self.store), self.recovery.loaded_offset)
         self.metrics = BrokerMetrics(self, self.store, self.delivery, self.handlers, self.retention_clock)
         view = NodeView(
             store=self.store,

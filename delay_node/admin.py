@@ -11,7 +11,7 @@ from aiohttp import web
 from delay_node.changes import Changes
 from delay_node.dispatcher import Dispatcher
 from delay_node.errors import BadQuery, LimitReached
-from delay_node.lateness import LatenessWindow
+from delay_node.metrics import LatenessWindow
 from delay_node.queries import TIME_MAX_MS, Found, Queries
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import HeldStep, TrustedClock

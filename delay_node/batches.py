@@ -27,7 +27,6 @@ from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.delay.batches")
 
-SEND_SECONDS = 5.0
 REFUSALS_MAX = 5
 REFUSAL_PAUSE_SECONDS = 1.0
 """Before a rejected message is tried again; doubled each time."""
@@ -45,7 +44,7 @@ class DeliveryCounters:
 
 
 class BatchSender:
-    """Sends batches. `observe` gets the seconds from each message's due time to its delivery; `on_end` is called after a batch."""
+    """Sends batches. `observe` gets the seconds from each message's due time to its delivery."""
 
     def __init__(
         self,
@@ -57,7 +56,6 @@ class BatchSender:
         lanes: DueLanes,
         *,
         observe: Callable[[float], None],
-        on_end: Callable[[], None],
         send_seconds: float,
     ) -> None:
         self._store = store
@@ -68,16 +66,12 @@ class BatchSender:
         self._lanes = lanes
         self._breaker = lanes.breaker
         self._observe = observe
-        self._on_end = on_end
+        self.on_end: Callable[[], None] = lambda: None
+        """Called after each batch."""
         self._send_seconds = send_seconds
         self._tasks: dict[asyncio.Task[None], None] = {}
         self.failure: BaseException | None = None
         self.counters = DeliveryCounters()
-
-    @property
-    def sending(self) -> int:
-        """Batches under way."""
-        return len(self._tasks)
 
     def is_waiting(self, ref: int) -> bool:
         """Return whether a message still has to be delivered."""
@@ -101,7 +95,7 @@ class BatchSender:
                 self._lanes.enqueue(lane, now)
             if not done.cancelled() and done.exception() is not None:
                 self.failure = done.exception()
-            self._on_end()
+            self.on_end()
 
         task.add_done_callback(ended)
 

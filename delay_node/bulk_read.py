@@ -6,6 +6,7 @@ numbers, and an answer waits until the decisions it contains are synced.
 
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,16 +17,7 @@ from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.committer import Committer
 from qmq.errors import ReadRefused
 from qmq.net.connection import Connection
-from qmq.protocol.bulk_read import (
-    HOURS_PAGE_MAX,
-    UNKNOWN_HOUR,
-    WRONG_RANGE,
-    HourCounts,
-    HoursPage,
-    ListHoursRequest,
-    ReadScheduleRequest,
-    SchedulePage,
-)
+from qmq.protocol import bulk_read
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
@@ -39,71 +31,67 @@ MESSAGE_BYTES_GUESSED = 256
 """How many entries are read for a page with bodies; fewer leave when messages are larger."""
 
 
+@dataclass(frozen=True, slots=True)
 class BulkReads:
-    def __init__(
-        self, store: DelayStore, committer: Committer, gate: BulkReadLimiter, broker_group: str, node_id: str
-    ) -> None:
-        self._store = store
-        self._committer = committer
-        self._gate = gate
-        self._broker_group = broker_group
-        self._node_id = node_id
+    store: DelayStore
+    committer: Committer
+    gate: BulkReadLimiter
+    broker_group: str
+    node_id: str
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
-        handler = self._gate.handler
+        handler = self.gate.handler
         return {
-            Command.LIST_HOURS: handler(ListHoursRequest, self._hours),
-            Command.READ_SCHEDULE: handler(ReadScheduleRequest, self._schedule),
+            Command.LIST_HOURS: handler(bulk_read.ListHoursRequest, self._hours),
+            Command.READ_SCHEDULE: handler(bulk_read.ReadScheduleRequest, self._schedule),
         }
 
-    async def _hours(self, request: ListHoursRequest) -> list[Part]:
-        store = self._store
+    async def _hours(self, request: bulk_read.ListHoursRequest) -> list[Part]:
+        store = self.store
         at = bisect_right(store.hours.order, request.after)
-        numbers = store.hours.order[at : at + max(1, min(request.limit, HOURS_PAGE_MAX))]
+        numbers = store.hours.order[at : at + max(1, min(request.limit, bulk_read.HOURS_PAGE_MAX))]
         hours = []
         for number in numbers:
             hour = store.hours[number]
             data_bytes = hour.schedule.data.end
-            hours.append(HourCounts(number, hour.schedule.count, hour.pending, hour.refused, data_bytes))
+            hours.append(bulk_read.HourCounts(number, hour.schedule.count, hour.pending, hour.refused, data_bytes))
         next_after = numbers[-1] if at + len(numbers) < len(store.hours.order) else -1
         names, first = store.subjects.names, max(0, request.subjects_from)
         last, room = first, NAMES_BYTES
         while last < len(names) and room > 0:
             room -= 2 + len(names[last].encode())
             last += 1
-        page = HoursPage(
-            self._broker_group, self._node_id, tuple(hours), first, tuple(names[first:last]), len(names), next_after
+        page = bulk_read.HoursPage(
+            self.broker_group, self.node_id, tuple(hours), first, tuple(names[first:last]), len(names), next_after
         )
         return [page.encode()]
 
-    async def _schedule(self, request: ReadScheduleRequest) -> list[Part]:
+    async def _schedule(self, request: bulk_read.ReadScheduleRequest) -> list[Part]:
         if not 0 <= request.begin <= request.end:
-            raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=WRONG_RANGE)
-        bytes_max = self._gate.piece_bytes(request.bytes_max)
+            raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=bulk_read.WRONG_RANGE)
+        bytes_max = self.gate.piece_bytes(request.bytes_max)
         each = ENTRY_BYTES + (MESSAGE_BYTES_GUESSED if request.with_data else 0)
-        async with self._store.open_hours.use(request.hour) as hour:
+        async with self.store.open_hours.use(request.hour) as hour:
             if hour is None:
-                raise ReadRefused(f"hour {request.hour} has no messages on this node", code=UNKNOWN_HOUR)
+                raise ReadRefused(f"hour {request.hour} has no messages on this node", code=bulk_read.UNKNOWN_HOUR)
             end = hour.schedule.count
             first = request.begin
             last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
             assert hour.states is not None
             states = bytes(hour.states[first:last])
-        await self._committer.synced(self._store.log.appended_end - 1)
+        await self.committer.synced(self.store.log.appended_end - 1)
         if request.with_data:
-            entries, sizes, raws = await self._gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
-            self._record_damage(request.hour, first, states, sizes)
+            entries, sizes, raws = await self.gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
+            empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
+            # Lost ones were counted when the hour was opened.
+            damaged = (ref_of(request.hour, first + i) for i in empty if states[i] != State.LOST)
+            self.store.bodies.found_damage(damaged)
         else:
             read, sizes, raws = hour.schedule.index.read, b"", b""
-            entries = await self._gate.in_thread(read, first * INDEX_BYTES, last * INDEX_BYTES)
-        if self._store.hours.get(request.hour) is not hour:
-            raise ReadRefused(f"hour {request.hour} was completed in the meantime", code=UNKNOWN_HOUR)
-        return SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws).parts()
-
-    def _record_damage(self, hour: int, first: int, states: bytes, sizes: bytes) -> None:
-        """Record messages of an answer that have no body, but not those that were counted as lost when the hour was opened."""
-        empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
-        self._store.bodies.found_damage(ref_of(hour, first + i) for i in empty if states[i] != State.LOST)
+            entries = await self.gate.in_thread(read, first * INDEX_BYTES, last * INDEX_BYTES)
+        if self.store.hours.get(request.hour) is not hour:
+            raise ReadRefused(f"hour {request.hour} was completed in the meantime", code=bulk_read.UNKNOWN_HOUR)
+        return bulk_read.SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws).parts()
 
 
 def _with_raws(schedule: ScheduleLog, first: int, last: int, bytes_max: int) -> tuple[bytes, bytes, bytes]:

@@ -4,6 +4,8 @@ Messages are located in threads. Each decision is taken on the event loop in one
 cancel and a delivery exactly one wins, and each answer says which.
 """
 
+from dataclasses import dataclass
+
 from delay_node.errors import BadQuery
 from delay_node.queries import WORDS, Queries, by_hour, check_time
 from delay_node.records import RecordKind, State
@@ -24,17 +26,15 @@ from qmq.protocol.delayed import (
 from qmq.protocol.messages import redate_entry
 
 
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Changes of one node's messages. `delay_max_ms`: how far ahead a due time may be."""
 
-    def __init__(
-        self, store: DelayStore, queries: Queries, committer: Committer, clock: TrustedClock, delay_max_ms: int
-    ) -> None:
-        self._store = store
-        self._queries = queries
-        self._committer = committer
-        self._clock = clock
-        self._delay_max_ms = delay_max_ms
+    store: DelayStore
+    queries: Queries
+    committer: Committer
+    clock: TrustedClock
+    delay_max_ms: int
 
     async def change(self, request: ChangeDelayedRequest) -> ChangeDelayedResponse:
         """Cancel, reschedule or deliver now; synced when it returns. Each copy is decided in one step, hour by hour.
@@ -43,15 +43,15 @@ class Changes:
         """
         if request.operation is Operation.RESCHEDULE:
             self.check_due(request.due_ms)
-        located = await self._queries.locate(request.targets)
+        located = await self.queries.locate(request.targets)
         decided: dict[int, DelayedChange | None] = {}
         for number, mine in by_hour([entry for entries in located for entry in entries]).items():
-            async with self._store.open_hours.use(number) as hour:
-                now_ms = self._clock.now_ms()
+            async with self.store.open_hours.use(number) as hour:
+                now_ms = self.clock.now_ms()
                 for entry in mine if hour is not None else ():
                     if entry.ref not in decided:
                         decided[entry.ref] = self._decide(request, entry, now_ms)
-        await self._committer.synced(self._store.log.appended_end - 1)
+        await self.committer.synced(self.store.log.appended_end - 1)
         return ChangeDelayedResponse(
             tuple(
                 _summary(target, [change for entry in entries if (change := decided.get(entry.ref)) is not None])
@@ -62,17 +62,17 @@ class Changes:
     def check_due(self, due_ms: int) -> None:
         """Check a due time. Raises BadQuery."""
         check_time(due_ms, "due_ms")
-        ahead_ms = due_ms - self._clock.now_ms()
-        if ahead_ms > self._delay_max_ms:
+        ahead_ms = due_ms - self.clock.now_ms()
+        if ahead_ms > self.delay_max_ms:
             raise BadQuery(
-                f"due time {due_ms} is {ahead_ms / 86_400_000:.1f} days ahead, at most {self._delay_max_ms / 86_400_000:g}"
+                f"due time {due_ms} is {ahead_ms / 86_400_000:.1f} days ahead, at most {self.delay_max_ms / 86_400_000:g}"
                 " are accepted (delay_max_days)",
                 code="delay.too_far",
             )
 
     def _decide(self, request: ChangeDelayedRequest, entry: Entry, now_ms: int) -> DelayedChange | None:
         """Decide about one copy; None when it is not the copy that counts."""
-        state = self._store.state(entry.ref)
+        state = self.store.state(entry.ref)
         assert entry.data is not None
         message_id = message_id_of(entry.data)
 
@@ -87,7 +87,7 @@ class Changes:
         if request.operation is Operation.CANCEL:
             if state is State.CANCELLED:
                 return answer(Outcome.UNCHANGED, state)
-            self._store.act(RecordKind.CANCELLED, [entry.ref], now_ms)
+            self.store.act(RecordKind.CANCELLED, [entry.ref], now_ms)
             return answer(Outcome.DONE, State.CANCELLED)
         if state is State.CANCELLED:
             return answer(Outcome.TOO_LATE, state)
@@ -95,7 +95,7 @@ class Changes:
         is_due_anyway = request.operation is Operation.DELIVER and entry.due_ms <= now_ms
         if state is State.PENDING and (is_due_anyway or entry.due_ms == request.due_ms):
             return answer(Outcome.UNCHANGED, state)
-        self._store.move(entry.ref, due_ms, redate_entry(entry.data, due_ms), entry.subject, now_ms)
+        self.store.move(entry.ref, due_ms, redate_entry(entry.data, due_ms), entry.subject, now_ms)
         return answer(Outcome.DONE, State.PENDING, due_ms)
 
     async def cancel_matching(self, request: CancelDelayedRequest) -> CancelDelayedResponse:
@@ -103,25 +103,23 @@ class Changes:
         query = request.query
         if not query.subject:
             raise BadQuery("a bulk cancel requires a subject", code="delay.subject_missing")
-        page, cursor = await self._queries.page(query)
+        page, cursor = await self.queries.page(query)
         matched = [found for found in page if found.state is not State.CLAIMED]
         if request.dry_run:
             return CancelDelayedResponse(len(page), 0, len(page) - len(matched), cursor)
         cancelled = 0
         for number, mine in by_hour(page).items():
-            async with self._store.open_hours.use(number) as hour:
+            async with self.store.open_hours.use(number) as hour:
                 if hour is not None:
-                    still = [e.ref for e in mine if self._store.state(e.ref) in (State.PENDING, State.REFUSED)]
-                    self._store.act(RecordKind.CANCELLED, still, self._clock.now_ms())
+                    still = [e.ref for e in mine if self.store.state(e.ref) in (State.PENDING, State.REFUSED)]
+                    self.store.act(RecordKind.CANCELLED, still, self.clock.now_ms())
                     cancelled += len(still)
-        await self._committer.synced(self._store.log.appended_end - 1)
+        await self.committer.synced(self.store.log.appended_end - 1)
         return CancelDelayedResponse(len(page), cancelled, len(page) - cancelled, cursor)
 
 
 def _summary(target: DelayedTarget, changes: list[DelayedChange]) -> DelayedChange:
     """Return the answer for a message that may have several copies: the worst outcome of one."""
-    for outcome in (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED):
-        for change in changes:
-            if change.outcome is outcome:
-                return change
-    return DelayedChange(target.message_id, Outcome.NOT_FOUND, "", -1)
+    worst_first = (Outcome.TOO_LATE, Outcome.DONE, Outcome.UNCHANGED)
+    unknown = DelayedChange(target.message_id, Outcome.NOT_FOUND, "", -1)
+    return min(changes, key=lambda change: worst_first.index(change.outcome), default=unknown)

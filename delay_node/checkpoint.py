@@ -8,8 +8,7 @@ from struct import Struct
 from struct import error as StructError
 
 from delay_node.hour import Hour, Hours
-from delay_node.store import DelayStore
-from delay_node.subjects import Subjects
+from delay_node.store import DelayStore, Subjects
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
 from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_text

@@ -5,10 +5,12 @@ import logging
 from typing import Any
 
 from delay_node.admin import DelayPages, delay_stats
+from delay_node.batches import BatchSender
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
 from delay_node.checkpoint import DelayCheckpoints
 from delay_node.dispatcher import Dispatcher
+from delay_node.due_lanes import DueLanes
 from delay_node.errors import LimitReached
 from delay_node.handlers import HandlerCounters, Handlers
 from delay_node.metrics import DelayMetrics
@@ -18,7 +20,6 @@ from delay_node.recovery import open_store
 from delay_node.sends import DelaySends
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminPages
-from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.handlers import Rejections
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
@@ -55,8 +56,6 @@ class DelayNode(Node):
         self._delivered_before = 0
         self.delivered_per_s = 0.0
 
-    # --- life ------------------------------------------------------------------------------------------------------
-
     def open_store(self, budget: FileBudget) -> SegmentedLog:
         options = self.options
         self._step_file = HeldStepFile(self.disk, options.data_dir)
@@ -91,31 +90,17 @@ class DelayNode(Node):
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self.supervisor
         )
-        self.checkpoints = Checkpointing(
-            DelayCheckpoints(self.store),
-            self.store.log,
-            self.committer,
-            self.clock,
-            self.supervisor,
-            options.checkpoint_bytes,
-            options.checkpoint_seconds,
-            self._loaded_offset,
-        )
+        self.checkpoints = self.checkpointing(DelayCheckpoints(self.store), self._loaded_offset)
         self.session = MetaSession(
             options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
         )
         self._pool = Pool(DEFAULT_TIMEOUTS.connect)
-        self.dispatcher = self.metrics.dispatcher = Dispatcher(
-            self.store,
-            self.committer,
-            self.trusted,
-            self.session,
-            self._pool,
-            self.supervisor,
-            observe=self.metrics.observe_lateness,
-            send_seconds=options.send_seconds,
-            rng=self.machine.rng,
-        )
+        lanes = DueLanes(self.store.subjects, self.session, self.machine.rng)
+        sender = BatchSender(
+            self.store, self.committer, self.trusted, self._pool, self.supervisor, lanes,
+            observe=self.metrics.observe_lateness, send_seconds=options.send_seconds,
+        )  # fmt: skip
+        self.dispatcher = self.metrics.dispatcher = Dispatcher(self.store, self.trusted, lanes, sender)
         self.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
         pages = DelayPages(self.describe, self.confirm_clock, self.queries, self.changes, self.clock)
@@ -143,8 +128,6 @@ class DelayNode(Node):
         except OSError as error:
             logger.error("the next start accepts the wall clock: the held step can't be written: %s", error)
         await self.store.io.close()
-
-    # --- what happens ----------------------------------------------------------------------------------------------
 
     def synced(self, synced_end: int) -> None:
         self.store.synced(synced_end)
@@ -203,12 +186,11 @@ class DelayNode(Node):
 
     async def _load_hours(self) -> None:
         """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before. Raises LogError."""
-        hours = self.store.open_hours.to_load(self.store.placer.near_before_ms)
-        self.dispatcher.frontier_ms = hours[0].begin_ms if hours else None
-        for i, hour in enumerate(hours):
-            await self.store.load(hour)
-            self.dispatcher.frontier_ms = hours[i + 1].begin_ms if i + 1 < len(hours) else None
+        while hours := self.store.open_hours.to_load(self.store.placer.near_before_ms):
+            self.dispatcher.frontier_ms = hours[0].begin_ms
+            await self.store.load(hours[0])
             self.dispatcher.wake()
+        self.dispatcher.frontier_ms = None
 
     def _close_hours(self) -> None:
         """Close hours that are past and have nothing left to do; the next checkpoint removes the files of old ones."""
@@ -222,8 +204,6 @@ class DelayNode(Node):
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
-
-    # --- state -----------------------------------------------------------------------------------------------------
 
     def restrictions(self) -> dict[str, str]:
         """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""

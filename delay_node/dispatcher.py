@@ -9,24 +9,15 @@ lanes by deficit round robin (`lanes.py`), so no subject delays another by more 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from delay_node.batches import SEND_SECONDS, BatchSender
+from delay_node.batches import BatchSender
 from delay_node.due_lanes import FRAMES_IN_FLIGHT, DueLanes, Group
 from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
-from qmq.daemon.committer import Committer
 from qmq.errors import LogError
-from qmq.net.pool import Pool
-from qmq.net.session import MetaSession
 from qmq.protocol.commands import BrokerGroupRoute
-from qmq.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from random import Random
 
 logger = logging.getLogger("qmq.delay.dispatcher")
 
@@ -50,35 +41,19 @@ READ_RETRY_SECONDS = 1.0
 
 
 class Dispatcher:
-    """Delivers what falls due. `observe`: as for BatchSender; `rng` chooses the broker group that a subject begins with."""
+    """Delivers what falls due. `lanes` are those of `sender`."""
 
-    def __init__(
-        self,
-        store: DelayStore,
-        committer: Committer,
-        clock: TrustedClock,
-        session: MetaSession,
-        pool: Pool,
-        supervisor: Supervisor,
-        *,
-        observe: Callable[[float], None],
-        send_seconds: float = SEND_SECONDS,
-        rng: "Random",
-    ) -> None:
+    def __init__(self, store: DelayStore, clock: TrustedClock, lanes: DueLanes, sender: BatchSender) -> None:
         self._store = store
         self._clock = clock
-        self.lanes = DueLanes(store.subjects, session, rng)
-        self.sender = BatchSender(
-            store, committer, clock, pool, supervisor, self.lanes,
-            observe=observe, on_end=self.wake, send_seconds=send_seconds,
-        )  # fmt: skip
+        self.lanes = lanes
+        self.sender = sender
         self._wake = asyncio.Event()
+        sender.on_end = self._wake.set
         self._is_stopping = False
         self.frontier_ms: int | None = None
         """Nothing due from here on is delivered yet: an hour that begins here is still being read."""
         self._next_at_ms: int | None = None
-
-    # --- events and state ------------------------------------------------------------------------------------------
 
     def due_added(self, due_ms: int) -> None:
         """Continue in time for a message that was added to the wheel."""
@@ -99,8 +74,6 @@ class Dispatcher:
     def due_soon(self) -> int:
         """Messages due within the next minute, by whole seconds; overdue ones included."""
         return self._store.wheel.due_before(self._clock.now_ms() + DUE_SOON_MS) + self.lanes.overdue
-
-    # --- the task --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Deliver until `stop`."""
@@ -146,8 +119,6 @@ class Dispatcher:
         self._is_stopping = True
         self._wake.set()
         await self.sender.stop(grace_seconds)
-
-    # --- due messages into lanes -----------------------------------------------------------------------------------
 
     async def _fetch(self) -> bool:
         """Take due messages from the wheel into their lanes; return whether there may be more."""
@@ -238,8 +209,6 @@ class Dispatcher:
             if mine and mine[0].is_unread and not lane.is_parked:
                 unread.append(lane)
         return unread
-
-    # --- frames ----------------------------------------------------------------------------------------------------
 
     async def _send_ready(self) -> None:
         """Form frames, one for each broker group in turn, and send them, as long as broker groups accept more."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from delay_node.lanes import FairQueue, Item, Lane
 from delay_node.schedule_log import Entry
-from delay_node.subjects import Subjects
+from delay_node.store import Subjects
 from qmq.net.routing import WRITABLE, Breaker, usable
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
@@ -104,8 +104,6 @@ class DueLanes:
             lane = self.by_subject[subject] = Lane(subject, self._subjects.name(subject), rotation=rotation)
         return lane
 
-    # --- messages in and out ---------------------------------------------------------------------------------------
-
     def add(self, lane: Lane, entry: Entry, *, is_late: bool) -> None:
         """Add a due message: with its body if the lane has room for it."""
         self._waiting += 1
@@ -165,8 +163,6 @@ class DueLanes:
         self._refused_bytes += len(item.data)
         heapq.heappush(self._refused, (at, next(self._tie), item))
         return True
-
-    # --- lanes -----------------------------------------------------------------------------------------------------
 
     def routes(self, lane: Lane, now: float) -> list[BrokerGroupRoute]:
         """Return the broker groups of the lane's subject that may be tried now; without any it is parked."""

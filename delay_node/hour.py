@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from delay_node.records import HOUR_MS
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, DispatchLog, ScheduleLog, hour_name
 from qmq.log.append_file import AppendFile
-from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 
 
@@ -100,11 +99,6 @@ class Hour:
         return self.states is not None and self.opening is None
 
     @property
-    def is_closable(self) -> bool:
-        """Whether nothing uses what opening brought into memory."""
-        return not (self.is_near or self.users or self.undecided or self.opening is not None)
-
-    @property
     def is_complete(self) -> bool:
         """Whether it has no message that anything can still happen to."""
         return not (self.pending or self.refused or self.undecided) and self.schedule.next_number == self.schedule.count
@@ -128,9 +122,8 @@ class Hour:
 class Hours(dict[int, Hour]):
     """Hours by number (hours since 1970, UTC)."""
 
-    def __init__(self, disk: Disk, root: str, handles: HandleCache) -> None:
+    def __init__(self, root: str, handles: HandleCache) -> None:
         super().__init__()
-        self.disk = disk
         self.root = root
         self.handles = handles
         self.order: list[int] = []

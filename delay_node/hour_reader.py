@@ -139,12 +139,12 @@ def _by_second(first_second: int, parts: list[NDArray[np.uint64]]) -> list[tuple
     keys.sort()
     shift = np.uint64(NUMBER_BITS + 10)
     present, begins = np.unique(keys >> shift, return_index=True)
-    ends = [*begins.tolist()[1:], len(keys)]
     keys &= (np.uint64(1) << shift) - np.uint64(1)
-    found = []
-    for second, begin, end in zip(present.tolist(), begins.tolist(), ends, strict=False):
-        found.append((first_second + int(second), array("Q", keys[begin:end].tobytes())))
-    return found
+    parts = np.split(keys, begins[1:]) if len(keys) else []
+    return [
+        (first_second + second, array("Q", part.tobytes()))
+        for second, part in zip(present.tolist(), parts, strict=True)
+    ]
 
 
 def read_ids(hour: Hour, count: int) -> Generator[None, None, IdIndex]:

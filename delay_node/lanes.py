@@ -226,39 +226,29 @@ class Rotation:
             visits += 1
             messages = self._messages(lane)
             verdict = judge(lane) if messages else Verdict.LEAVE
-            if verdict is Verdict.LEAVE:
-                ring.popleft()
-                del credits[lane]
-                continue
             if verdict is Verdict.SKIP:
                 ring.rotate(-1)
                 skipped += 1
                 continue
-            skipped = 0
-            credit = credits[lane]
-            if credit <= 0:
-                credit += max(QUANTUM_MIN, FRAME_COST // len(ring))
-            is_full = False
-            while messages and credit > 0:
-                cost = len(messages[0].data)
-                if cost < MESSAGE_COST_MIN:
-                    cost = MESSAGE_COST_MIN
-                elif cost > FRAME_COST:
-                    cost = FRAME_COST
-                if used + cost > room and taken:
-                    is_full = True
-                    break
-                taken.append(messages.popleft())
-                used += cost
-                credit -= cost
-            if not messages:
+            if verdict is Verdict.SERVE:
+                skipped = 0
+                credit = credits[lane]
+                if credit <= 0:
+                    credit += max(QUANTUM_MIN, FRAME_COST // len(ring))
+                while messages and credit > 0:
+                    size = len(messages[0].data)
+                    cost = MESSAGE_COST_MIN if size < MESSAGE_COST_MIN else min(size, FRAME_COST)
+                    if used + cost > room and taken:
+                        credits[lane] = credit
+                        return used
+                    taken.append(messages.popleft())
+                    used += cost
+                    credit -= cost
+                credits[lane] = credit
+            if verdict is Verdict.LEAVE or not messages:
                 ring.popleft()
                 del credits[lane]
-                continue
-            credits[lane] = credit
-            if is_full:
-                break
-            if credit <= 0:
+            elif credits[lane] <= 0:
                 ring.rotate(-1)
         return used
 

@@ -1,18 +1,48 @@
 """The delay node's Prometheus metrics, read from its counters. Texts in parentheses: QMQ's metric (docs/reference/metrics.md)."""
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from prometheus_client.core import Histogram, Metric
 
 from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
-from delay_node.lateness import LatenessWindow
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.node import Node
 from qmq.daemon.node_metrics import NodeMetrics
 
 LATENESS_BUCKETS = (0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600)
+SLOT_SECONDS = 10.0
+SLOTS = 6
+
+
+class LatenessWindow:
+    """Counts of the last SLOTS * SLOT_SECONDS seconds, by the upper ends of `buckets` (seconds, rising)."""
+
+    def __init__(self, buckets: Sequence[float]) -> None:
+        self._buckets = tuple(buckets)
+        self._slots: dict[int, list[int]] = {}
+        self._counts = self._slots.setdefault(0, [0] * (len(buckets) + 1))
+
+    def tick(self, now: float) -> None:
+        """Go on to this moment (monotonic seconds); what is too old is forgotten."""
+        newest = int(now / SLOT_SECONDS)
+        for number in [number for number in self._slots if number <= newest - SLOTS]:
+            del self._slots[number]
+        self._counts = self._slots.setdefault(newest, [0] * (len(self._buckets) + 1))
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(self._buckets, seconds)] += 1
+
+    def quantile(self, share: float) -> float | None:
+        """The end of the bucket that this share of the deliveries does not exceed; None: there were none."""
+        seen = list(accumulate(map(sum, zip(*self._slots.values(), strict=True))))
+        if not seen[-1]:
+            return None
+        at = bisect_left(seen, seen[-1] * share)
+        return self._buckets[min(at, len(self._buckets) - 1)]
 
 
 class DelayMetrics(NodeMetrics):

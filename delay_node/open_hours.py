@@ -150,7 +150,7 @@ class OpenHours:
         for hour in list(self._far.values())[:-1]:
             if total <= OPEN_FAR_ENTRIES_MAX and len(self._far) <= OPEN_FAR_HOURS_MAX:
                 return
-            if hour.is_closable:
+            if not (hour.is_near or hour.users or hour.undecided or hour.opening is not None):
                 del self._far[hour.number]
                 hour.close()
                 total -= hour.schedule.count

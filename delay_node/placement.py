@@ -70,10 +70,7 @@ class Placer:
         begins, sizes, dues, ids, hours = begins[order], sizes[order], dues[order], ids[order], hours[order]
         firsts = np.concatenate(([0], np.flatnonzero(np.diff(hours)) + 1))
         counts = np.diff(firsts, append=len(hours))
-        known = self._hours
-        targets = [known.get(number) or self._hours.make(number) for number in hours[firsts].tolist()]
-        if known.finished:
-            known.finished.difference_update(hour.number for hour in targets)
+        targets = [self._hours.make(number) for number in hours[firsts].tolist()]
         schedules = [hour.schedule for hour in targets]
         if given is None:
             next_numbers = np.array([schedule.next_number for schedule in schedules])

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 from zlib import crc32
 
@@ -63,8 +64,6 @@ class Queries:
         self._calendar: OrderedDict[int, tuple[tuple[int, int], dict[int, int]]] = OrderedDict()
         self._calendar_entries = 0
 
-    # --- find ------------------------------------------------------------------------------------------------------
-
     async def find(self, target: DelayedTarget) -> list[Found]:
         """Return every copy of a message, oldest due first. Raises LogError."""
         (entries,) = await self.locate([target])
@@ -86,28 +85,27 @@ class Queries:
         found: list[dict[int, Entry]] = [{} for _ in targets]
         searched: list[set[int]] = [set() for _ in targets]
         while any(where):
-            refs: list[list[int]] = []
-            for i, hours in enumerate(where):
-                searched[i] |= hours
-                refs.append([ref for number in hours for ref in await self._candidates(number, digests[i])])
-            known = {ref for entries in found for ref in entries}
-            await self._verify(targets, refs, found)
-            fresh = [entry for entries in found for ref, entry in entries.items() if ref not in known]
+            refs = [
+                [ref for number in hours for ref in await self._candidates(number, digest)]
+                for hours, digest in zip(where, digests, strict=True)
+            ]
+            fresh = await self._verified(targets, refs)
             moved: dict[int, int] = {}
-            for number, mine in by_hour(fresh).items():
+            for number, mine in by_hour(entry for entries in fresh for entry in entries.values()).items():
                 async with self._store.open_hours.use(number) as hour:
                     if hour is None:
                         continue
                     for entry in mine:
                         if self._store.state(entry.ref) is State.MOVED:
                             moved[entry.ref] = hour.moved.get(number_of(entry.ref), number)
-            where = [{moved[ref] for ref in entries if ref in moved} - searched[i] for i, entries in enumerate(found)]
-        missing = [i for i, entries in enumerate(found) if not entries]
-        if missing:
-            refs = [[] for _ in targets]
-            for i, candidates in zip(missing, await self._everywhere([digests[i] for i in missing]), strict=True):
-                refs[i] = candidates
-            await self._verify(targets, refs, found)
+            for i, entries in enumerate(fresh):
+                found[i] |= entries
+                searched[i] |= where[i]
+                where[i] = {moved[ref] for ref in entries if ref in moved} - searched[i]
+        if missing := [i for i, entries in enumerate(found) if not entries]:
+            refs = await self._everywhere([digests[i] for i in missing])
+            for i, entries in zip(missing, await self._verified([targets[i] for i in missing], refs), strict=True):
+                found[i] = entries
         return [list(entries.values()) for entries in found]
 
     async def _candidates(self, number: int, digest: int) -> list[int]:
@@ -117,20 +115,17 @@ class Queries:
             ids = await self._store.open_hours.ids(hour)
             return [ref_of(number, n) for n in ids.find(digest)]
 
-    async def _verify(
-        self, targets: Sequence[DelayedTarget], refs: list[list[int]], found: list[dict[int, Entry]]
-    ) -> None:
-        """Read the candidates of all targets at once, and keep those with the id and the subject of their target."""
+    async def _verified(self, targets: Sequence[DelayedTarget], refs: list[list[int]]) -> list[dict[int, Entry]]:
+        """Read the candidates of all targets at once, and return those with the id and the subject of their target, by ref."""
         entries = iter(await self._read_all([ref for candidates in refs for ref in candidates]))
-        for i, candidates in enumerate(refs):
-            target = targets[i]
-            for _ in candidates:
-                entry = next(entries)
-                if entry.data is None or message_id_of(entry.data) != target.message_id:
-                    continue
-                if target.subject and self._store.subjects.name(entry.subject) != target.subject:
-                    continue
-                found[i][entry.ref] = entry
+        found: list[dict[int, Entry]] = []
+        for target, candidates in zip(targets, refs, strict=True):
+            found.append({})
+            for entry in islice(entries, len(candidates)):
+                is_same = entry.data is not None and message_id_of(entry.data) == target.message_id
+                if is_same and target.subject in ("", self._store.subjects.name(entry.subject)):
+                    found[-1][entry.ref] = entry
+        return found
 
     async def _read_all(self, refs: list[int]) -> list[Entry]:
         """Read messages, READ_BYTES_MAX at a time. Raises BadQuery for more than FOUND_BYTES_MAX bytes."""
@@ -165,8 +160,6 @@ class Queries:
             return refs
 
         return await self._store.io.run(scan())
-
-    # --- list ------------------------------------------------------------------------------------------------------
 
     async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
         """Messages by due time, up to the one that reaches `bytes_max`, and the next cursor. Raises BadQuery, LogError."""
@@ -243,8 +236,6 @@ class Queries:
             return best
 
         return await self._store.io.run(scan())
-
-    # --- calendar --------------------------------------------------------------------------------------------------
 
     async def calendar(self, subject: str, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
         """(begin of the hour, pending messages) for the hours of a range that have some. Raises BadQuery, LogError."""

@@ -14,8 +14,7 @@ from delay_node.hour import Hour
 from delay_node.hour_reader import UNBOUNDED, read_states, slices
 from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_record
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, checks_of, hour_number
-from delay_node.store import DelayStore
-from delay_node.subjects import Subjects
+from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.disk import Disk

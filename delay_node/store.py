@@ -6,7 +6,7 @@ memory at once, so that exactly one wins; files and counters follow when its rec
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,6 @@ from delay_node.records import (
     ref_of,
 )
 from delay_node.schedule_log import DISPATCH_BYTES
-from delay_node.subjects import Subjects
 from delay_node.wheel import Wheel
 from qmq.daemon.counters import counted
 from qmq.errors import LogError
@@ -44,6 +43,42 @@ from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.protocol.scan import CRC_BYTES, Run
+
+SUBJECTS_MAX = 200_000
+"""Subjects of one node; a further one is rejected."""
+
+
+@dataclass(slots=True)
+class Subjects:
+    """Subject names by number, from 0 in the order in which they came. None is ever removed."""
+
+    names: list[str] = field(default_factory=list)
+    _numbers: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def number(self, name: str) -> int:
+        """The number of a subject; a new one gets the next. Raises LimitReached for more than SUBJECTS_MAX."""
+        number = self._numbers.get(name)
+        if number is None:
+            if len(self.names) >= SUBJECTS_MAX:
+                raise LimitReached(f"this delay node holds {SUBJECTS_MAX} subjects, its limit")
+            number = self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return number
+
+    def find(self, name: str) -> int | None:
+        """Return the number of a subject, None for one without messages."""
+        return self._numbers.get(name)
+
+    def name(self, number: int) -> str:
+        """Return the name behind a number of an index entry, "" for a number that was never given."""
+        return self.names[number] if 0 <= number < len(self.names) else ""
+
 
 ACTION_REFS_MAX = 10_000
 """Messages of one action's record."""
@@ -69,7 +104,7 @@ class DelayStore:
         self.disk = disk
         self.root = root
         self.io = IoThreads()
-        self.hours = Hours(disk, root, handles)
+        self.hours = Hours(root, handles)
         self.subjects = Subjects()
         self.wheel = Wheel()
         self.placer = Placer(self.hours, self.wheel)
@@ -106,8 +141,6 @@ class DelayStore:
         while effects and effects[0][0] < synced_end:
             effects.popleft()[1]()
 
-    # --- messages --------------------------------------------------------------------------------------------------
-
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
         """Log a run's messages, scheduled once synced; the record's offset. Raises LimitReached, LogError."""
         placement, numbers = self.placer.prepare(run, data, dues, self.subjects.number(run.subject))
@@ -132,8 +165,6 @@ class DelayStore:
         count = len(placement.dues_ms)
         self.counters.scheduled += count
         self.pending += count
-
-    # --- decisions -------------------------------------------------------------------------------------------------
 
     def state(self, ref: int) -> State:
         """Return the state of a message of an open hour."""

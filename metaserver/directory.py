@@ -113,8 +113,6 @@ class Directory(RouteTable):
         """Everything, as it is to be stored."""
         return replace(self.head(), routes=tuple(self.routes.values()))
 
-    # --- nodes -----------------------------------------------------------------------------------------------------
-
     def register(self, request: NodeRegisterRequest) -> Registered:
         """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing."""
         now = self._clock.monotonic()
@@ -124,7 +122,9 @@ class Directory(RouteTable):
         if refusal is not None:
             code, why = refusal
             return Registered(self._answer(live, why, code=code))
-        highest = self._highest_log_end(request, live, known)
+        # The node's, and that of the master that it replaces.
+        known_nodes = (known, self.nodes.get(live.row.master) if live is not None else None)
+        highest = max([request.log_end, *(node.log_end for node in known_nodes if node is not None)])
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
@@ -201,11 +201,6 @@ class Directory(RouteTable):
         """The operator state of a broker group that registers for the first time."""
         return OperatorState.NORMAL if self._approves_new_groups(broker_group) else OperatorState.UNAPPROVED
 
-    def _highest_log_end(self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None) -> int:
-        """The highest log end reported by the node, and by the master that it replaces."""
-        predecessor = self.nodes.get(live.row.master) if live is not None else None
-        return max([request.log_end, *(node.log_end for node in (known, predecessor) if node is not None)])
-
     def _answer(
         self, live: LiveGroup | None, reason: str, state: GroupState = GroupState.OFFLINE, *, code: str = ""
     ) -> NodeRegisterResponse:
@@ -234,10 +229,6 @@ class Directory(RouteTable):
                 live.row = replace(live.row, state=GroupState.OFFLINE)
                 gone.append(live.row)
         return gone
-
-    def lease_remaining(self, live: LiveGroup) -> float:
-        """Seconds until the master's lease ends; not below 0."""
-        return max(0.0, LEASE_SECONDS - self.heartbeat_age(live))
 
     def heartbeat_age(self, live: LiveGroup) -> float:
         """Seconds since the master's last heartbeat was received here, or observed as stored by another metaserver."""

@@ -73,8 +73,6 @@ class MetaHandlers(ClientHandlers):
             Command.LIST_NODES: bulk_reads.handler(ListNodesRequest, self._list_nodes),
         }
 
-    # --- nodes -----------------------------------------------------------------------------------------------------
-
     def _node_register(self, connection: Connection, frame: Frame) -> None:
         if not self.is_trusted(connection, frame, f"command {frame.code}"):
             return

@@ -59,9 +59,6 @@ class SubjectRoute(models.Model):
     created_at_ms = models.BigIntegerField(default=0)
     updated_at = models.DateTimeField(auto_now=True)
 
-    def __str__(self) -> str:
-        return f"{self.subject} v{self.version}"
-
 
 class ConsumerGroup(Versioned):
     """Consumers that share the work of a subject."""
@@ -148,9 +145,6 @@ class ClientSeen(models.Model):
     class Meta:
         ordering = ("subject", "client_id")
 
-    def __str__(self) -> str:
-        return f"{self.client_id} on {self.subject}"
-
 
 class Ledger(models.Model):
     """The order of changes is the order of updates of this row: it is locked until the change is committed.
@@ -165,9 +159,6 @@ class Ledger(models.Model):
     """The digest of the newest audit entry."""
     audit_count = models.BigIntegerField(default=0)
 
-    def __str__(self) -> str:
-        return f"change {self.changes}, {self.audit_count} audit entries"
-
 
 class MetadataChange(models.Model):
     """The subject or broker group of one change, so that readers load the rows of these alone. Numbers have no gap."""
@@ -179,9 +170,6 @@ class MetadataChange(models.Model):
     """Its row, or a node of it, was created, changed or deleted."""
     at = models.DateTimeField(auto_now_add=True)
 
-    def __str__(self) -> str:
-        return f"change {self.number}: {self.subject or self.broker_group}"
-
 
 class MetaserverBeat(models.Model):
     """A metaserver. Missing heartbeats count only while some metaserver received and stored heartbeats without a pause."""
@@ -191,9 +179,6 @@ class MetaserverBeat(models.Model):
     """When it last stored something, by its own wall clock."""
     steady_since = models.DateTimeField()
     """Since when it has been running and storing without a pause."""
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class AuditEntry(models.Model):
@@ -216,6 +201,3 @@ class AuditEntry(models.Model):
 
     class Meta:
         ordering = ("-id",)
-
-    def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%d %H:%M:%S} {self.actor} {self.action} {self.target}"

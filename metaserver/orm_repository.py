@@ -7,18 +7,7 @@ from typing import TypeVar
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, close_old_connections, connection
 
-from metaserver import queries
-from metaserver.domain import (
-    BrokerGroup,
-    ClientSeen,
-    Leases,
-    Metadata,
-    MetadataChanges,
-    MetadataVersion,
-    Node,
-    Route,
-    StoredLease,
-)
+from metaserver import domain, queries
 from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
 from metaserver.write_behind import Unstorable
@@ -44,35 +33,35 @@ class OrmRepository:
             connection.close()
             raise
 
-    def load(self) -> Metadata:
+    def load(self) -> domain.Metadata:
         return self._run(queries.metadata)
 
-    def version(self) -> MetadataVersion:
+    def version(self) -> domain.MetadataVersion:
         return self._run(queries.metadata_version)
 
-    def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
+    def changed(self, since: domain.MetadataVersion, until: domain.MetadataVersion) -> domain.MetadataChanges | None:
         return self._run(lambda: queries.changed_metadata(since, until))
 
-    def leases(self) -> Leases:
+    def leases(self) -> domain.Leases:
         rows, heartbeats = self._run(lambda: (queries.leases(), queries.metaserver_heartbeats()))
         found = [
-            StoredLease(group, node, _microseconds(at), self._own_leases.get(node.node_id) == at)
+            domain.StoredLease(group, node, _microseconds(at), self._own_leases.get(node.node_id) == at)
             for group, node, at in rows
         ]
         self._own_leases = {
             lease.node.node_id: at for lease, (_, _, at) in zip(found, rows, strict=True) if lease.is_own
         }
         peers = {name: _microseconds(at) for name, at in heartbeats.items() if at != self._own_heartbeat}
-        return Leases(tuple(found), peers)
+        return domain.Leases(tuple(found), peers)
 
-    def save_route(self, route: Route) -> Route:
+    def save_route(self, route: domain.Route) -> domain.Route:
         reason = "first registration" if route.version == 1 else "broker groups added"
         return self._run(lambda: routes.save_route(route, actor=METASERVER, reason=reason))
 
-    def save_group(self, group: BrokerGroup, reason: str) -> None:
+    def save_group(self, group: domain.BrokerGroup, reason: str) -> None:
         self._run(lambda: broker_groups.save_group(group, actor=METASERVER, reason=reason))
 
-    def save_node(self, node: Node) -> None:
+    def save_node(self, node: domain.Node) -> None:
         self._own_leases[node.node_id] = self._run(lambda: broker_groups.save_node(node))
 
     def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
@@ -80,7 +69,7 @@ class OrmRepository:
         self._run(lambda: broker_groups.save_heartbeat(name, steady_seconds, at))
         self._own_heartbeat = at
 
-    def save_clients(self, clients: list[ClientSeen]) -> None:
+    def save_clients(self, clients: list[domain.ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))
 
 

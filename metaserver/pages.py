@@ -7,7 +7,7 @@ from aiohttp import web
 
 from metaserver.choices import GroupKind
 from metaserver.domain import Route
-from metaserver.live_groups import LiveGroup
+from metaserver.live_groups import LEASE_SECONDS, LiveGroup
 from metaserver.metrics import MeasuredMetaserver
 from qmq.daemon.admin_http import BadRequest, JsonHandler, Params
 from qmq.daemon.shared_page import SharedPages
@@ -78,13 +78,9 @@ class MetaPages:
             "master": None
             if node is None
             else {
-                "node_id": node.node_id,
-                "address": node.address,
-                "admin_address": node.admin_address,
-                "version": node.version,
-                "log_end": node.log_end,
+                **{name: getattr(node, name) for name in ("node_id", "address", "admin_address", "version", "log_end")},
                 "last_heartbeat_seconds": round(directory.heartbeat_age(live), 3),
-                "lease_remaining_seconds": round(directory.lease_remaining(live), 3),
+                "lease_remaining_seconds": round(max(0.0, LEASE_SECONDS - directory.heartbeat_age(live)), 3),
             },
             "members": sorted(members),
         }

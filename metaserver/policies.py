@@ -29,9 +29,9 @@ def policies_of(
     delay_groups = [group.name for group in metadata.broker_groups if group.kind is GroupKind.DELAY]
     if moving is None:
         moving = [route.subject for route in routes.values() if route.phases]
-    unruled = [(subject, routes.get(subject), NO_RULE) for subject in moving if subject not in metadata.rules]
-    ruled = [(subject, routes.get(subject), rule) for subject, rule in metadata.rules.items()]
-    for subject, route, rule in [*ruled, *unruled]:
+    unruled = {subject: NO_RULE for subject in moving if subject not in metadata.rules}
+    for subject, rule in (*metadata.rules.items(), *unruled.items()):
+        route = routes.get(subject)
         for name in route.broker_groups if route is not None else ():
             is_draining = route is not None and route.phases.get(name) is Phase.DRAINING
             policy = _policy(rule, closed=rule.is_archived or is_draining)

@@ -3,26 +3,17 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from metaserver import domain
+from metaserver import domain, models
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.models import (
-    AuditEntry,
-    BrokerGroup,
-    ClientSeen,
-    ConsumerGroup,
-    MetadataChange,
-    MetaserverBeat,
-    Node,
-    Subject,
-    SubjectRoute,
-    Team,
-)
 from metaserver.services.changes import NotFound
 from qmq.protocol.names import real_subject
+
+T = TypeVar("T")
 
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
@@ -32,17 +23,17 @@ NAMES_PER_QUERY = 500
 def metadata() -> domain.Metadata:
     """Everything a metaserver starts from."""
     return domain.Metadata(
-        tuple(_broker_group(row) for row in BrokerGroup.objects.all()),
+        tuple(_broker_group(row) for row in models.BrokerGroup.objects.all()),
         tuple(_node(row) for row in nodes()),
         tuple(route_snapshots()),
-        _rules(Subject.objects.all()),
-        _paused(ConsumerGroup.objects.all()),
+        _rules(models.Subject.objects.all()),
+        _paused(models.ConsumerGroup.objects.all()),
     )
 
 
 def metadata_version() -> domain.MetadataVersion:
     """What changes with every change of metadata."""
-    newest = MetadataChange.objects.order_by("-number").values_list("number", "at").first()
+    newest = models.MetadataChange.objects.order_by("-number").values_list("number", "at").first()
     return domain.NO_CHANGES if newest is None else domain.MetadataVersion(*newest)
 
 
@@ -50,7 +41,7 @@ def changes(since: domain.MetadataVersion, until: domain.MetadataVersion) -> lis
     """(subject, broker group) of each change after `since` up to `until`; None when these are not known one by one."""
     if not 0 <= until.number - since.number <= CHANGES_MAX:
         return None
-    rows = MetadataChange.objects.filter(number__gte=since.number, number__lte=until.number).order_by("number")
+    rows = models.MetadataChange.objects.filter(number__gte=since.number, number__lte=until.number).order_by("number")
     found = list(rows.values_list("number", "at", "subject", "broker_group"))
     if since != domain.NO_CHANGES and (not found or found.pop(0)[:2] != since):
         return None
@@ -64,7 +55,7 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
         return None
     subjects = frozenset(subject for subject, _ in changed if subject)
     names = frozenset(name for _, name in changed if name)
-    groups = [_broker_group(row) for row in BrokerGroup.objects.filter(name__in=names)] if names else []
+    groups = [_broker_group(row) for row in models.BrokerGroup.objects.filter(name__in=names)] if names else []
     of_groups = [_node(row) for row in nodes().filter(broker_group__name__in=names)] if names else []
     rules: dict[str, domain.SubjectRule] = {}
     existing: set[str] = set()
@@ -72,44 +63,33 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
     ordered = sorted(subjects)
     for i in range(0, len(ordered), NAMES_PER_QUERY):
         some = ordered[i : i + NAMES_PER_QUERY]
-        rules |= _rules(Subject.objects.filter(name__in=some))
-        existing.update(Subject.objects.filter(name__in=some).values_list("name", flat=True))
-        paused |= _paused(ConsumerGroup.objects.filter(subject__name__in=some))
+        rules |= _rules(models.Subject.objects.filter(name__in=some))
+        existing.update(models.Subject.objects.filter(name__in=some).values_list("name", flat=True))
+        paused |= _paused(models.ConsumerGroup.objects.filter(subject__name__in=some))
     stored = domain.Metadata(tuple(groups), tuple(of_groups), tuple(route_snapshots(subjects=subjects)), rules, paused)
     return domain.MetadataChanges(subjects, subjects - existing, names, stored)
 
 
-def snapshot(row: SubjectRoute, subject: str) -> domain.Route:
+def snapshot(row: models.SubjectRoute, subject: str) -> domain.Route:
     """A route as a plain value."""
     phases = {name: Phase(phase) for name, phase in row.phases.items()}
     return domain.Route(subject, tuple(row.broker_groups), row.version, row.created_at_ms, phases)
 
 
-def _broker_group(row: BrokerGroup) -> domain.BrokerGroup:
-    return domain.BrokerGroup(
-        row.name,
-        GroupKind(row.kind),
-        GroupState(row.state),
-        row.epoch,
-        row.master,
-        tuple(row.in_sync),
-        row.in_sync_version,
-        OperatorState(row.operator_state),
-    )
+def _value(kind: type[T], row: Model, /, **others: Any) -> T:
+    """A row as a plain value, whose fields are the row's, or `others`."""
+    return kind(**{name: getattr(row, name) for name in kind.__annotations__ if name not in others}, **others)
 
 
-def _node(row: Node) -> domain.Node:
-    return domain.Node(
-        row.node_id,
-        row.broker_group.name,
-        row.role,
-        row.address,
-        row.admin_address,
-        row.version,
-        row.log_end,
-        row.log_end_version,
-        round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0,
-    )
+def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
+    kind, state, operator_state = GroupKind(row.kind), GroupState(row.state), OperatorState(row.operator_state)
+    in_sync = tuple(row.in_sync)
+    return _value(domain.BrokerGroup, row, kind=kind, state=state, in_sync=in_sync, operator_state=operator_state)
+
+
+def _node(row: models.Node) -> domain.Node:
+    reported_at_ms = round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0
+    return _value(domain.Node, row, broker_group=row.broker_group.name, reported_at_ms=reported_at_ms)
 
 
 def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:
@@ -120,25 +100,24 @@ def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:
 
 def metaserver_heartbeats() -> dict[str, datetime]:
     """When each metaserver last stored that it runs, by address and its own clock."""
-    return dict(MetaserverBeat.objects.values_list("name", "seen_at"))
+    return dict(models.MetaserverBeat.objects.values_list("name", "seen_at"))
 
 
-def _rules(subjects: QuerySet[Subject]) -> dict[str, domain.SubjectRule]:
+def _rules(subjects: QuerySet[models.Subject]) -> dict[str, domain.SubjectRule]:
     has_rule = Q(archived_at__isnull=False) | Q(allowed_groups__isnull=False) | Q(retention_hours__isnull=False)
     has_quota = Q(messages_per_second__isnull=False) | Q(bytes_per_second__isnull=False)
     return {
-        row.name: domain.SubjectRule(
-            row.archived_at is not None,
-            row.messages_per_second,
-            row.bytes_per_second,
-            row.retention_hours,
-            None if row.allowed_groups is None else tuple(row.allowed_groups),
+        row.name: _value(
+            domain.SubjectRule,
+            row,
+            is_archived=row.archived_at is not None,
+            allowed_groups=None if row.allowed_groups is None else tuple(row.allowed_groups),
         )
         for row in subjects.filter(has_rule | has_quota).iterator()
     }
 
 
-def _paused(groups: QuerySet[ConsumerGroup]) -> frozenset[tuple[str, str, str]]:
+def _paused(groups: QuerySet[models.ConsumerGroup]) -> frozenset[tuple[str, str, str]]:
     found = set()
     for row in groups.filter(has_pauses=True).select_related("subject"):
         if row.is_paused:
@@ -147,21 +126,18 @@ def _paused(groups: QuerySet[ConsumerGroup]) -> frozenset[tuple[str, str, str]]:
     return frozenset(found)
 
 
-# --- for the API ------------------------------------------------------------------------------------------------------
-
-
-def subjects() -> QuerySet[Subject]:
+def subjects() -> QuerySet[models.Subject]:
     """Subjects with owner, route and the count of their consumer groups: one query a page."""
-    groups = ConsumerGroup.objects.filter(subject=OuterRef("pk")).order_by().values("subject")
+    groups = models.ConsumerGroup.objects.filter(subject=OuterRef("pk")).order_by().values("subject")
     counted = groups.annotate(count=Count("pk")).values("count")
-    return Subject.objects.select_related("owner", "route").annotate(
+    return models.Subject.objects.select_related("owner", "route").annotate(
         consumer_group_count=Coalesce(Subquery(counted), 0)
     )
 
 
-def consumer_groups() -> QuerySet[ConsumerGroup]:
+def consumer_groups() -> QuerySet[models.ConsumerGroup]:
     """Consumer groups with their subject and its owner."""
-    return ConsumerGroup.objects.select_related("subject__owner")
+    return models.ConsumerGroup.objects.select_related("subject__owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +151,14 @@ class GroupsMark:
 
 def groups_mark() -> GroupsMark | None:
     """The mark of the consumer groups that there are; None: there are none. Costs a count."""
-    groups = ConsumerGroup.objects.order_by("-id")
+    groups = models.ConsumerGroup.objects.order_by("-id")
     newest = groups.values_list("id", "first_seen_at").first()
     return None if newest is None else GroupsMark(groups.count(), *newest)
 
 
 def group_names(since: GroupsMark | None, until: GroupsMark) -> list[tuple[str, str]] | None:
     """(subject, name) of the consumer groups that were created after `since` up to `until`; None: one may have been deleted."""
-    rows = ConsumerGroup.objects.filter(id__lte=until.newest_id).order_by("id")
+    rows = models.ConsumerGroup.objects.filter(id__lte=until.newest_id).order_by("id")
     if since is None:
         return list(rows.values_list("subject__name", "name"))
     found = list(rows.filter(id__gte=since.newest_id).values_list("id", "first_seen_at", "subject__name", "name"))
@@ -191,75 +167,78 @@ def group_names(since: GroupsMark | None, until: GroupsMark) -> list[tuple[str, 
     return [(subject, name) for _, _, subject, name in found[1:]]
 
 
-def called_subjects() -> QuerySet[Subject]:
+def called_subjects() -> QuerySet[models.Subject]:
     """Subjects with their name and description alone: to look through many."""
-    return Subject.objects.only("name", "description")
+    return models.Subject.objects.only("name", "description")
 
 
-def called_groups() -> QuerySet[ConsumerGroup]:
+def called_groups() -> QuerySet[models.ConsumerGroup]:
     """Consumer groups with names and description alone."""
-    return ConsumerGroup.objects.select_related("subject").only("name", "description", "subject__name")
+    return models.ConsumerGroup.objects.select_related("subject").only("name", "description", "subject__name")
 
 
-def broker_groups() -> QuerySet[BrokerGroup]:
+def broker_groups() -> QuerySet[models.BrokerGroup]:
     """Broker groups with their nodes: two queries a page."""
-    return BrokerGroup.objects.prefetch_related("nodes")
+    return models.BrokerGroup.objects.prefetch_related("nodes")
 
 
-def nodes() -> QuerySet[Node]:
+def nodes() -> QuerySet[models.Node]:
     """Nodes with their group; those of groups that wait for approval are only to be listed, never connected to."""
-    return Node.objects.select_related("broker_group")
+    return models.Node.objects.select_related("broker_group")
 
 
-def approved_nodes() -> QuerySet[Node]:
+def approved_nodes() -> QuerySet[models.Node]:
     """Nodes of approved broker groups, with their group: those that the console may connect to."""
     return nodes().exclude(broker_group__operator_state=OperatorState.UNAPPROVED)
 
 
-def approved_broker_groups() -> QuerySet[BrokerGroup]:
+def approved_broker_groups() -> QuerySet[models.BrokerGroup]:
     """Broker groups that do not wait for approval."""
-    return BrokerGroup.objects.exclude(operator_state=OperatorState.UNAPPROVED)
+    return models.BrokerGroup.objects.exclude(operator_state=OperatorState.UNAPPROVED)
 
 
-def clients() -> QuerySet[ClientSeen]:
-    return ClientSeen.objects.all()
+def clients() -> QuerySet[models.ClientSeen]:
+    return models.ClientSeen.objects.all()
 
 
 def client_ids(group: str) -> set[str]:
     """The ids of the clients that ever registered for a consumer group."""
-    return set(ClientSeen.objects.filter(group=group).values_list("client_id", flat=True))
+    return set(models.ClientSeen.objects.filter(group=group).values_list("client_id", flat=True))
 
 
-def audit_entries() -> QuerySet[AuditEntry]:
+def audit_entries() -> QuerySet[models.AuditEntry]:
     """The audit log, newest first."""
-    return AuditEntry.objects.all()
+    return models.AuditEntry.objects.all()
 
 
-def teams() -> QuerySet[Team]:
+def teams() -> QuerySet[models.Team]:
     """Teams with the count of their subjects."""
-    return Team.objects.annotate(subject_count=Count("subjects"))
+    return models.Team.objects.annotate(subject_count=Count("subjects"))
 
 
-def metaservers(since: datetime) -> "QuerySet[MetaserverBeat]":
+def metaservers(since: datetime) -> QuerySet[models.MetaserverBeat]:
     """Metaservers that stored something after this time, by address."""
-    return MetaserverBeat.objects.filter(seen_at__gt=since).order_by("name")
+    return models.MetaserverBeat.objects.filter(seen_at__gt=since).order_by("name")
 
 
 def hearing_since(now: datetime, fresh_seconds: float) -> datetime | None:
     """Return since when some metaserver has received and stored heartbeats without a pause; None: none does at the moment."""
     margin = timedelta(seconds=fresh_seconds)
     # One from the future was written by a clock that ran ahead: it would look fresh long after its metaserver died.
-    fresh = MetaserverBeat.objects.filter(seen_at__gt=now - margin, seen_at__lt=now + margin)
+    fresh = models.MetaserverBeat.objects.filter(seen_at__gt=now - margin, seen_at__lt=now + margin)
     return fresh.order_by("steady_since").values_list("steady_since", flat=True).first()
+
+
+def _of_master(field: str) -> Subquery:
+    """A field of a broker group's master."""
+    masters = models.Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
+    return Subquery(masters.values(field))
 
 
 def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
     """(broker group, time of its master's last stored lease) of groups that are silent and not offline."""
     limit = now - timedelta(seconds=silent_seconds)
-    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
-    groups = BrokerGroup.objects.exclude(state=GroupState.OFFLINE).annotate(
-        leased=Subquery(masters.values("leased_at"))
-    )
+    groups = models.BrokerGroup.objects.exclude(state=GroupState.OFFLINE).annotate(leased=_of_master("leased_at"))
     silent = groups.filter(Q(leased__isnull=True) | Q(leased__lt=limit))
     return list(silent.values_list("name", "leased"))
 
@@ -276,20 +255,20 @@ def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None
 
 def moves_unchanged_since(moment: datetime) -> set[str]:
     """The subjects that move and whose route did not change after this."""
-    rows = SubjectRoute.objects.filter(has_phases=True, updated_at__lte=moment)
+    rows = models.SubjectRoute.objects.filter(has_phases=True, updated_at__lte=moment)
     return set(rows.values_list("subject__name", flat=True))
 
 
 def groups_by_subject(subjects: Iterable[str]) -> dict[str, list[str]]:
     """The consumer groups known of these subjects."""
     found: dict[str, list[str]] = {}
-    rows = ConsumerGroup.objects.filter(subject__name__in=set(subjects)).values_list("subject__name", "name")
+    rows = models.ConsumerGroup.objects.filter(subject__name__in=set(subjects)).values_list("subject__name", "name")
     for subject, group in rows:
         found.setdefault(subject, []).append(group)
     return found
 
 
-def masters() -> dict[str, Node]:
+def masters() -> dict[str, models.Node]:
     """Each approved broker group's master, where one has registered."""
     return {row.broker_group.name: row for row in approved_nodes() if row.broker_group.master == row.node_id}
 
@@ -305,18 +284,18 @@ def owner_of(subject: str) -> str | None:
 def owners_of(subjects: Iterable[str]) -> dict[str, str | None]:
     """Return the owner of each subject as `owner_of` does. Unknown subjects are left out: they are not unowned."""
     real = {subject: real_subject(subject) for subject in subjects}
-    owners = dict(Subject.objects.filter(name__in=set(real.values())).values_list("name", "owner__name"))
+    owners = dict(models.Subject.objects.filter(name__in=set(real.values())).values_list("name", "owner__name"))
     return {subject: owners[name] for subject, name in real.items() if name in owners}
 
 
 def subjects_of(team: str) -> set[str]:
     """The names of the subjects that a team owns."""
-    return set(Subject.objects.filter(owner__name=team).values_list("name", flat=True))
+    return set(models.Subject.objects.filter(owner__name=team).values_list("name", flat=True))
 
 
-def routes() -> QuerySet[SubjectRoute]:
+def routes() -> QuerySet[models.SubjectRoute]:
     """Routes with their subject."""
-    return SubjectRoute.objects.select_related("subject")
+    return models.SubjectRoute.objects.select_related("subject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,19 +311,18 @@ class MasterAddress:
 def broker_masters() -> dict[str, MasterAddress]:
     """The masters of approved broker groups, by group; delay groups are left out."""
     groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
-    masters = Node.objects.filter(broker_group=OuterRef("pk"), node_id=OuterRef("master")).order_by()
-    rows = groups.annotate(address=Subquery(masters.values("admin_address"))).values_list("name", "address", "state")
+    rows = groups.annotate(address=_of_master("admin_address")).values_list("name", "address", "state")
     return {name: MasterAddress(address or "", state == GroupState.OFFLINE) for name, address, state in rows}
 
 
 def broker_groups_of(subject: str) -> list[str] | None:
     """The broker groups of a subject, empty before its first client came; None when there is no such subject."""
-    row = Subject.objects.filter(name=subject).values_list("route__broker_groups", flat=True).first()
+    row = models.Subject.objects.filter(name=subject).values_list("route__broker_groups", flat=True).first()
     if row is None:
-        return [] if Subject.objects.filter(name=subject).exists() else None
+        return [] if models.Subject.objects.filter(name=subject).exists() else None
     return list(row)
 
 
 def is_archived(subject: str) -> bool:
     """Whether a subject is archived; false when there is none."""
-    return Subject.objects.filter(name=subject, archived_at__isnull=False).exists()
+    return models.Subject.objects.filter(name=subject, archived_at__isnull=False).exists()

@@ -62,8 +62,6 @@ class Metaserver(Daemon):
         self._reloaded_at = self._steady_since = 0.0
         self._failures_seen = 0
 
-    # --- life ------------------------------------------------------------------------------------------------------
-
     @property
     def title(self) -> str:
         return "metaserver"
@@ -134,8 +132,6 @@ class Metaserver(Daemon):
 
     async def release(self) -> None:
         self.route_file.close()
-
-    # --- jobs ------------------------------------------------------------------------------------------------------
 
     async def reload(self) -> None:
         """Apply what others changed in the database, and record there that this metaserver runs."""

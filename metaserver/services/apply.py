@@ -4,7 +4,7 @@ What a document names is set as it says; what it leaves out stays as it is, and 
 the document's own subjects. Nothing is ever deleted by a document. Applying it twice changes nothing the second time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -65,15 +65,11 @@ def names_teams(document: Any) -> bool:
     return bool(_checked(document)["teams"])
 
 
-@dataclass(frozen=True, slots=True)
-class _There:
-    """What is there of a document's subjects (name -> whether archived) and consumer groups (subject, name)."""
-
-    subjects: Mapping[str, bool]
-    groups: frozenset[tuple[str, str]]
+There = tuple[Mapping[str, bool], Collection[tuple[str, str]]]
+"""What is there of a document's subjects (name -> whether archived) and consumer groups (subject, name)."""
 
 
-def _lock(document_rows: dict[str, list[dict[str, Any]]]) -> _There:
+def _lock(document_rows: dict[str, list[dict[str, Any]]]) -> There:
     """Lock all that is there of what the document names, in one order: two documents at once wait for each other
     instead of each holding what the other one needs."""
     subjects_named = [item["name"] for item in document_rows["subjects"]]
@@ -92,7 +88,7 @@ def _lock(document_rows: dict[str, list[dict[str, Any]]]) -> _There:
     subject_rows = list(for_change(Subject.objects.filter(pk__in=list(subject_keys))))
     list(for_change(ConsumerGroup.objects.filter(pk__in=list(groups_there.values()))))
     list(for_change(Team.objects.filter(pk__in=list(team_keys))))
-    return _There({row.name: row.archived_at is not None for row in subject_rows}, frozenset(groups_there))
+    return {row.name: row.archived_at is not None for row in subject_rows}, groups_there.keys()
 
 
 def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:
@@ -107,12 +103,12 @@ def _team(item: Mapping[str, Any], actor: Actor, reason: str) -> Step:
         return _step("team", "update", teams.update_team(name, description, actor=actor, reason=reason))
 
 
-def _subject(item: Mapping[str, Any], there: _There, actor: Actor, reason: str) -> list[Step]:
-    name = item["name"]
+def _subject(item: Mapping[str, Any], there: There, actor: Actor, reason: str) -> list[Step]:
+    name, (subjects_there, groups_there) = item["name"], there
     values = {key: item[key] for key in subjects.SUBJECT.fields if key in item}
     steps = []
     with _at(f"subject {name}"):
-        is_archived = there.subjects.get(name)
+        is_archived = subjects_there.get(name)
         if is_archived is None:
             steps.append(_step("subject", "create", subjects.create_subject(name, values, actor=actor, reason=reason)))
         else:
@@ -123,7 +119,7 @@ def _subject(item: Mapping[str, Any], there: _There, actor: Actor, reason: str) 
     for group in item.get("consumer_groups", []):
         values = {key: group[key] for key in groups.GROUP.fields if key in group}
         with _at(f"consumer group {group['name']} of {name}"):
-            known = (name, group["name"]) in there.groups
+            known = (name, group["name"]) in groups_there
             make = groups.update_group if known else groups.create_group
             change = make(name, group["name"], values, actor=actor, reason=reason)
             steps.append(_step("consumer_group", "update" if known else "create", change))

@@ -59,14 +59,8 @@ def save_node(node: domain.Node) -> datetime:
     an operator may have accepted a log loss that the metaserver has not read yet.
     """
     leased_at = timezone.now()
-    values = {
-        "broker_group": BrokerGroup.objects.get(name=node.broker_group),
-        "role": node.role,
-        "address": node.address,
-        "admin_address": node.admin_address,
-        "version": node.version,
-        "leased_at": leased_at,
-    }
+    values = {name: getattr(node, name) for name in ("role", "address", "admin_address", "version")}
+    values |= {"broker_group": BrokerGroup.objects.get(name=node.broker_group), "leased_at": leased_at}
     log_end = {"log_end": node.log_end, "log_end_version": node.log_end_version}
     row, is_new = Node.objects.select_for_update().get_or_create(node_id=node.node_id, defaults=values | log_end)
     if is_new:

@@ -7,7 +7,7 @@ get their limits from `Field.value_schema`.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from metaserver.services.changes import text_problem
 from qmq.errors import IllegalName
@@ -122,17 +122,15 @@ class Number(Field):
     minimum: float
     maximum: float
     unit: str = ""
+    types: ClassVar[Any] = int | float
+    noun: ClassVar[str] = "number"
 
     def value_problem(self, value: Any) -> str:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return self._problem(value, is_number, "a number")
-
-    def _problem(self, value: Any, is_number: bool, what: str) -> str:
+        is_number = isinstance(value, self.types) and not isinstance(value, bool)
         if is_number and self.minimum <= value <= self.maximum:
             return ""
-        or_null = "null or " if self.nullable else ""
-        of_unit = f" of {self.unit}" if self.unit else ""
-        return f"{shown(value)}: must be {or_null}{what}{of_unit} from {self.minimum:.15g} to {self.maximum:.15g}"
+        what = f"{'null or ' if self.nullable else ''}a {self.noun}{f' of {self.unit}' if self.unit else ''}"
+        return f"{shown(value)}: must be {what} from {self.minimum:.15g} to {self.maximum:.15g}"
 
     def value_schema(self) -> dict[str, Any]:
         return {"type": "number", "format": "double", "minimum": self.minimum, "maximum": self.maximum}
@@ -142,10 +140,8 @@ class Number(Field):
 class Whole(Number):
     minimum: int
     maximum: int
-
-    def value_problem(self, value: Any) -> str:
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        return self._problem(value, is_whole, "a whole number")
+    types: ClassVar[Any] = int
+    noun: ClassVar[str] = "whole number"
 
     def cleaned(self, value: Any) -> Any:
         # JSON does not tell 5.0 from 5.

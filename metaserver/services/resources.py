@@ -101,26 +101,6 @@ class Resource(Generic[M]):
                 fields={field_name: text},
             )
 
-    def set(
-        self, row: M, values: Mapping[str, Any], setters: Mapping[str, Callable[[Any], str | None]] | None = None
-    ) -> None:
-        """Set the row's fields to these values, all or none. Raises ChangeRefused, which names each wrong field.
-
-        `setters` set what is more than an attribute: each gets an allowed value, and returns a problem or "".
-        """
-        wrong: dict[str, str] = {}
-        for key, value in values.items():
-            rule = self.fields.get(key)
-            if rule is None:
-                wrong[key] = f"unknown; allowed: {', '.join(self.fields)}"
-            elif text := rule.problem(value):
-                wrong[key] = text
-            elif setters and key in setters:
-                wrong[key] = setters[key](rule.stored(value)) or ""
-            else:
-                setattr(row, key, rule.stored(value))
-        self.refuse(wrong)
-
     @contextmanager
     def creating(self, row: M, name: str, *, action: str = "create", **request: Unpack[Request]) -> Iterator["Edit[M]"]:
         """Around the filling of a new row, which is saved at the end, or earlier by `Edit.save`. Raises Conflict if it exists."""
@@ -167,8 +147,22 @@ class Edit(Generic[M]):
     _is_deleted: bool = False
 
     def set(self, values: Mapping[str, Any], setters: Mapping[str, Callable[[Any], str | None]] | None = None) -> None:
-        """As `Resource.set`."""
-        self.resource.set(self.row, values, setters)
+        """Set the row's fields to these values, all or none. Raises ChangeRefused, which names each wrong field.
+
+        `setters` set what is more than an attribute: each gets an allowed value, and returns a problem or "".
+        """
+        fields, wrong = self.resource.fields, dict[str, str]()
+        for key, value in values.items():
+            rule = fields.get(key)
+            if rule is None:
+                wrong[key] = f"unknown; allowed: {', '.join(fields)}"
+            elif text := rule.problem(value):
+                wrong[key] = text
+            elif setters and key in setters:
+                wrong[key] = setters[key](rule.stored(value)) or ""
+            else:
+                setattr(self.row, key, rule.stored(value))
+        self.resource.refuse(wrong)
 
     def save(self, conflict: Conflict) -> None:
         """Save a new row immediately, so that other rows can refer to it. Raises the conflict when another request created it."""

@@ -31,12 +31,7 @@ def _save_route(route: domain.Route, actor: Actor, reason: str) -> domain.Route:
     subject, _ = Subject.objects.get_or_create(name=route.subject)
     row = SubjectRoute.objects.filter(subject=subject).first()
     if row is None:
-        SubjectRoute.objects.create(
-            subject=subject,
-            broker_groups=list(route.broker_groups),
-            version=route.version,
-            created_at_ms=route.created_at_ms,
-        )
+        SubjectRoute.objects.create(subject=subject, created_at_ms=route.created_at_ms, **_stored(route))
         before = None
     else:
         before = _described(queries.snapshot(row, route.subject))
@@ -83,7 +78,7 @@ def move(
                 code="route.not_writable",
             )
         phases: dict[str, Phase | None] = {}
-        for name in (*there.broker_groups, *(name for name in wanted if name not in there.broker_groups)):
+        for name in dict.fromkeys((*there.broker_groups, *wanted)):
             phase = there.phases.get(name)
             if name not in there.broker_groups:
                 phases[name] = Phase.JOINING
@@ -132,22 +127,17 @@ def _locked(subject: str) -> tuple[SubjectRoute, domain.Route]:
 
 def _replace(row: SubjectRoute, route: domain.Route) -> bool:
     """Compare-and-set on the version."""
-    return bool(
-        SubjectRoute.objects.filter(pk=row.pk, version=route.version - 1).update(
-            broker_groups=list(route.broker_groups),
-            phases={name: str(phase) for name, phase in route.phases.items()},
-            has_phases=bool(route.phases),
-            version=route.version,
-            updated_at=timezone.now(),
-        )
-    )
+    before = SubjectRoute.objects.filter(pk=row.pk, version=route.version - 1)
+    return bool(before.update(updated_at=timezone.now(), **_stored(route)))
+
+
+def _stored(route: domain.Route) -> dict[str, Any]:
+    return _described(route) | {"has_phases": bool(route.phases), "version": route.version}
 
 
 def _described(route: domain.Route) -> dict[str, Any]:
-    return {
-        "broker_groups": list(route.broker_groups),
-        "phases": {name: str(phase) for name, phase in sorted(route.phases.items())},
-    }
+    phases = {name: str(phase) for name, phase in sorted(route.phases.items())}
+    return {"broker_groups": list(route.broker_groups), "phases": phases}
 
 
 @transaction.atomic

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from qmq import __version__
-from qmq.daemon.checkpointing import Checkpointing
+from qmq.daemon.checkpointing import Checkpointing, CheckpointWriter
 from qmq.daemon.committer import Committer
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.daemon_options import NodeOptions
@@ -121,6 +121,14 @@ class Node(Daemon):
         self.space = LogSpace(self.log, self.disk, options.data_dir, options.disk_reserve_bytes)
         self.space.measure()
 
+    def checkpointing(self, writer: CheckpointWriter[Any], loaded_offset: int) -> Checkpointing[Any]:
+        """Checkpoints as often as the options say; the one that was loaded is at this log offset."""
+        options = self.options
+        return Checkpointing(
+            writer, self.log, self.committer, self.clock, self.supervisor,
+            options.checkpoint_bytes, options.checkpoint_seconds, loaded_offset,
+        )  # fmt: skip
+
     async def start_writing(self) -> None:
         self.checkpoints.start()
         self.committer.start()
@@ -158,8 +166,6 @@ class Node(Daemon):
         if self._data_dir is not None:
             self._data_dir.close()
 
-    # --- commits ---------------------------------------------------------------------------------------------------
-
     def _synced(self, synced_end: int) -> None:
         self.synced(synced_end)
         self.checkpoints.maybe()
@@ -175,8 +181,6 @@ class Node(Daemon):
         for connection in list(self.server.connections):
             connection.abort()
         self.failure.set(error)
-
-    # --- state -----------------------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> NodePolicy:
@@ -249,8 +253,6 @@ class Node(Daemon):
             "disk_total_bytes": space.disk_total_bytes,
             "connections": len(self.server.connections),
         }
-
-    # --- registration ----------------------------------------------------------------------------------------------
 
     def _registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
         host = self.options.advertise_host or self.options.host

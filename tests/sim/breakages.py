@@ -358,7 +358,7 @@ BREAKAGES = (
     Breakage(
         "a cancel is confirmed and not made",
         "delay_node.changes:Changes._decide",
-        "self._store.act(RecordKind.CANCELLED, [entry.ref], now_ms)",
+        "self.store.act(RecordKind.CANCELLED, [entry.ref], now_ms)",
         "pass",
         "cancelled",
         DELAYED,

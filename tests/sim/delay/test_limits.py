@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from delay_node import batches, dispatcher, due_lanes, handlers, hour_reader, open_hours, placement, queries, subjects
+from delay_node import batches, dispatcher, due_lanes, handlers, hour_reader, open_hours, placement, queries, store
 from delay_node.hour import Hour
 from delay_node.hour_reader import Bodies, Opened
 from delay_node.open_hours import OpenHours
@@ -234,7 +234,7 @@ async def test_a_group_that_answers_errors_is_left_for_another(tmp_path: Path) -
 
 
 async def test_a_subject_too_many_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subjects, "SUBJECTS_MAX", 2)
+    monkeypatch.setattr(store, "SUBJECTS_MAX", 2)
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         await client.send(delayed(1, now_ms(), "a"))
         failures = await client.send(
@@ -472,7 +472,8 @@ async def test_many_bytes_of_due_messages_are_not_held_in_memory(
         due = now_ms() + 200
         await client.send(*[delayed(i, due + i, data="x" * 1_000) for i in range(1_000)])
         await eventually_async(
-            lambda: system.delay.dispatcher.lanes.overdue + 500 * system.delay.dispatcher.sender.sending >= 1_000, 10
+            lambda: system.delay.dispatcher.lanes.overdue + 500 * len(system.delay.dispatcher.sender._tasks) >= 1_000,
+            10,
         )
         assert system.delay.dispatcher.lanes.ready_bytes < 4 * (64 << 10)
         broker.is_silent = False

@@ -104,7 +104,7 @@ async def test_hours_and_their_messages_are_what_was_scheduled(tmp_path: Path) -
 
 async def test_hours_and_names_come_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("delay_node.bulk_read.NAMES_BYTES", 20)
-    monkeypatch.setattr("delay_node.bulk_read.HOURS_PAGE_MAX", 4)
+    monkeypatch.setattr("qmq.protocol.bulk_read.HOURS_PAGE_MAX", 4)
     first = now_ms() // HOUR_MS + 5
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         for n in range(10):

@@ -12,12 +12,13 @@ import pytest
 
 from delay_node import dispatcher as module
 from delay_node import due_lanes
+from delay_node.batches import BatchSender
 from delay_node.dispatcher import Dispatcher
 from delay_node.due_lanes import DueLanes
 from delay_node.lanes import Lane
 from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
 from delay_node.schedule_log import Entry
-from delay_node.subjects import Subjects
+from delay_node.store import Subjects
 from delay_node.wheel import Wheel, key_of
 from qmq.protocol.codes import BrokerGroupState, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute
@@ -112,10 +113,12 @@ async def deliver_all(
     clock: Any = SimpleNamespace(now_ms=lambda: NOW_MS)
     ticks = ManualClock()
     supervisor = Supervisor(ticks, logger=logging.getLogger("qmq.delay"), on_failure=lambda name, error: None)
-    dispatcher = Dispatcher(
-        store, committer, clock, brokers, brokers, supervisor,  # type: ignore[arg-type]
-        observe=lambda seconds: None, rng=rng or Random(1),
+    lanes = DueLanes(store.subjects, brokers, rng or Random(1))  # type: ignore[arg-type]
+    sender = BatchSender(
+        store, committer, clock, brokers, supervisor, lanes,  # type: ignore[arg-type]
+        observe=lambda seconds: None, send_seconds=5.0,
     )  # fmt: skip
+    dispatcher = Dispatcher(store, clock, lanes, sender)  # type: ignore[arg-type]
     known, brokers.routes_known = brokers.routes_known, () if after_outage else brokers.routes_known
     running = asyncio.create_task(dispatcher.run())
     if after_outage:

@@ -1,6 +1,6 @@
 """The lateness of the last minute."""
 
-from delay_node.lateness import SLOT_SECONDS, SLOTS, LatenessWindow
+from delay_node.metrics import SLOT_SECONDS, SLOTS, LatenessWindow
 
 BUCKETS = (0.01, 0.1, 1.0)
 
