@@ -2,10 +2,9 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable
 
 from broker_node.progress import Consumer
-from broker_node.settlement import Settlement, SettlementRunner
+from broker_node.settlement import SettlementRunner
 from broker_node.settlements import Settlements
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
@@ -92,44 +91,27 @@ class ConsumerLeases:
         if presence != consumer.reported:
             consumer.reported = presence
             subject.changed()
-        if silent < lease:
-            if not self._settlements.abandoned(group, consumer, now):
-                return False
-            return self._settle_with(
-                self._settlements.settle_abandoned,
-                subject,
-                group,
-                consumer,
-                "they are held by a connection that is gone",
-            )
-        if consumer.log.in_flight and not group.progress.broadcast:
-            return self._settle_with(
-                self._settlements.settle, subject, group, consumer, f"it is silent for {silent:.0f} s"
-            )
-        if silent >= forget and not consumer.log.in_flight:
-            self._settlements.leave(subject, group, consumer)
+        settlements = self._settlements
+        if silent < lease and settlements.abandoned(group, consumer, now):
+            settle, why = settlements.settle_abandoned, "they are held by a connection that is gone"
+        elif silent >= lease and consumer.log.in_flight and not group.progress.broadcast:
+            settle, why = settlements.settle, f"it is silent for {silent:.0f} s"
+        elif silent >= max(lease, forget) and not consumer.log.in_flight:
+            settlements.leave(subject, group, consumer)
             return True
-        return False
-
-    def _settle_with(
-        self,
-        begin: Callable[[Subject, Group, Consumer], Settlement | None],
-        subject: Subject,
-        group: Group,
-        consumer: Consumer,
-        why: str,
-    ) -> bool:
-        """Begin a settlement; False when one is under way or not possible."""
-        if len(self._settlements.running) >= SETTLEMENTS_MAX:
+        else:
+            return False
+        if len(settlements.running) >= SETTLEMENTS_MAX:
             return False
         try:
-            settlement = begin(subject, group, consumer)
+            settlement = settle(subject, group, consumer)
         except LimitReached as error:
             logger.warning("consumer %s of group %s keeps its unacked messages of %s: %s",
                 consumer.consumer_id, group.progress.group, subject.name, error,
             )  # fmt: skip
             return False
         if settlement is None:
+            # One is under way, or not possible.
             return False
         logger.info(
             "consumer %s of group %s: unacked messages of %s are retried, %s",

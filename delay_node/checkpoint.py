@@ -18,6 +18,8 @@ CHECKPOINT_NAME = "delay"
 CHECKPOINT_FORMAT = 1
 SLICE_HOURS = 500
 """Hours whose files are set aside before other work of the event loop has its turn."""
+SLICE_NAMES = 2_000
+"""New names of subjects that are encoded before other work has its turn: some 5 ms."""
 _HOUR = Struct(">IIQIIII")
 """hour, count, data bytes, dispatch entries, gone, refused, lost."""
 
@@ -45,15 +47,21 @@ class StateEncoder:
     def forget(self, hour: int) -> None:
         self._rows.pop(hour, None)
 
+    def encode_names(self) -> bool:
+        """Encode up to SLICE_NAMES new names, and return whether there are more. Names are never removed or changed."""
+        names = self._store.subjects.names
+        for name in names[self._names_count : self._names_count + SLICE_NAMES]:
+            self._names += b"," * bool(self._names) + json.dumps(name).encode()
+            self._names_count += 1
+        return self._names_count < len(names)
+
     def encode(self) -> list[bytes]:
         """Return the state, in parts; finished hours are left out."""
         store, rows = self._store, self._rows
         for hour in store.hours.dirty:
             rows[hour.number] = self._row(hour)
-        names = store.subjects.names
-        for name in names[self._names_count :]:
-            self._names += b"," * bool(self._names) + json.dumps(name).encode()
-        self._names_count = len(names)
+        while self.encode_names():
+            pass
         finished = store.hours.finished
         counted = [row for number, row in rows.items() if number not in finished] if finished else list(rows.values())
         head = {"format": CHECKPOINT_FORMAT, "hours": len(counted), **LogMemory.encode(store.log)}
@@ -106,10 +114,12 @@ class DelayCheckpoints:
         return bool(self._hours.finished or self._removed)
 
     def draft(self) -> Generator[None, None, DelayDraft]:
-        """Take the state at the end of the last commit, then set aside what is in memory of the hours, in slices.
+        """Encode new names in slices, take the state at the end of the last commit, then set aside what is in memory of the hours.
 
         What an hour got after the state was taken may be written with it: a start counts only what the checkpoint counts.
         """
+        while self._encoder.encode_names():
+            yield
         hours, log = self._hours, self._store.log
         finished = [hours[number] for number in hours.finished if number in hours]
         # After a step back of the clock an hour may be in use again.

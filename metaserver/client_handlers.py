@@ -35,7 +35,7 @@ logger = logging.getLogger("qmq.meta")
 
 REGISTERED_PER_BATCH = 100
 """Registrations of clients that are worked on in one turn of the event loop, however many arrive."""
-CHECKS_PER_BATCH = 500
+CHECKS_PER_BATCH = 200
 """Registrations compared with their route in one turn of the event loop; heartbeats are answered in between."""
 SUBJECTS_PER_BATCH = 2_000
 """Changed subjects whose registrations are looked up in one turn of the event loop."""

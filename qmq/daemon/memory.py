@@ -20,10 +20,10 @@ STEP_BYTES = 16 << 20
 CHECK_SECONDS = 0.5
 YOUNG_MAX = 5_000
 """New objects above which they are examined: some 2 ms."""
-THRESHOLDS = (700, 5, 0)
-"""For `gc.set_threshold`: a burst of new objects is examined in full when it has some 5,000, instead of 85,000."""
+THRESHOLDS = (700, 5, 1 << 30)
+"""For `gc.set_threshold`: new objects are examined when there are 700, those that survived when there are some 5,000."""
 COMPLETE_SECONDS = 6 * 3600.0
-"""How often all objects are examined. Cycles of objects that survived a full collection are freed only then."""
+"""How often all objects are examined. Cycles of objects that survived a collection of generation 1 are freed only then."""
 
 
 def keep_freed_memory() -> bool:
@@ -45,23 +45,26 @@ def limit_collections(supervisor: Supervisor, clock: Clock) -> None:
     """Keep pauses by the garbage collector short, for this process.
 
     A full collection stops all threads: 0.2 s for a million objects, and subjects, groups and routes are millions that live for
-    ever. So whatever survives a full collection is left out of the following ones, except once in COMPLETE_SECONDS.
+    ever. So what survives a collection of generation 1 is left out of the following ones, except once in COMPLETE_SECONDS. No other
+    one is full: it would untrack dicts of strings and tuples, and the next item of such a dict has all of it examined again.
 
     The interpreter begins a collection by the number of new objects less that of freed ones. Where each new object replaces an
     older one it begins none, and the next one examines all of them; so this counts new objects itself.
     """
     gc.set_threshold(*THRESHOLDS)
+    # What was imported lives as long as the process.
+    gc.freeze()
     completed_at = clock.monotonic()
 
     def freeze(phase: str, info: dict[str, int]) -> None:
-        if phase == "stop" and info["generation"] == 2:
+        if phase == "stop" and info["generation"] > 0:
             gc.freeze()
 
     def check() -> None:
         nonlocal completed_at
         if clock.monotonic() - completed_at < COMPLETE_SECONDS:
             if len(gc.get_objects()) > YOUNG_MAX:
-                gc.collect()
+                gc.collect(1)
             return
         completed_at = began = clock.monotonic()
         gc.unfreeze()

@@ -32,12 +32,9 @@ class HandleCache:
 
     def get(self, path: str, *, create: bool = False) -> File:
         """The file, opened when it is not. Raises OSError."""
-        with self._lock:
-            file = self._open.get(path)
-            if file is not None:
-                self._open.move_to_end(path)
-                return file
-            drops = self._drops
+        drops = self._drops
+        if (known := self.opened(path)) is not None:
+            return known
         file = self.open(path, create=create)
         with self._lock:
             if self._drops != drops:
