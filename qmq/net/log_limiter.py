@@ -20,8 +20,11 @@ class _Key:
 class LogLimiter:
     """Admits the first event of a key and later ones with a back-off, with the number of those suppressed between."""
 
-    def __init__(self, interval_seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(
+        self, interval_seconds: float = INTERVAL_SECONDS, interval_seconds_max: float = INTERVAL_SECONDS_MAX
+    ) -> None:
         self._interval = interval_seconds
+        self._interval_max = interval_seconds_max
         self._keys: dict[object, _Key] = {}
 
     def admit(self, key: object, now: float) -> int | None:
@@ -40,7 +43,7 @@ class LogLimiter:
             known.suppressed += 1
             return None
         suppressed = known.suppressed
-        known.interval = min(2 * known.interval, INTERVAL_SECONDS_MAX)
+        known.interval = min(2 * known.interval, self._interval_max)
         known.next_at, known.suppressed = now + known.interval, 0
         return suppressed
 

@@ -5,11 +5,8 @@ import pytest
 from qmq.net.log_limiter import LogLimiter
 
 
-def test_the_interval_doubles_up_to_its_limit_and_suppressed_events_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("qmq.net.log_limiter.INTERVAL_SECONDS_MAX", 40.0)
-    limiter = LogLimiter(10.0)
+def test_the_interval_doubles_up_to_its_limit_and_suppressed_events_are_counted() -> None:
+    limiter = LogLimiter(10.0, 40.0)
     admitted = [(now, count) for now in range(200) if (count := limiter.admit("k", now)) is not None]
     assert admitted == [(0, 0), (10, 9), (30, 19), (70, 39), (110, 39), (150, 39), (190, 39)]
 
