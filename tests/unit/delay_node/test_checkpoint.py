@@ -3,8 +3,9 @@
 import json
 from types import SimpleNamespace
 
-from delay_node.checkpoint import SLICE_NAMES, StateEncoder
 from delay_node.subjects import Subjects
+
+from delay_node.checkpoint import SLICE_NAMES, StateEncoder
 
 
 def test_new_names_are_encoded_a_limited_number_at_a_time() -> None:
