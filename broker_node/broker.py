@@ -15,7 +15,7 @@ from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.options import BrokerOptions
 from broker_node.rates import RateTable
-from broker_node.recovery import groups_with_orphans, open_store
+from broker_node.recovery import open_store
 from broker_node.retention import HistoryRetention, SubjectRetention
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
@@ -153,7 +153,10 @@ class Broker(Node):
 
     async def _retry_orphans(self) -> None:
         """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
-        for subject, group in groups_with_orphans(self.store):
+        found = [(subject, group) for subject in self.store.subjects.values() for group in subject.groups.values()]
+        for subject, group in found:
+            if not group.progress.orphans:
+                continue
             moved = 0
             plan: DiskWork | None = None
             while group.progress.orphans:
@@ -170,10 +173,8 @@ class Broker(Node):
                 await self.committer.drain()
             logger.warning(
                 "subject %s, group %s: %d messages of a lost assignment are retried",
-                subject.name,
-                group.progress.group,
-                moved,
-            )
+                subject.name, group.progress.group, moved,
+            )  # fmt: skip
 
     async def stopping(self) -> None:
         await super().stopping()

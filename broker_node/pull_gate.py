@@ -12,7 +12,7 @@ from qmq.protocol.commands import PullRequest
 from qmq.protocol.names import split_subject
 
 SAY_SECONDS = 60.0
-"""A refused group is logged this often."""
+"""A refused group is logged at most this often, with a back-off."""
 
 
 class PullGate:
@@ -21,7 +21,7 @@ class PullGate:
     def __init__(self) -> None:
         self._paused: frozenset[Pause] = frozenset()
         self._allowed: dict[str, frozenset[str]] = {}
-        self._limiter = LogLimiter(SAY_SECONDS, SAY_SECONDS)
+        self._limiter = LogLimiter(SAY_SECONDS)
 
     def apply(self, policy: NodePolicy) -> Iterable[Pause]:
         """Judge by this policy from now on; the pauses that ended with it."""

@@ -13,7 +13,7 @@ from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_e
 from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore
-from broker_node.subject import Group, Subject
+from broker_node.subject import Subject
 from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.clock import Clock
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
@@ -227,8 +227,3 @@ def _leftovers(store: MessageStore) -> dict[str, int]:
     known.update(index.folder for index in (*store.forgotten.values(), *store.removed.values()))
     unknown = [folder for folder in _folders(store.disk, store.paths) if folder not in known]
     return {folder: firsts[-1] + 1 for folder in unknown if (firsts := firsts_in(store.disk, folder))}
-
-
-def groups_with_orphans(store: MessageStore) -> list[tuple[Subject, Group]]:
-    """Groups with sequences whose assignment was lost with a damaged commit."""
-    return [(s, g) for s in store.subjects.values() for g in s.groups.values() if g.progress.orphans]

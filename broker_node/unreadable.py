@@ -15,7 +15,7 @@ UNREADABLE_MAX = 10_000
 RETRY_SECONDS = 60.0
 """How long an unreadable message is withheld before its place is read again."""
 LOG_INTERVAL_SECONDS = 60.0
-"""Read errors are logged at most this often, with the number of those left out."""
+"""Read errors are logged at most this often, with a back-off and the number of those left out."""
 
 
 class UnreadablePlaces:
@@ -26,7 +26,7 @@ class UnreadablePlaces:
         self._places: OrderedDict[int, tuple[int, float]] = OrderedDict()
         """Log offset -> bytes, and the monotonic time of the next read."""
         self._lock = threading.Lock()
-        self._limiter = LogLimiter(LOG_INTERVAL_SECONDS, LOG_INTERVAL_SECONDS)
+        self._limiter = LogLimiter(LOG_INTERVAL_SECONDS)
         self.read_errors = 0
         """Failed reads since start."""
 
