@@ -5,9 +5,10 @@ The one place where a wire batch becomes records and where stored bytes are chec
 
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import accumulate
-from operator import eq
 from struct import Struct
+from typing import Any
 from zlib import crc32
 
 from broker_node.actions import (
@@ -19,10 +20,11 @@ from broker_node.actions import (
     encode_action,
     encode_messages_head,
 )
-from broker_node.consume_log import ENTRY_HEAD_BYTES
+from broker_node.consume_log import ENTRY_BYTES, ENTRY_HEAD_BYTES
 from broker_node.unreadable import UnreadablePlaces
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError, ReadFailed
+from qmq.log.disk import Buffer
 from qmq.log.log import SegmentedLog
 from qmq.log.record import iter_records
 from qmq.protocol.scan import CRC_BYTES, Run, walk_stored
@@ -36,10 +38,14 @@ COPIED_BYTES_MAX = 4096
 UNBOUNDED = 1 << 62
 Raw = bytes | memoryview
 """A message as it is stored."""
-_PLACE = Struct(">qI20x")
-"""Of an index entry, where its message lies."""
 _CHECKED = Struct(f">{ENTRY_HEAD_BYTES}sI")
 """Of an index entry, what its check covers, and the check."""
+
+
+@lru_cache(64)
+def _entries(count: int) -> tuple[Callable[[Buffer], tuple[Any, ...]], Callable[[Buffer], tuple[Any, ...]]]:
+    """Decode `count` index entries in one call: to (offset, size, offset, ...), and to what `_CHECKED` has of each."""
+    return Struct(">" + "qI20x" * count).unpack, Struct(">" + f"{ENTRY_HEAD_BYTES}sI" * count).unpack
 
 
 class NotCached(Exception):
@@ -76,23 +82,30 @@ class MessageLog:
         Stops early, after at least one message, when the next would bring the total over `bytes_max`. With `cached_only`, raises
         NotCached when the disk would have to be asked.
         """
-        places = list(_PLACE.iter_unpack(index_bytes))
-        if not places:
+        if not index_bytes:
             return []
-        total = sum([size for _, size in places])
-        if total > bytes_max:
-            totals = list(accumulate([size for _, size in places]))
-            del places[max(1, bisect_right(totals, bytes_max)) :]
-            total = totals[len(places) - 1]
-        raws = self._read_whole(index_bytes, places, total, cached_only)
-        return self._read_apart(index_bytes, places, cached_only) if raws is None else raws
+        place, _ = _entries(len(index_bytes) // ENTRY_BYTES)
+        offset_sizes = place(index_bytes)
+        sizes = offset_sizes[1::2]
+        if sum(sizes) > bytes_max:
+            count = max(1, bisect_right(list(accumulate(sizes)), bytes_max))
+            index_bytes, offset_sizes, sizes = (
+                index_bytes[: count * ENTRY_BYTES],
+                offset_sizes[: 2 * count],
+                sizes[:count],
+            )
+        offsets = offset_sizes[::2]
+        raws = self._read_whole(index_bytes, offsets, sizes, cached_only)
+        if raws is None:
+            raws = self._read_apart(index_bytes, list(zip(offsets, sizes, strict=True)), cached_only)
+        return raws
 
     def _read_whole(
-        self, index_bytes: bytes, places: list[tuple[int, int]], size: int, cached_only: bool
+        self, index_bytes: bytes, offsets: tuple[int, ...], sizes: tuple[int, ...], cached_only: bool
     ) -> list[Raw | None] | None:
-        """Messages of `size` bytes together that lie close together, with one read; None unless all pass their checks."""
-        begin = places[0][0]
-        span = sum(places[-1]) - begin
+        """Messages that lie close together, with one read; None unless all pass their checks."""
+        begin, size = offsets[0], sum(sizes)
+        span = offsets[-1] + sizes[-1] - begin
         if not 0 < span <= min(READ_SPAN_BYTES_MAX, 2 * size + READ_GAP_BYTES_MAX) or self.unreadable:
             return None
         try:
@@ -101,13 +114,17 @@ class MessageLog:
             return None
         if data is None:
             return None
-        if size > COPIED_BYTES_MAX * len(places):
+        if size > COPIED_BYTES_MAX * len(sizes):
             data = memoryview(data)
-        raws: list[Raw] = [data[offset - begin : offset - begin + size] for offset, size in places]
-        heads, checks = zip(*_CHECKED.iter_unpack(index_bytes), strict=True)
+        raws: list[Raw | None] = [
+            data[(at := offset - begin) : at + size] for offset, size in zip(offsets, sizes, strict=True)
+        ]
+        _, checked = _entries(len(sizes))
+        heads_checks = checked(index_bytes)
         # The checks of an empty message are right for a withheld one.
-        is_whole = all(raws) and all(map(eq, map(crc32, heads, [crc32(raw) for raw in raws]), checks))
-        return [*raws] if is_whole else None
+        if all(raws) and tuple(map(crc32, heads_checks[::2], map(crc32, raws))) == heads_checks[1::2]:  # type: ignore[arg-type]
+            return raws
+        return None
 
     def _read_apart(self, index_bytes: bytes, places: list[tuple[int, int]], cached_only: bool) -> list[Raw | None]:
         """Messages that can't be read as one span: far from each other, damaged, unreadable, or in several segments."""

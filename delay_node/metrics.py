@@ -4,12 +4,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from prometheus_client.core import Histogram, Metric
+from prometheus_client.core import Metric
 
 from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
+from qmq.daemon.counters import Buckets
 from qmq.daemon.node import Node
 from qmq.daemon.node_metrics import NodeMetrics
 
@@ -55,12 +56,7 @@ class DelayMetrics(NodeMetrics):
         super().__init__(node, "qmq_delay")
         self._store = store
         self._clock = clock
-        self.lateness_seconds = Histogram(
-            "qmq_delay_lateness_seconds",
-            "Time from a message's due time until a broker has stored it (delayTime)",
-            buckets=LATENESS_BUCKETS,
-            registry=self.registry,
-        )
+        self.lateness_seconds = Buckets(*LATENESS_BUCKETS)
         self.last_minute = LatenessWindow(LATENESS_BUCKETS)
 
     def observe_lateness(self, seconds: float) -> None:
@@ -72,6 +68,8 @@ class DelayMetrics(NodeMetrics):
         counter, gauge = self.counter, self.gauge
         store, dispatcher, handlers = self._store, self.dispatcher, self.handlers
         yield from self.counters(handlers.counters, store.counters, dispatcher.sender.counters)
+        text = "Time from a message's due time until a broker has stored it (delayTime)"
+        yield self.lateness_seconds.family("qmq_delay_lateness_seconds", text)
         yield counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
         yield counter(
             "clock_steps_refused", "Forward steps of the wall clock that were not accepted", self._clock.steps_refused

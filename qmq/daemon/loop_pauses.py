@@ -9,10 +9,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from prometheus_client.core import Histogram, Metric
+from prometheus_client.core import Metric
 
 from qmq.clock import SYSTEM_CLOCK
-from qmq.daemon.counters import MetricFamilies
+from qmq.daemon.counters import Buckets, MetricFamilies
 from qmq.net.log_limiter import LogLimiter
 
 PAUSE_SECONDS_MIN = 0.01
@@ -43,12 +43,7 @@ class LoopPauses:
         self._slots: deque[tuple[int, float]] = deque(maxlen=SLOTS_MAX)
         """The longest pause of each slot that had one: the slot's number and seconds, the oldest first."""
         self._limiter = LogLimiter()
-        self._histogram = Histogram(
-            "qmq_event_loop_pause_seconds",
-            f"Pauses of the event loop of {PAUSE_SECONDS_MIN * 1000:.0f} ms and more",
-            buckets=(0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
-            registry=None,
-        )
+        self._histogram = Buckets(0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
     def start(self) -> None:
         """Measure the running event loop from now on, until it is closed."""
@@ -88,4 +83,5 @@ class LoopPauses:
         text = "Longest pause of the event loop in the last 10 s, 1 min, 10 min; 0: none of 10 ms or more"
         longest = {window: self.longest(seconds) for window, seconds in WINDOWS.items()}
         yield MetricFamilies("qmq").gauge_by("event_loop_longest_pause_seconds", text, "window", longest)
-        yield from self._histogram.collect()
+        text = f"Pauses of the event loop of {PAUSE_SECONDS_MIN * 1000:.0f} ms and more"
+        yield self._histogram.family("qmq_event_loop_pause_seconds", text)

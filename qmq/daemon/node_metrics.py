@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from prometheus_client.core import Histogram, Metric
+from prometheus_client.core import Metric
 
+from qmq.daemon.counters import Buckets
 from qmq.daemon.daemon_metrics import DaemonMetrics
 from qmq.daemon.node import Node
 
@@ -14,18 +15,8 @@ class NodeMetrics(DaemonMetrics):
     def __init__(self, node: Node, prefix: str) -> None:
         super().__init__(node, prefix, {"broker_group": node.options.broker_group})
         self._node = node
-        self.commit_seconds = Histogram(
-            f"{prefix}_commit_seconds",
-            "Duration of a commit, write and sync (QMQ: putMessageTime)",
-            buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
-            registry=self.registry,
-        )
-        self.commit_bytes = Histogram(
-            f"{prefix}_commit_bytes",
-            "Size of a commit",
-            buckets=(256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 8 << 20),
-            registry=self.registry,
-        )
+        self.commit_seconds = Buckets(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5)
+        self.commit_bytes = Buckets(256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 8 << 20)
         node.committer.observe_commit = self.observe_commit
 
     def observe_commit(self, seconds: float, size: int) -> None:
@@ -36,6 +27,9 @@ class NodeMetrics(DaemonMetrics):
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
         node, log = self._node, self._node.log
+        text = "Duration of a commit, write and sync (QMQ: putMessageTime)"
+        yield self.commit_seconds.family(f"{self._prefix}_commit_seconds", text)
+        yield self.commit_bytes.family(f"{self._prefix}_commit_bytes", "Size of a commit")
         yield self.counter("commits", "Commits written", node.committer.commits)
         yield self.gauge("unsynced_bytes", "Bytes appended and not synced yet", log.pending_bytes)
         yield self.gauge("log_end_bytes", "Log end offset", log.written_end)

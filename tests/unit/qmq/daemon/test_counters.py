@@ -3,12 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from qmq.daemon.counters import MetricFamilies, counted, counted_by
+from qmq.daemon.counters import Buckets, MetricFamilies, counted, counted_by
 
 
 @dataclass(slots=True)
@@ -53,3 +53,12 @@ def test_families_without_labels() -> None:
     )
     assert "qmq_meta_subjects 7.0" in text
     assert 'qmq_meta_live{broker_group="g1"} 1.0' in text
+
+
+def test_buckets_are_exported_as_the_histogram_of_prometheus() -> None:
+    buckets, histogram = Buckets(0.5, 1, 1 << 20), Histogram("size", "Sizes", buckets=(0.5, 1, 1 << 20), registry=None)
+    for value in (0.1, 0.5, 0.7, 1, 3, 5_000_000):
+        buckets.observe(value)
+        histogram.observe(value)
+    expected = [line for line in exposition(*histogram.collect()).splitlines() if "_created" not in line]
+    assert exposition(buckets.family("size", "Sizes")).splitlines() == expected
