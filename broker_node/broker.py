@@ -13,16 +13,14 @@ from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
 from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
-from broker_node.history_retention import HistoryRetention
 from broker_node.options import BrokerOptions
-from broker_node.pacer import Pacer
 from broker_node.rates import RateTable
-from broker_node.recovery import groups_with_orphans, open_store
+from broker_node.recovery import open_store
+from broker_node.retention import HistoryRetention, SubjectRetention
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
-from broker_node.subject_retention import SubjectRetention
 from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.machine import Machine
@@ -33,6 +31,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.retention import keep_from
 from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import Role
+from qmq.slices import Pacer
 
 logger = logging.getLogger("qmq.broker")
 
@@ -84,21 +83,14 @@ class Broker(Node):
             retry_delay_ms=round(options.retry_delay_seconds * 1000),
             lease_seconds=options.consumer_lease_seconds,
         )
+        identity = options.broker_group, self.node_id, self.incarnation
         self.handlers = Handlers(
             self.store,
             self.delivery,
             self.committer,
             self.clock,
             self.admission,
-            BulkReads(
-                self.store,
-                self.committer,
-                self.clock,
-                self.bulk_reads,
-                options.broker_group,
-                self.node_id,
-                self.incarnation,
-            ),
+            BulkReads(self.store, self.committer, self.clock, self.bulk_reads, identity),
             self.supervisor,
             self.auth,
         )
@@ -116,15 +108,7 @@ class Broker(Node):
             forget_seconds=options.consumer_forget_hours * 3600,
         )
         self.checkpoints = self.checkpointing(BrokerCheckpoints(self.store), self.recovery.loaded_offset)
-        self.metrics = BrokerMetrics(
-            self,
-            self.store,
-            self.delivery,
-            self.handlers,
-            self.subject_retention,
-            self.history_retention,
-            self.retention_clock,
-        )
+        self.metrics = BrokerMetrics(self, self.store, self.delivery, self.handlers, self.retention_clock)
         view = NodeView(
             store=self.store,
             clock=self.clock,
@@ -142,7 +126,7 @@ class Broker(Node):
             synced=self.committer.synced,
         )
         pages = BrokerPages(view)
-        return AdminPages(pages.routes(), pages.posts())
+        return AdminPages(pages.routes, pages.posts)
 
     def _retention_clock(self) -> RetentionClock:
         gaps: Sequence[Gap] = ()
@@ -169,7 +153,10 @@ class Broker(Node):
 
     async def _retry_orphans(self) -> None:
         """Messages whose assignment was lost with a damaged commit go to their group's retry subject, slice by slice."""
-        for subject, group in groups_with_orphans(self.store):
+        found = [(subject, group) for subject in self.store.subjects.values() for group in subject.groups.values()]
+        for subject, group in found:
+            if not group.progress.orphans:
+                continue
             moved = 0
             plan: DiskWork | None = None
             while group.progress.orphans:
@@ -186,10 +173,8 @@ class Broker(Node):
                 await self.committer.drain()
             logger.warning(
                 "subject %s, group %s: %d messages of a lost assignment are retried",
-                subject.name,
-                group.progress.group,
-                moved,
-            )
+                subject.name, group.progress.group, moved,
+            )  # fmt: skip
 
     async def stopping(self) -> None:
         await super().stopping()

@@ -91,17 +91,14 @@ class BulkReads:
         committer: Committer,
         clock: Clock,
         gate: BulkReadLimiter,
-        broker_group: str,
-        node_id: str,
-        incarnation: str,
+        identity: tuple[str, str, str],
     ) -> None:
+        """`identity` is broker group, node ID and incarnation of the data folder."""
         self._store = store
         self._committer = committer
         self._clock = clock
         self._gate = gate
-        self._broker_group = broker_group
-        self._node_id = node_id
-        self._incarnation = incarnation
+        self._identity = identity
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""
@@ -123,8 +120,8 @@ class BulkReads:
         found, next_after, newest = await self._look(request, limit)
         await self._synced(newest)
         subjects = await self._gate.in_thread(_cut, found, request.from_ms, request.to_ms)
-        page = RangesPage(self._broker_group, self._node_id, now_ms, subjects, next_after, self._incarnation)
-        return [page.encode()]
+        broker_group, node_id, incarnation = self._identity
+        return [RangesPage(broker_group, node_id, now_ms, subjects, next_after, incarnation).encode()]
 
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """Returns subjects after the cursor `after`, the next cursor, and the log offset of the newest action among them."""
@@ -149,7 +146,7 @@ class BulkReads:
                 # Removed since the names were looked up.
                 continue
             await begin_adjusted(store, subject, self._gate.in_thread)
-            index = subject.consume_log.index
+            index = subject.consume_log
             view = index.view(index.begin, index.end if is_timed else index.begin)
             item = _Found(subject.name, index.begin, index.end, subject.origin, view, [])
             found.append(item)
@@ -195,7 +192,7 @@ class BulkReads:
 
     async def _index(self, request: ReadRequest) -> list[Part]:
         subject = await self._subject(request)
-        index = subject.consume_log.index
+        index = subject.consume_log
         count = max(1, self._gate.piece_bytes(request.bytes_max) // ENTRY_BYTES)
         first, data = await self._consume_entries(subject, request.begin, request.end, count)
         return IndexPage(index.begin, index.end, first, data).parts()
@@ -215,7 +212,7 @@ class BulkReads:
     async def _consume_entries(self, subject: Subject, begin: int, end: int, count: int) -> tuple[int, bytes]:
         """As `_entries`, of a consume log, after entries that the disk can't read were repaired or withheld."""
         while True:
-            first, data = await self._entries(subject.consume_log.index, begin, end, count)
+            first, data = await self._entries(subject.consume_log, begin, end, count)
             if (unreadable := unreadable_entries(self._store, subject, first, data)) is None:
                 return first, data
             await unreadable.complete_in_thread(self._gate.in_thread)
@@ -240,7 +237,7 @@ class BulkReads:
 
     async def _messages(self, request: ReadRequest) -> list[Part]:
         subject = await self._subject(request)
-        index = subject.consume_log.index
+        index = subject.consume_log
         bytes_max = self._gate.piece_bytes(request.bytes_max)
         count = max(1, bytes_max // (ENTRY_BYTES + MESSAGE_BYTES_GUESSED))
         while True:

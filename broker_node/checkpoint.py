@@ -12,9 +12,7 @@ entries.
 import json
 import logging
 from collections.abc import Generator
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from struct import Struct, iter_unpack
 from typing import Any
 
@@ -24,6 +22,7 @@ from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
 from qmq.log.checkpoint import CheckpointStore, as_number, as_text
 from qmq.log.index import DenseIndex
+from qmq.log.index_files import delete_files, firsts_in
 from qmq.log.recovery import Damage
 from qmq.log.replay import LogMemory
 
@@ -58,8 +57,8 @@ class BrokerDraft(CheckpointDraft):
     """Consume logs of removed subjects, by name, likewise."""
     hidden: dict[DenseIndex, int]
     """Indexes with files that this state does not count on, and the first entry that it does."""
-    leftovers: dict[str, list[str]]
-    """Files that no checkpoint counts on, by folder; no index of this state is in one of these folders."""
+    leftovers: dict[str, int]
+    """Folders with files that neither this state nor the checkpoint before counts on: those that begin below a sequence."""
     damaged: tuple[Damage, ...]
     """Damage of the log that it holds."""
 
@@ -75,15 +74,13 @@ class BrokerCheckpoints:
         self._files = CheckpointStore(store.disk, store.paths.checkpoint, CHECKPOINT_NAME)
         self._written: list[DenseIndex] = []
         """Indexes whose taken entries are in files."""
-        self._left_out: list[tuple[str, str, DenseIndex]] = []
-        """Subject, group ("" for a consume log) and index, with files that the newest checkpoint does not count on."""
         self._hidden: dict[DenseIndex, int] = {}
-        """Likewise, of indexes that retention shortened: the first entry that the newest checkpoint counts on."""
+        """Indexes with files that the newest checkpoint does not count on, and the first entry that it does."""
 
     @property
     def has_removals(self) -> bool:
         """Whether damage was found that no checkpoint holds, or files are to be deleted."""
-        return self._store.has_new_damage or bool(self._left_out or self._hidden or self._store.leftovers)
+        return self._store.has_new_damage or bool(self._hidden or self._store.leftovers)
 
     def draft(self) -> Generator[None, None, BrokerDraft]:
         """Take the state, in slices; to be saved once everything appended until its end is synced."""
@@ -95,12 +92,7 @@ class BrokerCheckpoints:
         forgotten, removed = list(store.forgotten.items()), list(store.removed.items())
         hidden: dict[DenseIndex, int] = {}
         state, indexes = yield from encode_state(store, *self._sizes, hidden)
-        self._left_out = [
-            (name, group, index)
-            for name, group, index in self._left_out
-            # Made again, also since the first slice, a group deletes the old files when it writes its own.
-            if not group or name not in store.subjects or group not in store.subjects[name].groups
-        ]
+        # Now: an index that was made since the first slice may be in the state, and write to one of these folders.
         leftovers = dict(store.leftovers)
         return BrokerDraft(
             state, position, synced_to, log.appended_end, indexes, forgotten, removed, hidden, leftovers, damaged
@@ -124,13 +116,10 @@ class BrokerCheckpoints:
             raise problem
         store.handles.sync(store.paths.root)
         self._files.save(draft.state, draft.position, draft.synced_to)
-        for _, _, index in self._left_out:
-            index.delete_files()
         for index, begin in self._hidden.items():
             index.delete_before(begin)
-        for path in chain.from_iterable(draft.leftovers.values()):
-            with suppress(FileNotFoundError):
-                store.disk.remove(path)
+        for folder, end in draft.leftovers.items():
+            delete_files(store.handles, folder, [first for first in firsts_in(store.disk, folder) if first < end])
 
     def saved(self, draft: BrokerDraft) -> None:
         """Free what was written, as far as it takes no time, the rest with the next draft; on the store's thread."""
@@ -139,19 +128,18 @@ class BrokerCheckpoints:
             index.deleted_before(begin)
         self._hidden = {index: begin for index, begin in draft.hidden.items() if index.has_hidden_files}
         store = self._store
-        for folder in draft.leftovers:
-            store.leftovers.pop(folder, None)
+        for folder, end in draft.leftovers.items():
+            if store.leftovers.get(folder, -1) <= end:
+                store.leftovers.pop(folder, None)
         if draft.damaged == store.log.damaged:
             store.has_new_damage = False
-        for name, group, index in self._left_out:
-            if not group and store.removed.get(name) is index:
-                del store.removed[name]
-        self._left_out = [(name, "", index) for name, index in draft.removed if store.removed.get(name) is index]
-        for (name, group), history in draft.forgotten:
+        for name, index in draft.removed:
+            if store.removed.get(name) is index:
+                store.leave_files(store.removed.pop(name))
+        for key, history in draft.forgotten:
             # Unless the group was created again: it continues its history.
-            if store.forgotten.get((name, group)) is history:
-                del store.forgotten[name, group]
-                self._left_out.append((name, group, history))
+            if store.forgotten.get(key) is history:
+                store.leave_files(store.forgotten.pop(key))
 
     def _free_written(self) -> None:
         for _ in range(min(FREED_MAX, len(self._written))):
@@ -291,7 +279,7 @@ def restore_ends(store: MessageStore, state: bytes) -> None:
             if subject is None:
                 store.sequence_floor = max(store.sequence_floor, end)
             elif subject.begin == subject.visible_end < end:
-                subject.consume_log.index.start_at(end)
+                subject.consume_log.start_at(end)
                 subject.next_sequence = end
                 subject.changed()
     except (DerivedStateWrong, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

@@ -6,14 +6,12 @@ own CRC, so one comparison before a message is handed out proves entry and messa
 Derived from the message log, never the truth: an entry that fails its check is made again from the log.
 """
 
-import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from qmq.errors import LogError
 from qmq.log.index import DenseIndex, IndexView
 from qmq.protocol.scan import Run
 
@@ -62,42 +60,6 @@ def encode_withheld(count: int) -> bytes:
     """Entries for sequences whose messages can't be served."""
     entry = _HEAD.pack(0, 0, 0, 0)
     return (entry + _CHECK.pack(crc32(entry, 0))) * count
-
-
-class ConsumeLog:
-    """The index of one subject: visible entries [begin, end)."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: DenseIndex) -> None:
-        self.index = index
-
-    @property
-    def begin(self) -> int:
-        return self.index.begin
-
-    @property
-    def end(self) -> int:
-        return self.index.end
-
-    def entries(self, begin: int, end: int) -> Iterator[Entry]:
-        """Entries of consume sequences [begin, end), clipped to what is there; the first is `max(begin, self.begin)`."""
-        return map(Entry._make, ENTRY.iter_unpack(self.index.read(max(begin, self.begin), min(end, self.end))))
-
-    def entry(self, sequence: int) -> Entry | None:
-        """One entry, or None when the sequence is not held."""
-        return next(self.entries(sequence, sequence + 1), None) if self.begin <= sequence < self.end else None
-
-    async def find_time(self, at_ms: int) -> int:
-        """As the function `find_time`, with reads in a thread. Raises LogError."""
-        while True:
-            view = self.index.view(self.begin, self.end)
-            try:
-                return await asyncio.to_thread(find_time, view, at_ms)
-            except LogError:
-                if self.begin == view.begin:
-                    raise
-                # Retention removed a file during the search.
 
 
 def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:

@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 
-from broker_node.pacer import Pacer
 from broker_node.progress import Consumer
 from broker_node.settlement import SettlementRunner
 from broker_node.settlements import Settlements
@@ -11,6 +10,7 @@ from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached
 from qmq.daemon.committer import Committer
+from qmq.slices import Pacer
 
 logger = logging.getLogger("qmq.broker")
 

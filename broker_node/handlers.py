@@ -7,25 +7,57 @@ from broker_node.disk_work import completed
 from broker_node.pulls import PullHandler
 from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.reset import set_position, without_time
-from broker_node.sends import BrokerSends
 from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
-from qmq.daemon.handlers import RequestHandlers
-from qmq.daemon.sends import Admission
-from qmq.errors import ProtocolError, QmqError
+from qmq.daemon.handlers import Rejections, RequestHandlers
+from qmq.daemon.sends import Admission, SendCounters, SendHandler, failures_of
+from qmq.errors import IllegalName, ProtocolError, QmqError
 from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.policy import NodePolicy
-from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
-from qmq.protocol.commands import ConsumeManageRequest
+from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode, SendResult
+from qmq.protocol.commands import ConsumeManageRequest, SendFailure
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.names import check_group, check_subject, split_subject
+from qmq.protocol.names import SUBJECT_OVER_LIMIT, check_group, check_subject, split_subject
+from qmq.protocol.scan import Run
 from qmq.supervisor import Supervisor
+
+
+class BrokerSends(SendHandler):
+    """Stores the messages of SEND requests."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        committer: Committer,
+        clock: Clock,
+        admission: Admission,
+        rejections: Rejections,
+        counters: SendCounters,
+    ) -> None:
+        super().__init__(store.log, committer, admission, rejections, counters)
+        self._store = store
+        self._clock = clock
+
+    def append(self, run: Run, frame: Frame, connection: Connection, failures: list[SendFailure]) -> int:
+        try:
+            subject = self._store.subject(run.subject)
+        except IllegalName as error:
+            self.rejections.count("illegal_name", connection, str(error))
+            result, remark = SendResult.SUBJECT_NOT_ASSIGNED, f"message rejected: {error}"
+        except LimitReached as error:
+            self.rejections.count("limit_reached", connection, str(error))
+            result, remark = SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}"
+        else:
+            self.counters.sends += run.count
+            return self._store.append_run(subject, run, memoryview(frame.buffer), self._clock.wall_ms())
+        failures += failures_of(frame, run.raw_begins, result, remark)
+        return -1
 
 
 class Handlers(RequestHandlers):

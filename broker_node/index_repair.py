@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from broker_node.actions import RecordKind, decode_messages_head
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry, encode_run
 from broker_node.disk_work import DiskWork
-from broker_node.message_log import MessageLog
+from broker_node.message_log import MessageLog, stored_run
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_begin import adjust_begin
-from qmq.errors import LogError, ProtocolError
-from qmq.log.handles import HandleCache
+from qmq.errors import LogError
 from qmq.log.index import IndexView
 from qmq.log.index_files import RewrittenPage
 from qmq.log.record import iter_records
 from qmq.log.recovery import Commit, Damage
-from qmq.protocol.scan import walk_stored
 
 logger = logging.getLogger("qmq.broker.index")
 
@@ -44,7 +42,7 @@ class DamagedEntries(DiskWork):
 
     def __init__(self, store: MessageStore, subject: Subject, sequences: Sequence[int]) -> None:
         super().__init__()
-        index = subject.consume_log.index
+        index = subject.consume_log
         self._store = store
         self._subject = subject
         self._begin = max(index.begin, index.page_of(sequences[0]).start)
@@ -78,11 +76,7 @@ class DamagedEntries(DiskWork):
                 first, end = head.first_sequence, head.first_sequence + head.count
                 if head.subject != self._subject.name or end <= wanted.start or first >= wanted.stop:
                     continue
-                try:
-                    run = walk_stored(payload[at:], head.subject)
-                except ProtocolError as error:
-                    raise LogError(f"the message record at offset {offset} can't be read: {error}") from error
-                entries = encode_run(run, offset + at, head.stored_at_ms)
+                entries = encode_run(stored_run(payload[at:], head, offset), offset + at, head.stored_at_ms)
                 for sequence in range(max(first, wanted.start), min(end, wanted.stop)):
                     place = (sequence - first) * ENTRY_BYTES
                     found[sequence] = entries[place : place + ENTRY_BYTES]
@@ -119,7 +113,7 @@ class DamagedEntries(DiskWork):
         changed, store, subject = self._changed, self._store, self._subject
         if changed is None:
             raise LogError(f"damaged entries of {subject.name} can't be made again", code="log.index_unreadable")
-        index = subject.consume_log.index
+        index = subject.consume_log
         # Retention may have deleted messages during the search: those are not lost to damage.
         try:
             if self._begin_search is not None:
@@ -159,15 +153,14 @@ class DamagedEntries(DiskWork):
         store.found_damage(self._damage)
         if not pages:
             return None
-        return RewrittenPages(store.handles, pages)
+        return RewrittenPages(pages)
 
 
 class RewrittenPages(DiskWork):
     """Sync rewritten pages of an index and read them back; `finish` withholds those that are not on disk."""
 
-    def __init__(self, handles: HandleCache, pages: Sequence[RewrittenPage]) -> None:
+    def __init__(self, pages: Sequence[RewrittenPage]) -> None:
         super().__init__()
-        self._handles = handles
         self._pages = pages
         self._failed: list[tuple[RewrittenPage, OSError]] = []
 
@@ -175,14 +168,14 @@ class RewrittenPages(DiskWork):
         """Sync and read; from a thread that may wait for the disk."""
         for page in self._pages:
             try:
-                page.sync_and_read_back(self._handles)
+                page.sync_and_read_back()
             except OSError as error:
                 self._failed.append((page, error))
 
     def finish(self) -> DiskWork | None:
         """Withhold what is not on disk."""
         for page, error in self._failed:
-            page.withhold(self._handles, error)
+            page.withhold(error)
         return None
 
 

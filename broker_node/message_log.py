@@ -212,8 +212,12 @@ def visit_records(
             on_action(offset, kind, payload)
             continue
         head, at = decode_messages_head(payload)
-        try:
-            run = walk_stored(payload[at:], head.subject)
-        except ProtocolError as error:
-            raise LogError(f"the message record at offset {offset} can't be read: {error}") from error
-        on_messages(offset, head, offset + at, run)
+        on_messages(offset, head, offset + at, stored_run(payload[at:], head, offset))
+
+
+def stored_run(entries: memoryview, head: MessagesHead, offset: int) -> Run:
+    """The messages of a record at a log offset. Raises LogError."""
+    try:
+        return walk_stored(entries, head.subject)
+    except ProtocolError as error:
+        raise LogError(f"the message record at offset {offset} can't be read: {error}") from error

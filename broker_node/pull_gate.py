@@ -6,14 +6,13 @@ does not read it by way of somebody's retries. Dead letters are left to operator
 
 from collections.abc import Iterable
 
+from qmq.net.log_limiter import LogLimiter
 from qmq.policy import NodePolicy, Pause
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.names import split_subject
 
 SAY_SECONDS = 60.0
-"""A refused group is logged this often."""
-LOGGED_GROUPS_MAX = 10_000
-"""Refused groups remembered for that; when there are more, all are forgotten and may be logged again."""
+"""A refused group is logged at most this often, with a back-off."""
 
 
 class PullGate:
@@ -22,7 +21,7 @@ class PullGate:
     def __init__(self) -> None:
         self._paused: frozenset[Pause] = frozenset()
         self._allowed: dict[str, frozenset[str]] = {}
-        self._quiet_until: dict[tuple[str, str], float] = {}
+        self._limiter = LogLimiter(SAY_SECONDS)
 
     def apply(self, policy: NodePolicy) -> Iterable[Pause]:
         """Judge by this policy from now on; the pauses that ended with it."""
@@ -52,13 +51,7 @@ class PullGate:
 
     def is_new_refusal(self, request: PullRequest, now: float) -> bool:
         """Whether a refusal is worth a line in the log; `now` is monotonic seconds."""
-        key = request.subject, request.group
-        if now < self._quiet_until.get(key, now):
-            return False
-        if len(self._quiet_until) >= LOGGED_GROUPS_MAX:
-            self._quiet_until.clear()
-        self._quiet_until[key] = now + SAY_SECONDS
-        return True
+        return self._limiter.admit((request.subject, request.group), now) is not None
 
 
 def _real(name: str) -> str:

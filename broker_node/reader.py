@@ -72,7 +72,7 @@ class ReadPlan(DiskWork):
         self._store = store
         self._subject = subject
         self._wanted = wanted
-        self._view = subject.consume_log.index.view(
+        self._view = subject.consume_log.view(
             min(begin for begin, _ in wanted.ranges), max(end for _, end in wanted.ranges)
         )
         self._found: Messages | None = None
@@ -127,7 +127,7 @@ def read_messages(store: MessageStore, subject: Subject, wanted: Wanted, plan: D
     if isinstance(plan, ReadPlan) and (found := plan.messages(subject, wanted)) is not None:
         return found
     try:
-        found = _read(subject.consume_log.index.read_cached, store.message_log, wanted, cached_only=True)
+        found = _read(subject.consume_log.read_cached, store.message_log, wanted, cached_only=True)
     except NotCached:
         raise ReadPlan(store, subject, wanted) from None
     if found.failed and (damaged := _damage(store, subject, found)) is not None:
@@ -213,7 +213,7 @@ def unreadable_entries(store: MessageStore, subject: Subject, first: int, index_
     """The repair of entries from sequence `first` on that the disk can't read; None when there are none, or it failed lately."""
     if 0 not in index_bytes[_STORED_AT_BYTE::ENTRY_BYTES] or len(store.withheld) >= WITHHELD_MAX:
         return None
-    index, found = subject.consume_log.index, []
+    index, found = subject.consume_log, []
     for sequence, begin in enumerate(range(0, len(index_bytes), ENTRY_BYTES), first):
         is_known = (subject.name, sequence) in store.withheld or index.is_withheld(sequence)
         if index_bytes[begin : begin + ENTRY_BYTES] == EMPTY_ENTRY and not is_known and sequence >= subject.begin:
@@ -239,7 +239,7 @@ def damaged_entries(
     if len(store.withheld) >= WITHHELD_MAX:
         # No more can be recorded, so each read would search for them again.
         return None
-    unreadable, index, damaged = store.message_log.unreadable, subject.consume_log.index, []
+    unreadable, index, damaged = store.message_log.unreadable, subject.consume_log, []
     for i, raw in enumerate(raws):
         entry = index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES]
         if raw is not None or entry == WITHHELD or (subject.name, sequences[i]) in store.withheld:

@@ -13,15 +13,16 @@ from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_e
 from broker_node.consume_log import encode_withheld
 from broker_node.message_log import MessageLog, visit_records
 from broker_node.store import MessageStore
-from broker_node.subject import Group, Subject
+from broker_node.subject import Subject
 from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.clock import Clock
-from qmq.log.checkpoint import Checkpoint
+from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
+from qmq.log.index_files import firsts_in
 from qmq.log.record import HEADER_BYTES
 from qmq.log.recovery import Commit
-from qmq.log.replay import LogMemory, RecoveryReport, Replay, load_checkpoint
+from qmq.log.replay import LogMemory, RecoveryReport, Replay
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
@@ -71,7 +72,7 @@ class BrokerReplay(Replay):
         if head.subject in self._unread:
             # What came before left with its segments.
             self._unread.discard(head.subject)
-            subject.consume_log.index.start_at(head.first_sequence)
+            subject.consume_log.start_at(head.first_sequence)
             subject.origin = min(subject.origin, head.first_sequence)
         have = subject.visible_end
         if head.first_sequence + head.count <= have:
@@ -125,7 +126,7 @@ class BrokerReplay(Replay):
 
     def _advance(self, subject: Subject, sequence: int) -> Subject:
         """Let a subject end at `sequence`, as it did when the record was written that is being replayed."""
-        index, missing = subject.consume_log.index, sequence - subject.visible_end
+        index, missing = subject.consume_log, sequence - subject.visible_end
         if subject.name in self._unread or subject.visible_end == 0:
             index.start_at(sequence)
         elif 0 < self._hidden_bytes < missing * MESSAGE_BYTES_MIN:
@@ -138,7 +139,7 @@ class BrokerReplay(Replay):
             self._store.remove_subject(subject)
             self._store.sequence_floor = max(self._store.sequence_floor, sequence)
             subject = self._subject(subject.name)
-            subject.consume_log.index.start_at(sequence)
+            subject.consume_log.start_at(sequence)
             subject.origin = sequence
         else:
             logger.error(
@@ -165,7 +166,7 @@ def open_store(
         OSError: the disk refused.
     """
     paths = StorePaths(root)
-    checkpoint = load_checkpoint(disk, paths.checkpoint, CHECKPOINT_NAME)
+    checkpoint = CheckpointStore(disk, paths.checkpoint, CHECKPOINT_NAME).load()
 
     def opened(checkpoint: Checkpoint | None, why: str, synced_to: int = 0) -> tuple[MessageStore, RecoveryReport]:
         store, memory = MessageStore(disk, paths, clock, limits, handles), LogMemory()
@@ -220,17 +221,9 @@ def _folders(disk: Disk, paths: StorePaths) -> Iterator[str]:
             yield from (f"{parent}/{upper}/{lower}" for lower in disk.list_dir(f"{parent}/{upper}"))
 
 
-def _leftovers(store: MessageStore) -> dict[str, list[str]]:
-    """The files, by folder, that belong to no index of a store just opened from a checkpoint."""
+def _leftovers(store: MessageStore) -> dict[str, int]:
+    """The folders with files, none of which belongs to an index of a store just opened from a checkpoint."""
     known = {index.folder for subject in store.subjects.values() for index in subject.indexes}
     known.update(index.folder for index in (*store.forgotten.values(), *store.removed.values()))
-    found = {}
-    for folder in _folders(store.disk, store.paths):
-        if folder not in known and (names := store.disk.list_dir(folder)):
-            found[folder] = [f"{folder}/{name}" for name in names]
-    return found
-
-
-def groups_with_orphans(store: MessageStore) -> list[tuple[Subject, Group]]:
-    """Groups with sequences whose assignment was lost with a damaged commit."""
-    return [(s, g) for s in store.subjects.values() for g in s.groups.values() if g.progress.orphans]
+    unknown = [folder for folder in _folders(store.disk, store.paths) if folder not in known]
+    return {folder: firsts[-1] + 1 for folder in unknown if (firsts := firsts_in(store.disk, folder))}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
-from qmq.daemon.rejections import Rejections
+from qmq.daemon.handlers import Rejections
 from qmq.daemon.sends import SendCounters
 from qmq.errors import IllegalName, ProtocolError
 from qmq.net.connection import Connection

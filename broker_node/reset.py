@@ -13,7 +13,7 @@ STARTS = ("earliest", "latest", "time", "sequence")
 
 async def without_time(subject: Subject, start: str, value: int) -> tuple[str, int]:
     """A start and its value; a time (milliseconds since the epoch) becomes the sequence that it means. Raises LogError."""
-    return ("sequence", await subject.consume_log.find_time(value)) if start == "time" else (start, value)
+    return ("sequence", await subject.find_time(value)) if start == "time" else (start, value)
 
 
 def _position_at(subject: Subject, start: str, value: int) -> int:

@@ -170,7 +170,7 @@ class MessageStore(SubjectTable):
 
     def index_run(self, subject: Subject, run: Run, entries_offset: int, stored_at_ms: int) -> None:
         """Add a synced run to its subject's consume log."""
-        index, counters = subject.consume_log.index, self.counters
+        index, counters = subject.consume_log, self.counters
         index.append(encode_run(run, entries_offset, stored_at_ms))
         count, size = run.count, run.end - run.begin
         subject.sent_total += count

@@ -1,14 +1,16 @@
 """A subject of this node, and its groups, in memory."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker_node.actions import SequenceRun
-from broker_node.consume_log import ConsumeLog
+from broker_node.consume_log import find_time
 from broker_node.progress import Consumer, GroupProgress
 from broker_node.pull_log import PullRun
 from broker_node.rates import Meter
+from qmq.errors import LogError
 from qmq.log.checkpoint import as_number, as_text
 from qmq.log.index import DenseIndex
 from qmq.protocol.names import split_subject
@@ -78,7 +80,7 @@ class Subject:
         "withheld",
     )
 
-    def __init__(self, name: str, consume_log: ConsumeLog, touched: dict["Subject", None], origin: int = 0) -> None:
+    def __init__(self, name: str, consume_log: DenseIndex, touched: dict["Subject", None], origin: int = 0) -> None:
         self.name = name
         self.touched = touched
         """Takes the subject when something of it changes."""
@@ -110,10 +112,22 @@ class Subject:
         """The first sequence that may not be handed out yet."""
         return self.consume_log.end
 
+    async def find_time(self, at_ms: int) -> int:
+        """As `consume_log.find_time`, with reads in a thread. Raises LogError."""
+        index = self.consume_log
+        while True:
+            view = index.view(index.begin, index.end)
+            try:
+                return await asyncio.to_thread(find_time, view, at_ms)
+            except LogError:
+                if index.begin == view.begin:
+                    raise
+                # Retention removed a file during the search.
+
     @property
     def indexes(self) -> list[DenseIndex]:
         """Its consume log and its groups' histories, in the order of its checkpoint line."""
-        return [self.consume_log.index, *(group.history for group in self.groups.values())]
+        return [self.consume_log, *(group.history for group in self.groups.values())]
 
     @property
     def is_empty(self) -> bool:

@@ -18,7 +18,7 @@ class SubjectBegin(DiskWork):
         self._store = store
         self._subject = subject
         self._log_begin = log_begin
-        index = subject.consume_log.index
+        index = subject.consume_log
         self._view: IndexView = index.view(index.begin, index.end)
         self._first: int | None = None
         self._error: LogError | None = None
@@ -51,7 +51,7 @@ def adjust_begin(store: MessageStore, subject: Subject) -> None:
     if log_begin <= 0 or begin >= end:
         _begin_at(subject, log_begin, begin)
         return
-    index = subject.consume_log.index
+    index = subject.consume_log
     entries = index.read_cached(begin, begin + KNOWN_LOOK)
     first = None if entries is None else first_known(entries)
     if first is None or first.log_offset < log_begin:
@@ -69,5 +69,5 @@ async def begin_adjusted(store: MessageStore, subject: Subject, in_thread: InThr
 def _begin_at(subject: Subject, log_begin: int, first: int) -> None:
     subject.checked_begin = log_begin
     if first > subject.begin:
-        subject.consume_log.index.hide_before(first)
+        subject.consume_log.hide_before(first)
         subject.changed()

@@ -8,11 +8,11 @@ memory are read in a thread.
 from collections import deque
 from itertools import islice
 
-from broker_node.pacer import Pacer
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_begin import begin_adjusted
 from qmq.errors import LogError
+from qmq.slices import Pacer
 
 BATCH_SUBJECTS_MAX = 500
 """Subjects checked, and at most as many removed, in one tick."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from broker_node.actions import DropSubject
-from broker_node.consume_log import ENTRY_BYTES, ConsumeLog
+from broker_node.consume_log import ENTRY_BYTES
 from broker_node.progress import GroupProgress
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES
 from broker_node.subject import Group, Subject
@@ -68,6 +68,10 @@ class StoreCounters:
     withheld_messages: int = counted("withheld_messages", "Stored messages that fail their checks")
     repaired_entries: int = counted("repaired_index_entries", "Index entries rebuilt from the log")
     flush_errors: int = counted("flush_errors", "Failed index writes, which are retried")
+    expired_messages: int = counted("expired_messages", "Messages deleted by the retention of their subject")
+    expired_history_entries: int = counted(
+        "expired_history_entries", "Expired history entries of consumer groups that were deleted"
+    )
     removed_subjects: int = counted("removed_subjects", "Removed empty subjects")
 
 
@@ -95,9 +99,10 @@ class SubjectTable:
     maybe_empty: dict[str, None] = field(default_factory=dict)
     """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
     removed: dict[str, DenseIndex] = field(default_factory=dict)
-    """Consume logs of removed subjects, by name, until a checkpoint without them is saved and their files are deleted."""
-    leftovers: dict[str, list[str]] = field(default_factory=dict)
-    """Folder -> files of an index that was removed before the newest checkpoint; a kill came before they were deleted."""
+    """Consume logs of removed subjects, by name, until a checkpoint without them is saved."""
+    leftovers: dict[str, int] = field(default_factory=dict)
+    """Folders with files that the newest checkpoint does not count on, until the next one is saved: files that begin below a
+    sequence."""
 
     def subject(self, name: str) -> Subject:
         """The subject, made when new.
@@ -141,7 +146,7 @@ class SubjectTable:
 
     def add_subject(self, name: str, index: DenseIndex, origin: int) -> Subject:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
-        subject = self.subjects[name] = Subject(name, ConsumeLog(index), self.touched, origin)
+        subject = self.subjects[name] = Subject(name, index, self.touched, origin)
         self.subject_names.add(name)
         self.real_subjects += split_subject(name).kind == "real"
         return subject
@@ -163,7 +168,7 @@ class SubjectTable:
 
     def remove_subject(self, subject: Subject) -> None:
         """Remove a subject from memory; its files stay until no checkpoint counts on them."""
-        name, index = subject.name, subject.consume_log.index
+        name, index = subject.name, subject.consume_log
         for group in list(subject.groups.values()):
             # Only in recovery: the record that removed the group is lost to damage.
             self._remove_group(subject, group)
@@ -189,9 +194,14 @@ class SubjectTable:
         # Names may hold any character but '/', and be longer than a file name: the digest is always legal.
         digest = blake2b(name.encode(), digest_size=16).hexdigest()
         folder = f"{parent}/{digest[:2]}/{digest[2:]}"
-        # The index deletes these itself, or its next opening hides them.
-        self.leftovers.pop(folder, None)
+        if folder in self.leftovers:
+            # Files from `begin` on are deleted by the new index, which may write one of the same name.
+            self.leftovers[folder] = min(self.leftovers[folder], begin or 0)
         return DenseIndex(self.handles, folder, entry_bytes, begin=begin)
+
+    def leave_files(self, index: DenseIndex) -> None:
+        """A checkpoint without this index was saved: its files are deleted with the next one."""
+        self.leftovers[index.folder] = max(self.leftovers.get(index.folder, 0), index.end)
 
     def new_group(self, subject: Subject, name: str, next_sequence: int, broadcast: bool) -> Group:
         """A group in memory; the action that makes it durable is the caller's, and so is the limit."""

@@ -4,9 +4,9 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from qmq.clock import Clock
+from qmq.net.log_limiter import LogLimiter
 
 logger = logging.getLogger("qmq.broker.log")
 
@@ -15,13 +15,7 @@ UNREADABLE_MAX = 10_000
 RETRY_SECONDS = 60.0
 """How long an unreadable message is withheld before its place is read again."""
 LOG_INTERVAL_SECONDS = 60.0
-"""Read errors are logged at most this often, with the number of those left out."""
-
-
-@dataclass(slots=True)
-class _Place:
-    size: int
-    retry_at: float
+"""Read errors are logged at most this often, with a back-off and the number of those left out."""
 
 
 class UnreadablePlaces:
@@ -29,10 +23,10 @@ class UnreadablePlaces:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._places: OrderedDict[int, _Place] = OrderedDict()
+        self._places: OrderedDict[int, tuple[int, float]] = OrderedDict()
+        """Log offset -> bytes, and the monotonic time of the next read."""
         self._lock = threading.Lock()
-        self._log_at = -1.0
-        self._unlogged = 0
+        self._limiter = LogLimiter(LOG_INTERVAL_SECONDS)
         self.read_errors = 0
         """Failed reads since start."""
 
@@ -42,12 +36,12 @@ class UnreadablePlaces:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """(log offset, bytes) of each place, oldest first."""
         with self._lock:
-            return iter([(offset, place.size) for offset, place in self._places.items()])
+            return iter([(offset, size) for offset, (size, _) in self._places.items()])
 
     def is_withheld(self, offset: int) -> bool:
         """Whether the message at this log offset failed to be read and is not due for another read."""
         place = self._places.get(offset)
-        return place is not None and self._clock.monotonic() < place.retry_at
+        return place is not None and self._clock.monotonic() < place[1]
 
     def add(self, offset: int, size: int, error: Exception) -> None:
         """Withhold the message at a log offset for RETRY_SECONDS."""
@@ -55,13 +49,12 @@ class UnreadablePlaces:
         with self._lock:
             self.read_errors += 1
             self._places.pop(offset, None)
-            self._places[offset] = _Place(size, now + RETRY_SECONDS)
+            self._places[offset] = size, now + RETRY_SECONDS
             if len(self._places) > UNREADABLE_MAX:
                 self._places.popitem(last=False)
-            if now < self._log_at:
-                self._unlogged += 1
-                return
-            self._log_at, unlogged, self._unlogged = now + LOG_INTERVAL_SECONDS, self._unlogged, 0
+            unlogged = self._limiter.admit("", now)
+        if unlogged is None:
+            return
         logger.error(
             "a message of %d bytes can't be read and is withheld, the next read is in %g s: %s"
             " (%d read errors were not logged, %d messages are withheld)",

@@ -88,7 +88,7 @@ def shown(found: Found) -> dict[str, Any]:
         "created_ms": item.message.created_at_ms,
         "tags": list(item.message.tags),
         "properties": item.message.properties,
-        "bytes": item.raw_bytes,
+        "bytes": len(item.raw),
     }
 
 

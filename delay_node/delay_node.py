@@ -20,9 +20,9 @@ from delay_node.recovery import open_store
 from delay_node.sends import DelaySends
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
 from qmq.daemon.admin_http import AdminPages
+from qmq.daemon.handlers import Rejections
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.daemon.rejections import Rejections
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.net.open_files import FileBudget

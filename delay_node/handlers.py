@@ -12,8 +12,7 @@ from delay_node.errors import BadQuery, LimitReached
 from delay_node.queries import PAGE_BYTES_MAX, Queries
 from delay_node.sends import DelaySends
 from qmq.daemon.counters import counted_by
-from qmq.daemon.handlers import RequestHandlers
-from qmq.daemon.rejections import Rejections
+from qmq.daemon.handlers import Rejections, RequestHandlers
 from qmq.daemon.sends import SendCounters
 from qmq.errors import LogError, QmqError
 from qmq.net.connection import Connection

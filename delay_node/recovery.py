@@ -16,11 +16,12 @@ from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_rec
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.record import iter_records
 from qmq.log.recovery import Commit
-from qmq.log.replay import LogMemory, RecoveryReport, Replay, load_checkpoint
+from qmq.log.replay import LogMemory, RecoveryReport, Replay
 from qmq.log.segment import Segments
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
@@ -56,7 +57,7 @@ def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCach
     """
     for folder in ("schedule", "dispatch"):
         disk.make_dir(f"{root}/{folder}")
-    checkpoint = load_checkpoint(disk, f"{root}/checkpoint", CHECKPOINT_NAME)
+    checkpoint = CheckpointStore(disk, f"{root}/checkpoint", CHECKPOINT_NAME).load()
     store, memory = DelayStore(disk, root, handles), LogMemory()
     if checkpoint is not None:
         memory = restore_state(store, checkpoint)

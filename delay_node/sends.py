@@ -11,7 +11,7 @@ from delay_node.schedule_log import flags_and_times
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.daemon.committer import Committer
-from qmq.daemon.rejections import Rejections
+from qmq.daemon.handlers import Rejections
 from qmq.daemon.sends import Admission, SendCounters, SendHandler, failures_of
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.net.connection import Connection

@@ -22,8 +22,7 @@ from metaserver.sliced_queue import CallSoon, SlicedQueue
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
-from qmq.daemon.handlers import RequestHandlers
-from qmq.daemon.rejections import Rejections, RequestCounters
+from qmq.daemon.handlers import Rejections, RequestCounters, RequestHandlers
 from qmq.errors import IllegalName
 from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth

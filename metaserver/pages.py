@@ -9,7 +9,7 @@ from metaserver.choices import GroupKind
 from metaserver.domain import Route
 from metaserver.live_groups import LEASE_SECONDS, LiveGroup
 from metaserver.metrics import MeasuredMetaserver
-from qmq.daemon.admin_http import BadRequest, JsonHandler, number
+from qmq.daemon.admin_http import BadRequest, JsonHandler, Params
 from qmq.daemon.shared_page import SharedPages
 
 ADDRESS_PAGE = "/meta/address"
@@ -86,7 +86,7 @@ class MetaPages:
         }
 
     async def _subjects(self, request: web.Request) -> bytes:
-        limit = min(number(request, "limit", SUBJECTS_PER_PAGE, minimum=1) or 1, SUBJECTS_PER_PAGE)
+        limit = min(Params(request.query).whole("limit", SUBJECTS_PER_PAGE, minimum=1), SUBJECTS_PER_PAGE)
         key = request.query.get("prefix", ""), request.query.get("after", ""), limit
         return await self._subject_pages.get(key, lambda: self._build_subjects(*key))
 

@@ -1,4 +1,4 @@
-"""Work in slices: a generator that yields where other work may have its turn, and returns its result."""
+"""Work in slices, between which the event loop serves: generators that yield, and coroutines that spend units of work."""
 
 import asyncio
 from collections.abc import Generator
@@ -26,3 +26,22 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
             result: T = end.value
             return result
         await asyncio.sleep(0)
+
+
+class Pacer:
+    """Ends an iteration of the event loop after so many units of work.
+
+    Args:
+        units_max: units of one iteration.
+    """
+
+    def __init__(self, units_max: int) -> None:
+        self._units_max = units_max
+        self._left = units_max
+
+    async def spend(self, units: int = 1) -> None:
+        """Call before work of so many units; when the iteration has no room for them, clients are served first."""
+        if units > self._left < self._units_max:
+            self._left = self._units_max
+            await asyncio.sleep(0)
+        self._left -= units

@@ -247,7 +247,7 @@ class Nodes:
         found, log = self._subject(subject), self._running_broker().store.message_log
         if found is None:
             return []
-        raws = log.read_raws(found.consume_log.index.read(found.begin, found.visible_end), cached_only=False)
+        raws = log.read_raws(found.consume_log.read(found.begin, found.visible_end), cached_only=False)
         return [StoredMessage(decode_raws(raw)[0]) for raw in raws if raw is not None]
 
     async def dead_letters(self, subject: str, group: str) -> list[StoredMessage]:

@@ -37,7 +37,7 @@ def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str,
         "created_at": moment(inner.created_at_ms),
         "tags": list(inner.tags),
         "properties": None if masked else inner.properties,
-        "size": message.item.raw_bytes,
+        "size": len(message.item.raw),
         "masked": masked,
         "may_change": may_change,
     }

@@ -15,7 +15,7 @@ from broker_node.progress import Consumer
 from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position, without_time
 from broker_node.subject import Group, Subject
 from broker_node.subject_begin import adjust_begin
-from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
+from qmq.daemon.admin_http import BadRequest, Params
 from qmq.errors import LogError
 from qmq.lag import lag_of
 from qmq.log.index import IndexView
@@ -40,16 +40,9 @@ class GroupPages:
         self._view = view
         self._built_at = view.clock.monotonic()
         """Monotonic seconds; consumers restored from disk were last seen before it."""
-
-    def routes(self) -> dict[str, JsonHandler]:
-        """GET pages by path."""
         group = "/subjects/{subject:[^/]+}/groups/{group:[^/]+}"
-        return {group: self._show, f"{group}/reset-preview": self._preview}
-
-    def posts(self) -> dict[str, JsonPost]:
-        """POST pages by path."""
-        group = "/subjects/{subject:[^/]+}/groups/{group:[^/]+}"
-        return {f"{group}/reset": self._reset, f"{group}/forget": self._forget}
+        self.routes = {group: self._show, f"{group}/reset-preview": self._preview}
+        self.posts = {f"{group}/reset": self._reset, f"{group}/forget": self._forget}
 
     # --- look ------------------------------------------------------------------------------------------------------
 
@@ -59,7 +52,7 @@ class GroupPages:
 
     async def _show(self, request: web.Request) -> dict[str, Any]:
         view, (subject, group) = self._view, await self._named(request)
-        limit = min(number(request, "limit", MEMBERS_MAX, minimum=1) or MEMBERS_MAX, MEMBERS_MAX)
+        limit = min(Params(request.query).whole("limit", MEMBERS_MAX, minimum=1), MEMBERS_MAX)
         after = request.query.get("after", "")
         numbers, age = group_numbers(view, subject, group)
         consumers = group.progress.consumers
@@ -105,7 +98,7 @@ class GroupPages:
         elif oldest < subject.begin:
             reasons["oldest_unacked_ms"] = "retention removed the oldest message in flight"
         else:
-            entries = subject.consume_log.index.view(oldest, oldest + KNOWN_LOOK_MAX)
+            entries = subject.consume_log.view(oldest, oldest + KNOWN_LOOK_MAX)
         member = {
             "consumer_id": consumer.consumer_id,
             "address": address,

@@ -11,15 +11,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
-from broker_node.history_retention import HistoryRetention
-from broker_node.pacer import Pacer
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
-from broker_node.subject import Subject
-from broker_node.subject_retention import SubjectRetention
 from qmq.daemon.node import Node
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.lag import lag_of
+from qmq.slices import Pacer
 
 PACE_UNITS = 100
 """Subjects and groups whose numbers are collected in one iteration of the event loop."""
@@ -36,16 +33,12 @@ class BrokerMetrics(NodeMetrics):
         store: MessageStore,
         delivery: Delivery,
         handlers: Handlers,
-        subject_retention: SubjectRetention,
-        history_retention: HistoryRetention,
         retention_clock: RetentionClock,
     ) -> None:
         super().__init__(node, "qmq_broker")
         self._store = store
         self._delivery = delivery
         self._handlers = handlers
-        self._subject_retention = subject_retention
-        self._history_retention = history_retention
         self._retention_clock = retention_clock
 
     def collect(self) -> Iterable[Metric]:
@@ -53,52 +46,42 @@ class BrokerMetrics(NodeMetrics):
         store, delivery, handlers = self._store, self._delivery, self._handlers
         yield from super().collect()
         yield from self.counters(handlers.counters, store.counters, delivery.counters)
-        unreadable = store.message_log.unreadable
-        index_pages = store.handles.unreadable
-        yield counter(
-            "read_errors",
-            "Failed reads of stored messages and index pages",
-            unreadable.read_errors + index_pages.read_errors,
-        )
-        yield gauge("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable))
-        yield gauge("unreadable_index_pages", "Pages of index files that the disk can't read", len(index_pages))
-        yield gauge(
-            "settlements", "Consumers whose unacked messages are being retried", len(delivery.settlements.running)
-        )
-        yield gauge(
-            "deferred_settlements",
-            "Consumers whose unacked messages wait for space to be retried",
-            len(delivery.settlements.deferred),
-        )
-        yield counter(
-            "expired_messages", "Messages deleted by the retention of their subject", self._subject_retention.dropped
-        )
-        yield counter(
-            "expired_history_entries",
-            "Expired history entries of consumer groups that were deleted",
-            self._history_retention.dropped,
-        )
-        yield gauge(
-            "retention_gap_seconds",
-            "Wall time that does not count towards the age of messages: clock steps and downtime of the broker",
-            sum(gap.ms for gap in self._retention_clock.gaps()) / 1000,
-        )
-        yield gauge("held_pulls", "Pulls waiting for messages", handlers.polls.held)
-        yield gauge(
-            "duplicate_consumer_ids",
-            "Consumer IDs used by two connections at the same time",
-            delivery.duplicates.count(store.clock.monotonic()),
-        )
-        yield gauge("subjects", "Subjects on this node", len(store.subjects))
-        yield gauge("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects)
-        yield gauge("subjects_max", "Maximum number of real subjects of this node", store.limits.subjects_max)
+        unreadable, index_pages = store.message_log.unreadable, store.handles.unreadable
+        settlements, limits = delivery.settlements, store.limits
+        gap_ms = sum(gap.ms for gap in self._retention_clock.gaps())
+        duplicates = delivery.duplicates.count(store.clock.monotonic())
+        read_errors = unreadable.read_errors + index_pages.read_errors
+        yield counter("read_errors", "Failed reads of stored messages and index pages", read_errors)
+        for name, text, value in (
+            ("unreadable_messages", "Messages withheld because the disk can't read them", len(unreadable)),
+            ("unreadable_index_pages", "Pages of index files that the disk can't read", len(index_pages)),
+            ("settlements", "Consumers whose unacked messages are being retried", len(settlements.running)),
+            (
+                "deferred_settlements",
+                "Consumers whose unacked messages wait for space to be retried",
+                len(settlements.deferred),
+            ),
+            (
+                "retention_gap_seconds",
+                "Wall time that does not count towards the age of messages: clock steps and downtime of the broker",
+                gap_ms / 1000,
+            ),
+            ("held_pulls", "Pulls waiting for messages", handlers.polls.held),
+            ("duplicate_consumer_ids", "Consumer IDs used by two connections at the same time", duplicates),
+            ("subjects", "Subjects on this node", len(store.subjects)),
+            ("real_subjects", "Subjects without retry and dead-letter subjects", store.real_subjects),
+            ("subjects_max", "Maximum number of real subjects of this node", limits.subjects_max),
+        ):
+            yield gauge(name, text, value)
 
     async def families(self) -> list[Metric]:
         return [*await super().families(), *await self._per_subject(self.labels)]
 
     async def _per_subject(self, labels: dict[str, str]) -> list[Metric]:
         subjects = list(self._store.subjects.values())
-        busiest = await asyncio.get_running_loop().run_in_executor(None, _busiest, subjects)
+        busiest = await asyncio.to_thread(
+            nlargest, SUBJECT_SERIES_MAX, subjects, key=lambda subject: subject.sent_total
+        )
         names, node = [*labels, "subject"], list(labels.values())
         sent = CounterMetricFamily("qmq_broker_subject_messages", "Stored messages", labels=names)
         gauges = [
@@ -125,7 +108,3 @@ class BrokerMetrics(NodeMetrics):
                 backlog.add_metric([*node, subject.name, name], lag.backlog)
                 in_flight.add_metric([*node, subject.name, name], lag.in_flight)
         return [sent, *gauges]
-
-
-def _busiest(subjects: list[Subject]) -> list[Subject]:
-    return nlargest(SUBJECT_SERIES_MAX, subjects, key=lambda subject: subject.sent_total)

@@ -24,7 +24,7 @@ from broker_node.admin.subject_pages import SubjectPages
 from broker_node.admin.trace import trace
 from broker_node.admin.view import NodeView, reported
 from broker_node.subject import Subject
-from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params, number
+from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
 from qmq.daemon.shared_page import SharedPages
 from qmq.policy import NO_RULES
 
@@ -43,34 +43,28 @@ class BrokerPages:
 
     def __init__(self, view: NodeView) -> None:
         self._view = view
-        self._groups = GroupPages(view)
-        self._subjects = SubjectPages(view)
+        groups, subjects = GroupPages(view), SubjectPages(view)
+        self.routes: dict[str, JsonHandler] = {
+            "/stats": self._stats,
+            "/subjects/{subject:[^/]+}/messages": self._messages,
+            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+            "/subjects/{subject:[^/]+}/search": self._search,
+            **groups.routes,
+            **subjects.routes,
+        }
+        """GET pages by path."""
+        self.posts: dict[str, JsonPost] = {**groups.posts, **subjects.posts}
         self._scans = 0
         """Searches and traces that run now."""
         self._browses = asyncio.Semaphore(BROWSES_MAX)
         self._stats_pages = SharedPages(view.clock)
         self._changes_pages = SharedPages(view.clock, pages_max=CHANGES_PAGES_MAX)
 
-    def routes(self) -> dict[str, JsonHandler]:
-        """GET pages by path."""
-        return {
-            "/stats": self._stats,
-            "/subjects/{subject:[^/]+}/messages": self._messages,
-            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
-            "/subjects/{subject:[^/]+}/search": self._search,
-            **self._groups.routes(),
-            **self._subjects.routes(),
-        }
-
-    def posts(self) -> dict[str, JsonPost]:
-        """POST pages by path."""
-        return {**self._groups.posts(), **self._subjects.posts()}
-
     # --- numbers ---------------------------------------------------------------------------------------------------
 
     async def _stats(self, request: web.Request) -> bytes:
         query = request.query
-        limit = min(number(request, "limit", STATS_SUBJECTS_MAX, minimum=1) or 1, STATS_SUBJECTS_MAX)
+        limit = min(Params(query).whole("limit", STATS_SUBJECTS_MAX, minimum=1), STATS_SUBJECTS_MAX)
         if "subject" in query:
             return await self._one_subject(query["subject"])
         after, since = query.get("after", ""), query.get("since", "")
@@ -132,8 +126,9 @@ class BrokerPages:
 
     async def _messages(self, request: web.Request) -> bytes:
         store, subject = self._view.store, await self._subject(request)
-        limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
-        sequence = number(request, "sequence", 0) or 0
+        params = Params(request.query)
+        limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
+        sequence = params.whole("sequence", 0, minimum=0)
         message_id = request.query.get("message_id")
         if message_id is not None:
             with self._scan_slot():
@@ -145,7 +140,7 @@ class BrokerPages:
         async with self._browses:
             with reported():
                 if "from_time" in request.query:
-                    sequence = await subject.consume_log.find_time(Params(request.query).moment_ms("from_time"))
+                    sequence = await subject.find_time(params.moment_ms("from_time"))
                 criteria = Criteria(with_unreadable=True)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
@@ -161,17 +156,17 @@ class BrokerPages:
         criteria = Criteria(
             query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs)
         )
-        limit = number(request, "limit", PAGE_MESSAGES, minimum=1) or PAGE_MESSAGES
-        scan_limit = number(request, "scan_limit", SCAN_MESSAGES, minimum=1) or SCAN_MESSAGES
+        limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
+        scan_limit = params.whole("scan_limit", SCAN_MESSAGES, minimum=1)
         if scan_limit > SCAN_MESSAGES_MAX:
             raise BadRequest(400, "parameter.wrong", f"scan_limit is {scan_limit}; must be at most {SCAN_MESSAGES_MAX}")
-        begin, until = number(request, "sequence", 0) or 0, number(request, "until_sequence")
-        end = subject.visible_end if until is None else min(subject.visible_end, until)
+        begin, end = params.whole("sequence", 0, minimum=0), subject.visible_end
+        end = min(end, params.whole("until_sequence", end, minimum=0))
         with self._scan_slot():
             if "from_time" in query:
-                begin = max(begin, await subject.consume_log.find_time(params.moment_ms("from_time")))
+                begin = max(begin, await subject.find_time(params.moment_ms("from_time")))
             if "to_time" in query:
-                end = min(end, await subject.consume_log.find_time(params.moment_ms("to_time")))
+                end = min(end, await subject.find_time(params.moment_ms("to_time")))
             done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
         scanned = {"scanned": done.reached - done.begin, "unreadable": done.unreadable}
         return await _messages_page(subject, done, done.begin, done.end, scanned)

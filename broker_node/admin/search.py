@@ -130,7 +130,7 @@ async def scan(
     done = Scan(begin, begin, end)
     stop = min(end, begin + max(1, scan_limit))
     limit = min(max(1, limit), FOUND_MESSAGES_MAX)
-    index = subject.consume_log.index
+    index = subject.consume_log
     bytes_max = SCAN_BYTES_MAX if bytes_max is None else bytes_max
     read_bytes = found_bytes = 0
     repaired_from = -1

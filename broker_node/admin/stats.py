@@ -8,13 +8,13 @@ from typing import Any
 
 from broker_node.admin.view import NodeView
 from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
-from broker_node.pacer import Pacer
 from broker_node.subject import Group, Subject
 from broker_node.subject_begin import begin_adjusted
 from qmq.errors import LogError
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
 from qmq.log.index import IndexView
 from qmq.policy import NO_RULES, sends_policy
+from qmq.slices import Pacer
 
 STATS_SUBJECTS_MAX = 1_000
 """Most subjects of one answer; request the rest with `?after=`."""
@@ -143,7 +143,7 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
     oldest = max(progress.oldest_unacked(), subject.begin)
     if not lag.total or oldest >= subject.visible_end:
         return stats, None
-    entries = subject.consume_log.index.view(oldest, oldest + KNOWN_LOOK_MAX)
+    entries = subject.consume_log.view(oldest, oldest + KNOWN_LOOK_MAX)
     return stats, Age(stats, oldest, entries, view.clock.wall_ms())
 
 

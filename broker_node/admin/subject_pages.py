@@ -9,7 +9,7 @@ from broker_node.admin.view import NodeView
 from broker_node.disk_work import completed
 from broker_node.subject import Subject
 from broker_node.subject_begin import adjust_begin
-from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
+from qmq.daemon.admin_http import BadRequest, Params
 from qmq.policy import NO_RULES
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 
@@ -19,14 +19,8 @@ class SubjectPages:
 
     def __init__(self, view: NodeView) -> None:
         self._view = view
-
-    def routes(self) -> dict[str, JsonHandler]:
-        """GET pages by path."""
-        return {"/subjects/{subject:[^/]+}/drop-preview": self._preview}
-
-    def posts(self) -> dict[str, JsonPost]:
-        """POST pages by path."""
-        return {"/subjects/{subject:[^/]+}/drop": self._drop}
+        self.routes = {"/subjects/{subject:[^/]+}/drop-preview": self._preview}
+        self.posts = {"/subjects/{subject:[^/]+}/drop": self._drop}
 
     async def _preview(self, request: web.Request) -> dict[str, Any]:
         subject, others = await completed(lambda: self._subjects(request))

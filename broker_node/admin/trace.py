@@ -299,7 +299,7 @@ async def _links(
         if other is None:
             continue
         await begin_adjusted(store, other)
-        begin = sequence + 1 if other is subject else await other.consume_log.find_time(message["stored_at_ms"])
+        begin = sequence + 1 if other is subject else await other.find_time(message["stored_at_ms"])
         criteria = Criteria(message_id=message["message_id"])
         done = await scan(store, other, criteria, begin, other.visible_end, limit=LINKS_MAX, scan_limit=LINK_SCAN_MAX)
         if done.next_sequence is not None:

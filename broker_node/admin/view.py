@@ -1,6 +1,6 @@
 """What the operators' pages see of a broker."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,18 +15,11 @@ from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.admin_http import BadRequest
-from qmq.errors import IllegalName, LocalProtocolError, LogError, QmqError
+from qmq.errors import IllegalName, LocalProtocolError, LogError
 from qmq.policy import NodePolicy
 
 IsPaused = Callable[[str, str, str], bool]
 """By subject, group and consumer id; "" for the whole group."""
-HTTP_STATUSES: Mapping[type[QmqError], int] = {
-    IllegalName: 400,
-    LocalProtocolError: 400,
-    LimitReached: 409,
-    LogError: 500,
-}
-"""Errors that a page reports, with their HTTP status."""
 
 
 @contextmanager
@@ -34,8 +27,8 @@ def reported() -> Iterator[None]:
     """Converts errors of the broker to BadRequest."""
     try:
         yield
-    except tuple(HTTP_STATUSES) as error:
-        status = next(status for kind, status in HTTP_STATUSES.items() if isinstance(error, kind))
+    except (IllegalName, LocalProtocolError, LimitReached, LogError) as error:
+        status = 409 if isinstance(error, LimitReached) else 500 if isinstance(error, LogError) else 400
         raise BadRequest(status, error.code, str(error)) from error
 
 

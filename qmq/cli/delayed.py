@@ -110,7 +110,7 @@ def _shown(message: DelayedMessage) -> dict[str, Any]:
         "delay_group": message.delay_group,
         "tags": list(inner.tags),
         "properties": inner.properties,
-        "bytes": message.item.raw_bytes,
+        "bytes": len(message.item.raw),
     }
 
 
@@ -129,7 +129,7 @@ def _until(message: DelayedMessage) -> str:
 def _print_messages(messages: list[DelayedMessage]) -> None:
     table(
         ["message ID", "due at", "", "state", "group", "bytes"],
-        ([m.message_id, iso(m.due_at), _until(m), m.state, m.delay_group, m.item.raw_bytes] for m in messages),
+        ([m.message_id, iso(m.due_at), _until(m), m.state, m.delay_group, len(m.item.raw)] for m in messages),
     )
 
 

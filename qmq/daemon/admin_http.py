@@ -81,13 +81,16 @@ class Params:
         dotted = {key.removeprefix(f"{name}."): self._values[key] for key in self._values if key.startswith(f"{name}.")}
         return {str(key): str(value) for key, value in {**found, **dotted}.items()}
 
-    def whole(self, name: str, default: int) -> int:
+    def whole(self, name: str, default: int, *, minimum: int | None = None) -> int:
         """A whole number."""
         value = self._values.get(name, default)
         try:
-            return int(value)
+            found = int(value)
         except (TypeError, ValueError) as error:
             raise BadRequest(400, "parameter.wrong", f"{name} is {value!r}; must be a whole number") from error
+        if minimum is not None and found < minimum:
+            raise BadRequest(400, "parameter.wrong", f"{name} is {found}; must be at least {minimum}")
+        return found
 
     def moment_ms(self, name: str, default: int | None = None) -> int:
         """A time: milliseconds since the epoch, or an ISO time with its zone."""
@@ -106,16 +109,6 @@ class Params:
         if moment.tzinfo is None:
             raise BadRequest(400, "parameter.wrong", f"{name} {text!r} has no time zone: add Z or an offset")
         return int(moment.timestamp() * 1000)
-
-
-def number(request: web.Request, name: str, default: int | None = None, minimum: int = 0) -> int | None:
-    """A whole-number query parameter."""
-    if name not in request.query:
-        return default
-    value = Params(request.query).whole(name, 0)
-    if value < minimum:
-        raise BadRequest(400, "parameter.wrong", f"{name} is {value}; must be at least {minimum}")
-    return value
 
 
 class AdminHttp:

@@ -78,14 +78,12 @@ class BulkReadLimiter:
         *,
         token: str,
         bytes_per_second: int,
-        reads_max: int = READS_MAX,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._clock = clock
         self._supervisor = supervisor
         self._token = token.encode()
         self._bytes_per_second = bytes_per_second
-        self._reads_max = reads_max
         self._pause = pause
         self._free_at = 0.0
         self._lock = asyncio.Lock()
@@ -110,8 +108,8 @@ class BulkReadLimiter:
         if self._is_closed:
             self._refuse(connection, frame, bulk_read.BUSY, _STOPPING)
             return
-        if len(self._tasks) >= self._reads_max:
-            busy = f"{self._reads_max} reads are running, the maximum; try again"
+        if len(self._tasks) >= READS_MAX:
+            busy = f"{READS_MAX} reads are running, the maximum; try again"
             self._refuse(connection, frame, bulk_read.BUSY, busy)
             return
         self.counters.reads[Command(frame.code).name.lower()] += 1

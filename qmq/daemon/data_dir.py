@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _META = "node.json"
-_INCARNATION = "incarnation"
 _FILE_BYTES_MAX = 64 << 10
 
 
@@ -52,35 +51,33 @@ class DataDir:
                 f"--data-dir {path} is in use by another process; use a separate folder for each node"
             ) from error
         try:
-            cls._check_owner(path, owner, disk)
-            incarnation = cls._incarnation(path, disk, rng)
+            _check_owner(path, owner, disk)
+            incarnation = _kept(disk, f"{path}/incarnation", lambda: rng.randbytes(8).hex().encode())
         except BaseException:
             unlock()
             raise
-        return cls(incarnation, unlock)
+        return cls(incarnation.decode("ascii", "replace"), unlock)
 
-    @staticmethod
-    def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
-        data = read_file(disk, f"{path}/{_META}", _FILE_BYTES_MAX)
-        if data is None:
-            replace_file(disk, f"{path}/{_META}", [json.dumps(asdict(owner)).encode()])
-            return
-        try:
-            found = DataDirOwner(**json.loads(data))
-        except (ValueError, TypeError) as error:
-            raise SettingError(f"{path}/{_META} can't be read: {error}; restore it or use an empty folder") from error
-        if found.format != FORMAT:
-            raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
-        if found != owner:
-            raise SettingError(
-                f"--data-dir {path} belongs to {found.kind} {found.node_id} of group {found.broker_group},"
-                f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
-            )
 
-    @staticmethod
-    def _incarnation(path: str, disk: Disk, rng: "Random") -> str:
-        data = read_file(disk, f"{path}/{_INCARNATION}", _FILE_BYTES_MAX)
-        if data is None:
-            data = rng.randbytes(8).hex().encode()
-            replace_file(disk, f"{path}/{_INCARNATION}", [data])
-        return data.decode("ascii", "replace")
+def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:
+    data = _kept(disk, f"{path}/{_META}", lambda: json.dumps(asdict(owner)).encode())
+    try:
+        found = DataDirOwner(**json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise SettingError(f"{path}/{_META} can't be read: {error}; restore it or use an empty folder") from error
+    if found.format != FORMAT:
+        raise SettingError(f"--data-dir {path} has format {found.format}, this version reads {FORMAT}")
+    if found != owner:
+        raise SettingError(
+            f"--data-dir {path} belongs to {found.kind} {found.node_id} of group {found.broker_group},"
+            f" not to {owner.kind} {owner.node_id} of group {owner.broker_group}"
+        )
+
+
+def _kept(disk: Disk, path: str, make: Callable[[], bytes]) -> bytes:
+    """The content of a file, which is made when there is none."""
+    data = read_file(disk, path, _FILE_BYTES_MAX)
+    if data is None:
+        data = make()
+        replace_file(disk, path, [data])
+    return data

@@ -1,15 +1,88 @@
-"""class RequestHandlers: the frames of one daemon's clients, one short function per command."""
+"""class RequestHandlers: the frames of one daemon's clients, one short function per command.
 
-from collections.abc import Callable
+class Rejections: requests that can't be served, counted by reason, logged with a back-off, answered.
+"""
 
-from qmq.daemon.rejections import Rejections
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from qmq.clock import Clock
+from qmq.daemon.counters import counted_by
+from qmq.errors import IllegalName, LogError, NoSpace, ProtocolError
 from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import Command, ResponseCode, is_served
 from qmq.protocol.frames import Frame
+from qmq.protocol.scan import BadChecksum
 
 CommandTable = dict[int, Callable[[Connection, Frame], None]]
 """Commands and the functions that handle them. They raise what `Rejections.fail` counts and answers."""
+REASONS: Mapping[type[Exception], str] = {
+    BadChecksum: "bad_crc",
+    IllegalName: "illegal_name",
+    ProtocolError: "undecodable",
+    NoSpace: "no_space",
+    LogError: "log_failed",
+    OSError: "unreadable",
+}
+"""Errors that a request may meet, and the reason each is counted under. The first that fits counts."""
+
+
+@dataclass(slots=True)
+class RequestCounters:
+    """Counts since start, of every daemon's requests."""
+
+    bad_requests: Counter[str] = counted_by("reason", "bad_requests", "Rejected requests, by reason")
+
+
+class Rejections:
+    """Counts, logs and answers requests that can't be served.
+
+    Args:
+        reasons: as REASONS, for the errors of one kind of daemon; they are looked at first.
+    """
+
+    def __init__(
+        self,
+        counters: RequestCounters,
+        clock: Clock,
+        logger: logging.Logger,
+        reasons: Mapping[type[Exception], str] | None = None,
+    ) -> None:
+        self._counters = counters
+        self._clock = clock
+        self._logger = logger
+        self._log_limiter = LogLimiter()
+        self._reasons = {**(reasons or {}), **REASONS}
+
+    def fail(self, connection: Connection, frame: Frame, error: Exception) -> None:
+        """Answer a request that raised. The one place for it: a request may fail at once, when woken or when its read ends.
+
+        An error of the request, a limit or the disk is counted by its reason; any other is an error of ours.
+        """
+        for kind, reason in self._reasons.items():
+            if isinstance(error, kind):
+                self.count(reason, connection, f"command {frame.code} rejected: {error}")
+                break
+        else:
+            connection.report(error)
+        self.refuse(connection, frame, error)
+
+    def count(self, reason: str, connection: Connection, what: str) -> None:
+        """Count a bad request, and log it with a back-off for each reason and host."""
+        self._counters.bad_requests[reason] += 1
+        self.log(reason, connection, what)
+
+    def log(self, reason: str, connection: Connection, what: str) -> None:
+        """Log a rejection with a back-off for each reason and host."""
+        self._log_limiter.warning(self._logger, connection.peer, reason, what, self._clock.monotonic())
+
+    def refuse(self, connection: Connection, frame: Frame, error: Exception | None = None) -> None:
+        """Answer a request that can't be answered, because of `error` if there is one."""
+        connection.reply(frame, ResponseCode.BROKER_ERROR)
 
 
 class RequestHandlers:

@@ -49,7 +49,8 @@ class HttpGuard:
         self._logger = logger
         self.limits = limits or HttpLimits()
         self._lines = LogLimiter()
-        self._by_protocol: dict[asyncio.Protocol, GuardedConnection] = {}
+        self.open: dict[asyncio.Protocol, GuardedConnection] = {}
+        """Connections by the protocol that answers their requests."""
         self.unread_bytes = 0
         self._next_request_at = 0.0
         """On the event loop's clock: when the next request without a proof would be handled if there were no burst."""
@@ -61,11 +62,6 @@ class HttpGuard:
         self.request_logger.addFilter(self._is_error)
         self.cut: Counter[str] = Counter()
         """Connections closed because of a limit since start, by reason."""
-
-    @property
-    def connections(self) -> int:
-        """Open connections."""
-        return len(self._by_protocol)
 
     def connection(self, protocol: asyncio.Protocol) -> "GuardedConnection":
         """A new connection; `protocol` reads its requests and writes its answers."""
@@ -88,7 +84,7 @@ class HttpGuard:
             self._received(request)
 
     def _received(self, request: web.Request) -> None:
-        connection = self._by_protocol.get(request.protocol)
+        connection = self.open.get(request.protocol)
         if connection is not None:
             connection.expects_since = None
 
@@ -104,7 +100,7 @@ class HttpGuard:
     def check(self) -> None:
         """Close connections that exceeded a time limit."""
         now = self._clock.monotonic()
-        for connection in list(self._by_protocol.values()):
+        for connection in list(self.open.values()):
             if connection.expects_since is not None and now - connection.expects_since >= self.limits.request_seconds:
                 connection.cut("slow_request")
             elif connection.stalled_since is not None and now - connection.stalled_since >= self.limits.stall_seconds:
@@ -122,16 +118,6 @@ class HttpGuard:
 
     def now(self) -> float:
         return self._clock.monotonic()
-
-    def opened(self, connection: "GuardedConnection", protocol: asyncio.Protocol) -> bool:
-        """Register a new connection. Returns False over the limit."""
-        if len(self._by_protocol) >= self.limits.connections_max:
-            return False
-        self._by_protocol[protocol] = connection
-        return True
-
-    def closed(self, protocol: asyncio.Protocol) -> None:
-        self._by_protocol.pop(protocol, None)
 
     def count_cut(self, reason: str, peer: str) -> None:
         self.cut[reason] += 1
@@ -163,9 +149,10 @@ class GuardedConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not looked at with isinstance: transports of uvloop are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
-        if not self._guard.opened(self, self._protocol):
+        if len(self._guard.open) >= self._guard.limits.connections_max:
             self.cut("too_many")
             return
+        self._guard.open[self._protocol] = self
         self._is_open = True
         self.expects_since = self._guard.now()
         self._protocol.connection_made(transport)
@@ -195,7 +182,7 @@ class GuardedConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._written()
-        self._guard.closed(self._protocol)
+        self._guard.open.pop(self._protocol, None)
         if self._is_open:
             self._is_open = False
             self._protocol.connection_lost(exc)

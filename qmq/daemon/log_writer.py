@@ -17,23 +17,20 @@ _WRITE_LINES = 100
 class LogWriter(logging.Handler):
     """Formats records in the caller's thread and writes them in its own.
 
-    When `lines_max` lines wait, a further record is dropped; for a critical one, the oldest line is. As soon as lines can be
+    When LINES_MAX lines wait, a further record is dropped; for a critical one, the oldest line is. As soon as lines can be
     written again, one reports how many were dropped.
 
     Args:
         fd: where to write, such as standard error's file descriptor; it stays open.
     """
 
-    def __init__(self, fd: int, lines_max: int = LINES_MAX) -> None:
+    def __init__(self, fd: int) -> None:
         super().__init__()
         self._fd = fd
-        self._lines_max = lines_max
         self._lines: deque[str] = deque()
         self._changed = threading.Condition()
         self._writing = False
         self._unreported = 0
-        self.dropped = 0
-        """Lines dropped since start."""
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._thread.start()
 
@@ -43,8 +40,7 @@ class LogWriter(logging.Handler):
         except Exception as error:  # noqa: BLE001 - the line says what is wrong with it
             line = f"a log record of {record.name}, line {record.lineno}, can't be formatted: {error!r}"
         with self._changed:
-            if len(self._lines) >= self._lines_max:
-                self.dropped += 1
+            if len(self._lines) >= LINES_MAX:
                 self._unreported += 1
                 if record.levelno < logging.CRITICAL:
                     return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qmq.daemon.committer import Committer
 from qmq.daemon.counters import counted, counted_by
-from qmq.daemon.rejections import Rejections, RequestCounters
+from qmq.daemon.handlers import Rejections, RequestCounters
 from qmq.daemon.send_gate import SendGate
 from qmq.log.log import SegmentedLog
 from qmq.net.connection import Connection

@@ -33,21 +33,12 @@ class SharedPages:
     """Answers of one kind of page, by key.
 
     Args:
-        seconds: how long a page answers requests.
         lifetime_factor: a page answers requests at least this many times as long as it took to build it, up to
             LIFETIME_MAX_SECONDS: 20 leaves 95 % of the time to clients.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        seconds: float = SHARED_SECONDS,
-        lifetime_factor: float = 0.0,
-        pages_max: int = PAGES_MAX,
-    ) -> None:
+    def __init__(self, clock: Clock, *, lifetime_factor: float = 0.0, pages_max: int = PAGES_MAX) -> None:
         self._clock = clock
-        self._seconds = seconds
         self._lifetime_factor = lifetime_factor
         self._pages_max = pages_max
         self._pages: OrderedDict[object, _Page] = OrderedDict()
@@ -72,7 +63,7 @@ class SharedPages:
                 page.body = await build()
                 now = self._clock.monotonic()
             page.answers = 1
-            lifetime = max(self._seconds, min(self._lifetime_factor * (now - began), LIFETIME_MAX_SECONDS))
+            lifetime = max(SHARED_SECONDS, min(self._lifetime_factor * (now - began), LIFETIME_MAX_SECONDS))
             page.until = now + lifetime
             return page.body
 

@@ -5,6 +5,7 @@ look at one tuple that is replaced whole, never changed, so they need no lock.
 """
 
 from collections.abc import Callable
+from contextlib import closing
 
 from qmq.errors import LogError
 from qmq.log.disk import Buffer
@@ -139,11 +140,8 @@ class AppendFile(Tail):
             return
         path = self.path()
         # Not kept open: most hours are written once in a while, and read late.
-        file = self._handles.open(path, create=True)
-        try:
+        with closing(self._handles.open(path, create=True)) as file:
             file.pwritev([taken], written)
-        finally:
-            file.close()
         self._handles.unsynced.add(path)
 
     def forget(self) -> None:

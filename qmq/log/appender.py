@@ -3,8 +3,7 @@
 from collections import deque
 
 from qmq.errors import LogError, NoSpace
-from qmq.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
-from qmq.log.commit_writer import FIRST_SEGMENT_BYTES, CommitWriter
+from qmq.log.commit import COMMIT_BYTES_TARGET, FIRST_SEGMENT_BYTES, RECORD_BYTES_MAX, CommitWriter, SealedCommit
 from qmq.log.disk import Buffer, Disk
 from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, Position
 from qmq.log.recovery import Walked

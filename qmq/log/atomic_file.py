@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from struct import Struct
 from zlib import crc32
 
@@ -31,12 +32,9 @@ def replace_file(disk: Disk, path: str, parts: Sequence[Buffer], *, temporary: s
     folder = os.path.dirname(temporary) or "."
     if os.path.basename(temporary) in disk.list_dir(folder):
         disk.remove(temporary)
-    file = disk.create(temporary, 0)
-    try:
+    with closing(disk.create(temporary, 0)) as file:
         file.pwritev(parts, 0)
         file.datasync()
-    finally:
-        file.close()
     disk.rename(temporary, path)
     disk.sync_dir(folder)
 
@@ -47,13 +45,11 @@ def read_file(disk: Disk, path: str, bytes_max: int) -> bytes | None:
         file = disk.open(path, writable=False)
     except FileNotFoundError:
         return None
-    try:
+    with closing(file):
         size = file.size()
         if size > bytes_max:
             raise OSError(errno.EFBIG, f"{path} has {size} bytes, at most {bytes_max} belong there")
         return file.pread(size, 0)
-    finally:
-        file.close()
 
 
 class CheckedFile:
@@ -132,13 +128,11 @@ class BeginFile:
             file = self._disk.open(self._path, writable=True)
         except FileNotFoundError:
             file = self._disk.create(self._path, 2 * _SLOT_BYTES)
-        try:
+        with closing(file):
             number = self._number + 1
             slot = _SLOT.pack(begin, number)
             file.pwritev([slot + _CRC.pack(crc32(slot))], number % 2 * _SLOT_BYTES)
             file.datasync()
-        finally:
-            file.close()
         if number == 1:
             self._disk.sync_dir(self._folder)
         self._number = number

@@ -4,6 +4,7 @@ A file: u32 magic · u16 version · u16 0 · i64 log offset · i64 chain · i64 
 it and of the state · state.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -12,6 +13,8 @@ from zlib import crc32
 from qmq.log.atomic_file import replace_file
 from qmq.log.disk import Disk
 from qmq.log.record import Position
+
+logger = logging.getLogger("qmq.log")
 
 _MAGIC = 0x514D514B  # "QMQK"
 _VERSION = 1
@@ -53,8 +56,6 @@ class CheckpointStore:
         self._disk = disk
         self._folder = folder
         self._name = name
-        self.skipped: list[str] = []
-        """Damaged checkpoints that `load` passed over, with the reason."""
 
     def _numbers(self) -> list[int]:
         prefix = f"{self._name}."
@@ -82,13 +83,12 @@ class CheckpointStore:
             self._disk.remove(self._path(number))
 
     def load(self) -> Checkpoint | None:
-        """The newest whole one."""
-        self.skipped = []
+        """The newest whole one; others are logged."""
         for number in reversed(self._numbers()):
             found = self._read(self._path(number))
             if isinstance(found, Checkpoint):
                 return found
-            self.skipped.append(f"{self._path(number)}: {found}")
+            logger.error("a corrupted checkpoint was skipped: %s: %s", self._path(number), found)
         return None
 
     def _read(self, path: str) -> Checkpoint | str:

@@ -1,10 +1,14 @@
-"""What goes to disk together, and when a log counts it as safe. Pure."""
+"""What goes to disk together, and class CommitWriter: a log as its writing thread sees it."""
 
+import threading
 from dataclasses import dataclass
 from enum import Enum
 
-from qmq.log.disk import Buffer
-from qmq.log.record import HEADER_BYTES
+from qmq.log.disk import Buffer, Disk, File
+from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc, encode_header
+from qmq.log.recovery import Walked
+from qmq.log.segment import Segments
+from qmq.log.stored_log import StoredLog
 
 COMMIT_BYTES_TARGET = 8 << 20
 """A commit that has gathered this much is closed; a single larger record still makes one commit."""
@@ -12,6 +16,9 @@ RECORD_BYTES_MAX = 32 << 20
 """Largest record."""
 RECORD_HEAD_BYTES_MAX = 1 << 10
 """Room that nodes leave in the largest record for what they write besides one message: its subject, number and times."""
+FIRST_SEGMENT_BYTES = 64 << 20
+"""Size of a new log's first segment. Each segment is as large as everything written before it, up to `segment_bytes`, so the
+disk space that a log sets aside grows with its use."""
 
 
 class FlushPolicy(Enum):
@@ -40,3 +47,92 @@ class SealedCommit:
     def is_seal(self) -> bool:
         """Without records: it only proves that the commit before it was synced."""
         return self.record_count == 0
+
+
+class CommitWriter(StoredLog):
+    """`write` and `sync` belong to one thread. At most one commit is being written at a time."""
+
+    def __init__(self, disk: Disk, segments: Segments, segment_bytes: int, epoch: int, walked: Walked) -> None:
+        super().__init__(disk, segments, walked)
+        self._segment_bytes = segment_bytes
+        self._epoch = epoch
+        self.failed: BaseException | None = None
+        self._chain = walked.position.chain
+        self._writer_base = -1
+        self._writer_file: File | None = None
+        self._writer_synced_to = walked.synced_to
+        self._writer_end = walked.position.offset
+        self._make_lock = threading.Lock()
+
+    @property
+    def known_synced_to(self) -> int:
+        """Everything below is on stable storage for sure; a seal, or a commit written without a sync, may not be."""
+        return self._writer_synced_to
+
+    def write(self, commit: SealedCommit, *, sync: bool = True) -> None:
+        """Write a commit, and sync it. After OSError it is unknown whether the commit is there, and the log takes nothing more."""
+        try:
+            file = self._file_for(commit.segment_base, sync)
+            head = encode_header(
+                segment_base=commit.segment_base,
+                epoch=self._epoch,
+                offset=commit.offset,
+                body_bytes=commit.body_bytes,
+                record_count=commit.record_count,
+                previous_crc=self._chain,
+                synced_to=self._writer_synced_to,
+            )
+            crc = commit_crc(head, *commit.parts)
+            file.pwritev([head + encode_crc(crc), *commit.parts], commit.offset - commit.segment_base)
+            self._writer_end = commit.end
+            if sync:
+                file.datasync()
+                self._writer_synced_to = commit.end
+            self._chain = crc
+        except BaseException as error:
+            self.failed = error
+            raise
+
+    def _file_for(self, base: int, sync: bool) -> File:
+        if self._writer_file is not None and self._writer_base == base:
+            return self._writer_file
+        if self._writer_file is not None:
+            if not sync:
+                self._writer_file.datasync()
+            self._writer_file.close()
+        with self._make_lock:
+            if not any(info.base == base for info in self._segments.infos()):
+                self._create_segment(base)
+        self._writer_file = self._disk.open(self._segments.path(base), writable=True)
+        self._writer_base = base
+        return self._writer_file
+
+    def sync(self) -> None:
+        """Sync what was written without (flush by interval); in the writing thread, so between two writes."""
+        file = self._writer_file
+        if file is None or self.failed is not None:
+            return
+        try:
+            file.datasync()
+            self._writer_synced_to = self._writer_end
+        except BaseException as error:
+            self.failed = error
+            raise
+
+    def _size_of(self, base: int) -> int:
+        """The size of a segment to be created at `base`.
+
+        It follows from the base alone: the appending thread plans a roll with the same number that the writing thread or
+        `prepare_next` creates the file with.
+        """
+        return min(self._segment_bytes, max(FIRST_SEGMENT_BYTES, base))
+
+    def _create_segment(self, base: int) -> None:
+        self._segments.create(base, self._size_of(base))
+
+    def close(self) -> None:
+        """Let go of all files."""
+        if self._writer_file is not None:
+            self._writer_file.close()
+            self._writer_file = None
+        self._segments.close()

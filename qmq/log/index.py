@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from qmq.log.append_file import Tail
 from qmq.log.disk import Buffer
 from qmq.log.handles import HandleCache
-from qmq.log.index_files import SEGMENT_ENTRIES, IndexFiles, RewrittenPage, pages_of
+from qmq.log.index_files import SEGMENT_ENTRIES, IndexFiles, RewrittenPage, delete_files, firsts_in, pages_of
 from qmq.log.unreadable_pages import PAGE_BYTES
 
 
@@ -67,7 +67,7 @@ class DenseIndex(IndexFiles):
         """
         super().__init__(handles, folder, entry_bytes, segment_entries)
         if begin is None:
-            self._firsts = self._firsts_on_disk()
+            self._firsts = firsts_in(handles.disk, folder)
         self.begin = flushed_end = begin or 0
         if self._firsts:
             self.begin, last = self._firsts[0], self._firsts[-1]
@@ -183,10 +183,6 @@ class DenseIndex(IndexFiles):
         self.start_at(end - count)
         self.append(entries)
 
-    def delete_files(self) -> None:
-        """Delete the files of an index that is not used any more, and others that begin before its end; from a thread."""
-        self._delete(first for first in self._firsts_on_disk() if first < self.end)
-
     def truncate(self, end: int) -> None:
         """Forget entries from `end` on, and delete files that begin there or behind it; not while entries are being written."""
         size = self.entry_bytes
@@ -209,7 +205,7 @@ class DenseIndex(IndexFiles):
 
     def delete_before(self, sequence: int) -> None:
         """Delete files that hold only entries below `sequence`, all of them hidden; in the thread that writes. Raises OSError."""
-        self._delete(self._firsts_before(sequence))
+        delete_files(self._handles, self._folder, self._firsts_before(sequence))
 
     def deleted_before(self, sequence: int) -> None:
         """The files of entries below `sequence` are deleted now."""
@@ -272,4 +268,4 @@ class DenseIndex(IndexFiles):
         except OSError as error:
             self._handles.unreadable.withhold(path, page, delay, error)
             return None
-        return RewrittenPage(path, page, delay)
+        return RewrittenPage(self._handles, path, page, delay)

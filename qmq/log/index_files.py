@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from qmq.errors import LogError
-from qmq.log.disk import Buffer
+from qmq.log.disk import Buffer, Disk
 from qmq.log.handles import HandleCache
 from qmq.log.unreadable_pages import PAGE_BYTES, is_read_error
 
@@ -15,6 +15,23 @@ logger = logging.getLogger("qmq.log.index")
 
 SEGMENT_ENTRIES = 1 << 20
 _NAME_DIGITS = 20
+
+
+def _path(folder: str, first: int) -> str:
+    return f"{folder}/{first:0{_NAME_DIGITS}d}"
+
+
+def firsts_in(disk: Disk, folder: str) -> list[int]:
+    """The first sequences of the index files in a folder, ascending; those of other processes too."""
+    return [int(name) for name in disk.list_dir(folder) if len(name) == _NAME_DIGITS and name.isdigit()]
+
+
+def delete_files(handles: HandleCache, folder: str, firsts: Iterable[int]) -> None:
+    """Delete index files by their first sequences; those that are gone already are passed over. Raises OSError."""
+    for path in (_path(folder, first) for first in firsts):
+        handles.drop(path)
+        with suppress(FileNotFoundError):
+            handles.disk.remove(path)
 
 
 def _read_file(handles: HandleCache, path: str, size: int, offset: int, may_wait: bool) -> bytes:
@@ -62,14 +79,15 @@ def pages_of(begin: int, end: int) -> range:
 class RewrittenPage:
     """A page of an index file that was unreadable and was written whole. The checks of its entries show whether they are right."""
 
+    _handles: HandleCache
     path: str
     page: int
     delay_seconds: float
 
-    def sync_and_read_back(self, handles: HandleCache) -> None:
+    def sync_and_read_back(self) -> None:
         """Make the page durable and read it from the disk, if its file exists; from a thread that may wait. Raises OSError."""
         try:
-            file = handles.get(self.path)
+            file = self._handles.get(self.path)
         except FileNotFoundError:
             return
         offset = self.page * PAGE_BYTES
@@ -80,9 +98,9 @@ class RewrittenPage:
             file.drop_cached(offset, PAGE_BYTES)
         file.pread(PAGE_BYTES, offset)
 
-    def withhold(self, handles: HandleCache, error: Exception) -> None:
+    def withhold(self, error: Exception) -> None:
         """The page is not durable: treat it as unreadable until the next attempt."""
-        handles.unreadable.withhold(self.path, self.page, self.delay_seconds, error)
+        self._handles.unreadable.withhold(self.path, self.page, self.delay_seconds, error)
 
 
 class IndexFiles:
@@ -108,19 +126,7 @@ class IndexFiles:
         return self._folder
 
     def _path(self, first: int) -> str:
-        return f"{self._folder}/{first:0{_NAME_DIGITS}d}"
-
-    def _firsts_on_disk(self) -> list[int]:
-        """The first sequences of the index files in the folder, ascending; those of other processes too."""
-        names = self._handles.disk.list_dir(self._folder)
-        return [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
-
-    def _delete(self, firsts: Iterable[int]) -> None:
-        """Delete index files; those that are gone already are passed over. Raises OSError."""
-        for path in map(self._path, firsts):
-            self._handles.drop(path)
-            with suppress(FileNotFoundError):
-                self._handles.disk.remove(path)
+        return _path(self._folder, first)
 
     def read_files(self, segments: Sequence[tuple[int, int]], begin: int, stop: int, *, may_wait: bool) -> list[bytes]:
         """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending. For any thread.
@@ -182,7 +188,8 @@ class IndexFiles:
     def _create(self, first: int) -> None:
         """Add a file. Files from there on are of a process that died before a checkpoint counted on them: they are deleted."""
         self._handles.disk.add_dir(self._folder)
-        self._delete(known for known in self._firsts_on_disk() if known >= first)
+        known = firsts_in(self._handles.disk, self._folder)
+        delete_files(self._handles, self._folder, [other for other in known if other >= first])
         self._handles.get(self._path(first), create=True)
         self._firsts.append(first)
 
@@ -236,5 +243,5 @@ class IndexFiles:
 
     def _remove(self, firsts: list[int]) -> None:
         for first in firsts:
-            self._delete([first])
+            delete_files(self._handles, self._folder, [first])
             self._firsts.remove(first)

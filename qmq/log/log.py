@@ -1,6 +1,7 @@
 """SegmentedLog: open, append, commit, read, roll. The package docstring has the format and the life of a log."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from itertools import pairwise
 
 from qmq.log.appender import Appender
@@ -106,8 +107,7 @@ class SegmentedLog(Appender):
                     self._segments.remove(info.base)
                     self._disk.sync_dir(self._segments.folder)
                 continue
-            file = self._disk.open(self._segments.path(base), writable=True)
-            try:
+            with closing(self._disk.open(self._segments.path(base), writable=True)) as file:
                 self.torn_bytes = 0
                 for at, piece in _data(file, max(end - base, 0), info.bytes):
                     file.pwritev([_ZEROS[: len(piece)]], at)
@@ -115,8 +115,6 @@ class SegmentedLog(Appender):
                 # Not only for what was cleared: after a kill the last commits may be in memory alone, and they are about
                 # to be served.
                 file.datasync()
-            finally:
-                file.close()
 
 
 def _data(file: File, begin: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -51,10 +51,6 @@ class Commit:
         return self.header.end
 
     @property
-    def epoch(self) -> int:
-        return self.header.epoch
-
-    @property
     def body_offset(self) -> int:
         return self.header.offset + HEADER_BYTES
 
@@ -154,7 +150,8 @@ class Walker:
         self._skip_unreadable = skip_unreadable
         self._synced_to = synced_to
         self._damaged: list[Damage] = []
-        self._windows: dict[int, _Window] = {}
+        self._current: tuple[int, _Window] | None = None
+        """The segment that is being read: its base, and its window."""
         self._tails: dict[int, Position] = {}
 
     def walk(self, start: Position | None) -> Walked:
@@ -178,18 +175,18 @@ class Walker:
                 break
             commit = self._read(base, at)
             if commit is None:
-                found = self._next_whole(infos, base, at)
-                if found is None:
+                commit = self._next_whole(infos, base, at)
+                if commit is None:
                     break
-                verdict = self._judge(at, chain, found[1], base, found[0])
+                verdict = self._judge(at, chain, commit, base)
                 if verdict == "torn":
                     return self._end(at, chain, base, torn_at=at)
                 if verdict == "damage":
-                    self._damaged.append(Damage(at, found[1].offset, "commits can't be read"))
+                    self._damaged.append(Damage(at, commit.offset, "commits can't be read"))
                     chain, after_damage = None, True
                 else:
-                    chain = found[1].header.previous_crc
-                base, commit = found
+                    chain = commit.header.previous_crc
+                base = commit.header.segment_base
             if chain is not None and commit.header.previous_crc != chain:
                 self._damaged.append(Damage(commit.offset, commit.offset, "a commit does not follow the one before it"))
                 after_damage = True
@@ -209,14 +206,12 @@ class Walker:
         return Walked(end, base, self._synced_to, tuple(self._damaged), torn_at, self._tails)
 
     def _window(self, base: int) -> _Window:
-        window = self._windows.get(base)
-        if window is None:
+        if self._current is None or self._current[0] != base:
             try:
-                window = _Window(self._segments.file(base), base)
+                self._current = base, _Window(self._segments.file(base), base)
             except OSError as error:
                 raise ReadFailed(f"the segment at log offset {base} can't be opened: {error}") from error
-            self._windows = {base: window}
-        return window
+        return self._current[1]
 
     def _read(self, base: int, at: int) -> Commit | None:
         """The whole commit at a log offset, or None."""
@@ -238,8 +233,8 @@ class Walker:
         data = window.get(at - base, HEADER_BYTES + header.body_bytes)
         return Commit(header, data[HEADER_BYTES:], False) if is_whole(header, data) else None
 
-    def _next_whole(self, infos: list[SegmentInfo], base: int, at: int) -> tuple[int, Commit] | None:
-        """The next whole commit behind a bad place: (its segment's base, the commit)."""
+    def _next_whole(self, infos: list[SegmentInfo], base: int, at: int) -> Commit | None:
+        """The next whole commit behind a bad place."""
         for info in infos:
             if info.base < base:
                 continue
@@ -256,7 +251,7 @@ class Walker:
                 if found >= 0:
                     commit = self._read(info.base, info.base + place + found)
                     if commit is not None:
-                        return info.base, commit
+                        return commit
                     place += found + 1
                 elif piece:
                     place += max(1, len(piece) - len(MAGIC_BYTES) + 1)
@@ -271,15 +266,15 @@ class Walker:
         commit = self._read(base, tail.offset)
         return commit is not None and commit.header.crc == tail.chain
 
-    def _judge(self, at: int, chain: int | None, found: Commit, base: int, found_base: int) -> str:
+    def _judge(self, at: int, chain: int | None, found: Commit, base: int) -> str:
         """Why nothing valid stands at `at` although a whole commit follows: "clean", "damage" or "torn"."""
         if chain is not None and found.header.previous_crc == chain:
             # The segment was full: the log goes on in the next.
-            return "clean" if found_base != base else "damage"
+            return "clean" if found.header.segment_base != base else "damage"
         if chain is not None:
             seal = encode_header(
                 segment_base=base,
-                epoch=found.epoch,
+                epoch=found.header.epoch,
                 offset=at,
                 body_bytes=0,
                 record_count=0,
@@ -288,17 +283,13 @@ class Walker:
             )
             if found.header.previous_crc == commit_crc(seal):
                 return "clean"
-        return "damage" if at < max(self._synced_to, self._synced_behind(found, found_base)) else "torn"
+        return "damage" if at < max(self._synced_to, self._synced_behind(found)) else "torn"
 
-    def _synced_behind(self, found: Commit, base: int) -> int:
+    def _synced_behind(self, found: Commit) -> int:
         """The highest `synced_to` of whole commits from `found` on."""
-        highest, at = found.header.synced_to, found.end
-        infos = self._segments.infos()
-        while True:
-            commit = self._read(base, at)
-            if commit is None:
-                following = self._next_whole(infos, base, at)
-                if following is None:
-                    return highest
-                base, commit = following
-            highest, at = max(highest, commit.header.synced_to), commit.end
+        highest, infos = 0, self._segments.infos()
+        commit: Commit | None = found
+        while commit is not None:
+            highest, base, at = max(highest, commit.header.synced_to), commit.header.segment_base, commit.end
+            commit = self._read(base, at) or self._next_whole(infos, base, at)
+        return highest

@@ -1,18 +1,15 @@
 """How a node opens its log: load the newest checkpoint, replay the commits behind it, report."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number
+from qmq.log.checkpoint import Checkpoint, as_number
 from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.recovery import Commit, Damage
-
-logger = logging.getLogger("qmq.log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +55,6 @@ class RecoveryReport:
     def loaded_offset(self) -> int:
         """Where the checkpoint stands, 0 without one."""
         return 0 if self.rebuilt else self.from_offset
-
-
-def load_checkpoint(disk: Disk, folder: str, name: str) -> Checkpoint | None:
-    """The newest checkpoint that is whole."""
-    checkpoints = CheckpointStore(disk, folder, name)
-    checkpoint = checkpoints.load()
-    for skipped in checkpoints.skipped:
-        logger.error("a corrupted checkpoint was skipped: %s", skipped)
-    return checkpoint
 
 
 class Replay(ABC):

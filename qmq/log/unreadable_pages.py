@@ -45,9 +45,6 @@ class UnreadablePages:
     def __len__(self) -> int:
         return len(self._pages)
 
-    def __bool__(self) -> bool:
-        return bool(self._pages)
-
     def has_any(self, path: str, pages: range) -> bool:
         """Whether one of these pages is known as unreadable."""
         known = self._pages

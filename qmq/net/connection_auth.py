@@ -92,13 +92,7 @@ class ConnectionAuth:
         self._secret = secret
         self._nonces = nonces
         self._peers: dict[Connection, _Peer] = {}
-        self.failures = 0
-        """Proofs refused since start."""
-
-    @property
-    def connections(self) -> int:
-        """Connections that are remembered: those that began to authenticate and are open."""
-        return len(self._peers)
+        """Connections that began to authenticate and are open."""
 
     def is_trusted(self, connection: Connection) -> bool:
         """Whether commands of nodes and the console are accepted on this connection."""
@@ -148,7 +142,6 @@ class ConnectionAuth:
         self._peers.pop(connection, None)
 
     def _fail(self, connection: Connection, frame: Frame, why: str) -> str:
-        self.failures += 1
         connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(REFUSED, why).encode())
         connection.finish()
         return why

@@ -22,6 +22,7 @@ SCHEME = "QMQ-HMAC"
 CONTEXT = "pyqmq http v1"
 NONCE_SECONDS = 300.0
 """How long a nonce is accepted; a client with an older one is challenged again."""
+_NONCE_MS = int(NONCE_SECONDS * 1000)
 USED_MAX = 100_000
 """Changes of the last NONCE_SECONDS that are remembered. One more makes all nonces invalid: each client is challenged again."""
 SERVERS_MAX = 1_000
@@ -44,9 +45,8 @@ def _signed_parts(nonce: str, counter: int, method: str, target: str, body: byte
 class RequestSigner:
     """The client's side. One for a process, from any thread: nonces are remembered by server."""
 
-    def __init__(self, secret: NodeSecret, servers_max: int = SERVERS_MAX) -> None:
+    def __init__(self, secret: NodeSecret) -> None:
         self._secret = secret
-        self._servers_max = servers_max
         self._lock = threading.Lock()
         self._nonces: OrderedDict[str, tuple[str, itertools.count[int]]] = OrderedDict()
         """By server: its nonce, and the counter of the requests that use it."""
@@ -74,7 +74,7 @@ class RequestSigner:
         with self._lock:
             self._nonces[server] = found[1], itertools.count(1)
             self._nonces.move_to_end(server)
-            while len(self._nonces) > self._servers_max:
+            while len(self._nonces) > SERVERS_MAX:
                 self._nonces.popitem(last=False)
         return True
 
@@ -87,18 +87,10 @@ class Challenges:
     """
 
     def __init__(
-        self,
-        secret: NodeSecret,
-        clock: Clock,
-        *,
-        nonce_seconds: float = NONCE_SECONDS,
-        used_max: int = USED_MAX,
-        random: Callable[[int], bytes] = secrets.token_bytes,
+        self, secret: NodeSecret, clock: Clock, *, random: Callable[[int], bytes] = secrets.token_bytes
     ) -> None:
         self._secret = secret
         self._clock = clock
-        self._nonce_ms = int(nonce_seconds * 1000)
-        self._used_max = used_max
         self._random = random
         self._key = random(32)
         self._used: dict[tuple[str, int], int] = {}
@@ -135,19 +127,19 @@ class Challenges:
             del self._used[oldest[0]]
         if (nonce, counter) in self._used:
             return False
-        if len(self._used) >= self._used_max:
+        if len(self._used) >= USED_MAX:
             self._used.clear()
             self._key = self._random(32)
             return False
         # No nonce that is accepted now is accepted after this time.
-        self._used[nonce, counter] = now_ms + self._nonce_ms
+        self._used[nonce, counter] = now_ms + _NONCE_MS
         return True
 
     def _is_current(self, nonce: str) -> bool:
         head, _, mac = nonce.rpartition(".")
         if not hmac.compare_digest(self._nonce_mac(head), mac):
             return False
-        return self._now_ms() - int(head.partition(".")[0], 16) <= self._nonce_ms
+        return self._now_ms() - int(head.partition(".")[0], 16) <= _NONCE_MS
 
     def _nonce_mac(self, head: str) -> str:
         return hmac.new(self._key, head.encode(), hashlib.sha256).hexdigest()

@@ -21,14 +21,10 @@ class LogLimiter:
     """Admits the first event of a key and later ones with a back-off, with the number of those suppressed between."""
 
     def __init__(
-        self,
-        interval_seconds: float = INTERVAL_SECONDS,
-        interval_seconds_max: float = INTERVAL_SECONDS_MAX,
-        keys_max: int = KEYS_MAX,
+        self, interval_seconds: float = INTERVAL_SECONDS, interval_seconds_max: float = INTERVAL_SECONDS_MAX
     ) -> None:
         self._interval = interval_seconds
         self._interval_max = interval_seconds_max
-        self._keys_max = keys_max
         self._keys: dict[object, _Key] = {}
 
     def admit(self, key: object, now: float) -> int | None:
@@ -39,7 +35,7 @@ class LogLimiter:
         """
         known = self._keys.get(key)
         if known is None or now >= known.next_at + known.interval:
-            if known is None and len(self._keys) >= self._keys_max:
+            if known is None and len(self._keys) >= KEYS_MAX:
                 self._keys.clear()
             self._keys[key] = _Key(now + self._interval, self._interval)
             return known.suppressed if known is not None else 0

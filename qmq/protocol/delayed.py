@@ -80,11 +80,6 @@ class DelayedItem(Structure):
             self._message.append(decode_raw(self.raw)[0])
         return self._message[0]
 
-    @property
-    def raw_bytes(self) -> int:
-        """The size of the message."""
-        return len(self.raw)
-
     def check(self) -> None:
         """Refuse bytes that are no message. Raises ProtocolError."""
         assert self.message

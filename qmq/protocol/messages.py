@@ -12,7 +12,7 @@ from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, 
 from qmq.protocol.primitives import I32, I64, U16, encode_str, utf8
 from qmq.protocol.raw import FLAG_DELAY as FLAG_DELAY
 from qmq.protocol.raw import FLAG_TAGS as FLAG_TAGS
-from qmq.protocol.raw import TIME_AT, RawBytes, RawView, split_raws
+from qmq.protocol.raw import TIME_AT, RawBytes, RawView, property_places, split_raws
 from qmq.protocol.raw import Message as Message
 
 KEY_CREATED = "qmq_createTime"
@@ -105,7 +105,7 @@ def redate_entry(entry: bytes | memoryview, due_ms: int) -> bytes:
     if view.end != len(raw):
         raise ProtocolError(f"{len(raw) - view.end} bytes behind the end of the entry")
     due = str(due_ms).encode()
-    places = list(view.property_places())
+    places = list(property_places(raw, view.properties_begin, view.end))
     raw[0] |= FLAG_DELAY
     I64.pack_into(raw, TIME_AT, due_ms)
     for key_begin, key_end, value_begin, value_end in reversed(places):

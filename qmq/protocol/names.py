@@ -153,7 +153,7 @@ def hidden_text_problem(name: str) -> str:
 
 
 def _check_visible(rule: _Rule, name: str, *parts: str) -> None:
-    for part in parts:
+    for part in filter(None, parts):
         problem = hidden_text_problem(part)
         if problem:
             raise IllegalName(f"{rule.what} {name[:120]!a} {problem}", code=rule.code)

@@ -116,14 +116,10 @@ class RawView:
         """All properties. Of a key that occurs twice, the last value counts. Raises ProtocolError."""
         return decode_properties(self.data, self.properties_begin, self.end)
 
-    def property_places(self) -> "Iterator[PropertyPlace]":
-        """Where keys and values lie, see `property_places`."""
-        return property_places(self.data, self.properties_begin, self.end)
-
     def property_text(self, key: bytes) -> str | None:
         """The value of one property, by its key in UTF-8; None when the message does not have it. Raises ProtocolError."""
         data, found = self.data, None
-        for key_begin, key_end, value_begin, value_end in self.property_places():
+        for key_begin, key_end, value_begin, value_end in property_places(data, self.properties_begin, self.end):
             if data[key_begin:key_end] == key:
                 found = data[value_begin:value_end]
         return None if found is None else str(found, "utf-8", "replace")

@@ -120,7 +120,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a commit is not synced",
-        "qmq.log.commit_writer:CommitWriter.write",
+        "qmq.log.commit:CommitWriter.write",
         "file.datasync()",
         "pass",
         "lost",
@@ -128,7 +128,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a failed sync is passed over",
-        "qmq.log.commit_writer:CommitWriter.write",
+        "qmq.log.commit:CommitWriter.write",
         "file.datasync()",
         "exec('try:\\n file.datasync()\\nexcept OSError: pass')",
         "lost",

@@ -329,7 +329,7 @@ def broker_state(store: MessageStore) -> dict[str, Any]:
     for subject in store.subjects.values():
         if subject.is_empty:
             continue  # a pull made it; nothing of it is stored
-        index = subject.consume_log.index
+        index = subject.consume_log
         found[subject.name] = (subject.begin, subject.next_sequence, hash(index.read(subject.begin, index.end)))
         for name, group in subject.groups.items():
             progress = group.progress

@@ -301,7 +301,7 @@ def stored_in(brokers: Iterable[Broker], subject: str) -> list[Message]:
         if subject in broker.store.subjects:
             kept = broker.store.subjects[subject]
             raws = broker.store.message_log.read_raws(
-                kept.consume_log.index.read(kept.begin, kept.visible_end), cached_only=False
+                kept.consume_log.read(kept.begin, kept.visible_end), cached_only=False
             )
             found += [decode_raws(raw)[0] for raw in raws if raw is not None]
     return found

@@ -1,5 +1,6 @@
 """Indexes, written as a checkpoint writes them."""
 
+from broker_node.consume_log import ENTRY, Entry
 from qmq.log.index import DenseIndex
 
 
@@ -8,3 +9,8 @@ def flush(index: DenseIndex) -> None:
     index.take()
     index.write()
     index.written()
+
+
+def read_entries(index: DenseIndex, begin: int, end: int) -> list[Entry]:
+    """Entries [begin, end) of a consume log, clipped to what there is."""
+    return list(map(Entry._make, ENTRY.iter_unpack(index.read(begin, end))))

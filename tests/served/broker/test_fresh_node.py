@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from qmq.log.commit_writer import FIRST_SEGMENT_BYTES
+from qmq.log.commit import FIRST_SEGMENT_BYTES
 from qmq.log.log import SEGMENT_BYTES
 from tests.support.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async

@@ -145,8 +145,8 @@ async def test_a_wrong_secret_closes_the_connection(tmp_path: Path) -> None:
         with pytest.raises(AuthenticationFailed, match="does not match this system's"):
             await authenticate(forger, secret(OTHER), "node", timeout_s=20)
         await eventually_async(lambda: forger.is_closed)
-        await eventually_async(lambda: not metaserver.auth.connections, what="nothing is remembered of it")
-        assert metaserver.auth.failures == 1
+        await eventually_async(lambda: not metaserver.auth._peers, what="nothing is remembered of it")
+        assert metaserver.handlers.counters.bad_requests["unauthenticated"] == 1
 
 
 async def test_a_recorded_proof_is_not_accepted_again(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ async def test_search_answers_no_more_bytes_than_its_limit_and_loses_no_message_
 async def test_search_repairs_a_damaged_index_entry(tmp_path: Path) -> None:
     async with asked(tmp_path) as (broker, client, admin):
         await client.send(*(message(n) for n in range(4)))
-        index = broker.store.subjects["orders"].consume_log.index
+        index = broker.store.subjects["orders"].consume_log
         damaged = bytearray(index.read(2, 3))
         damaged[-1] ^= 1
         index.repair(2, bytes(damaged))

@@ -16,6 +16,7 @@ from spark_analytics.source.node_reader import NodeReader
 from tests.sim.blocking import interleave_jobs, sleep
 from tests.sim.loop import running_loop
 from tests.support.in_process import Client, blocking, connected, get_json, get_page, message, running_broker
+from tests.support.indexes import read_entries
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 
@@ -26,7 +27,7 @@ FLIPPED = 52
 
 def flip(broker: Broker, disk: MemoryDisk, sequence: int) -> int:
     """Flip a bit of a stored message; its log offset."""
-    (entry,) = broker.store.subjects["orders"].consume_log.entries(sequence, sequence + 1)
+    (entry,) = read_entries(broker.store.subjects["orders"].consume_log, sequence, sequence + 1)
     info = broker.log._segments.holding(entry.log_offset)
     assert info is not None
     path = f"{broker.options.data_dir}/log/{info.base:020d}"
@@ -100,7 +101,7 @@ async def read_messages(broker: Broker, client: Client) -> None:
 
 
 async def read_index(broker: Broker, client: Client) -> None:
-    broker.store.subjects["orders"].consume_log.index.repair(FLIPPED, bytes(ENTRY_BYTES))
+    broker.store.subjects["orders"].consume_log.repair(FLIPPED, bytes(ENTRY_BYTES))
     await bulk_read(broker, lambda reader: reader.index("orders", 0, SENDS * PER_SEND))
 
 
@@ -194,10 +195,10 @@ async def test_damage_beside_entries_that_are_repaired_is_recorded(tmp_path: Pat
         await client.begin()
         await client.send(message(0, "other", size=200))
         await client.send(message(1, size=200))
-        (entry,) = broker.store.subjects["other"].consume_log.entries(0, 1)
+        (entry,) = read_entries(broker.store.subjects["other"].consume_log, 0, 1)
         path = f"{broker.options.data_dir}/log/{0:020d}"
         disk.names[path].content[entry.log_offset + entry.size // 2] ^= 1
-        broker.store.subjects["orders"].consume_log.index.repair(0, bytes(ENTRY_BYTES))
+        broker.store.subjects["orders"].consume_log.repair(0, bytes(ENTRY_BYTES))
         assert (await client.pull())[1] == ["m1"], "the entry is repaired from the log"
         ((begin, end),) = [(damage.begin, damage.end) for damage in broker.log.damaged]
         assert begin < entry.log_offset < end
@@ -240,11 +241,11 @@ async def test_a_place_that_the_disk_cannot_read_is_no_damage(tmp_path: Path) ->
     disk = MemoryDisk()
     async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
         await send_all(client)
-        (entry,) = broker.store.subjects["orders"].consume_log.entries(52, 53)
+        (entry,) = read_entries(broker.store.subjects["orders"].consume_log, 52, 53)
         path = f"{broker.options.data_dir}/log/{0:020d}"
         disk.break_pages(path, entry.log_offset, entry.log_offset + entry.size)
         # An entry that is wrong makes the broker walk over the unreadable place.
-        index = broker.store.subjects["orders"].consume_log.index
+        index = broker.store.subjects["orders"].consume_log
         index.repair(60, bytes(len(index.read(60, 61))))
         last, rounds = -1, 0
         while rounds < 10:

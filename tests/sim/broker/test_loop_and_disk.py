@@ -15,7 +15,7 @@ from qmq.log.log import SegmentedLog
 from tests.sim.disk import only_in_threads
 from tests.sim.loop import running_loop
 from tests.support.in_process import connected, get_json, get_page, message, running_broker
-from tests.support.indexes import flush
+from tests.support.indexes import flush, read_entries
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.peers import Peers
@@ -88,7 +88,7 @@ async def test_pages_read_index_files_and_messages_in_threads_only(tmp_path: Pat
         await client.begin(start="earliest")
         await client.pull(limit=5)
         subject = broker.store.subjects["orders"]
-        for index in (subject.consume_log.index, subject.groups["g"].history):
+        for index in (subject.consume_log, subject.groups["g"].history):
             flush(index)
         disk.observe = only_in_threads("/", "read")
         status, found = await get_json(broker, path)
@@ -133,7 +133,7 @@ async def test_a_damaged_page_of_an_index_is_made_again_by_one_walk_in_a_thread(
         for begin in range(0, 400, 100):
             await client.send(*(message(n) for n in range(begin, begin + 100)))
         subject = broker.store.subjects["orders"]
-        index = subject.consume_log.index
+        index = subject.consume_log
         right = index.read(0, 400)
         for sequence in range(128, 256):
             index.repair(sequence, bytes(32))
@@ -184,8 +184,7 @@ async def test_messages_that_the_log_lost_are_looked_for_once(tmp_path: Path, mo
     async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
         for number in range(10):
             await client.send(message(number))
-        entry = broker.store.subjects["orders"].consume_log.entry(4)
-        assert entry is not None
+        (entry,) = read_entries(broker.store.subjects["orders"].consume_log, 4, 5)
         (path,) = [p for p in disk.names if p.startswith(f"{broker.options.data_dir}/log/") and p.endswith("0" * 20)]
         disk.names[path].content[entry.log_offset + 20] ^= 1
         for group in ("a", "b", "c"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import broker_node.subject_retention as retention
+import broker_node.retention as retention
 from broker_node.broker import Broker
 from broker_node.rejections import ERROR_HOLD_SECONDS
 from qmq import Producer
@@ -318,7 +318,7 @@ async def test_a_subject_keeps_its_messages_shorter_than_the_node(tmp_path: Path
         # A group that was behind goes on with what is left, and the loss is counted.
         assert await client.pull(group="slow") == (0, ["m2", "m3"])
         assert broker.store.subjects["orders"].groups["slow"].skipped_total == 2
-        assert broker.subject_retention.dropped == 2
+        assert broker.store.counters.expired_messages == 2
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         assert await stored(client, "orders", "b") == ["m2", "m3"]
         clock.advance(1800)
@@ -364,7 +364,7 @@ async def test_a_tick_drops_no_more_than_its_limit_and_a_start_all(
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abc"}))
         for expected in (100, 200, 300):
             await run_jobs(broker)
-            assert broker.subject_retention.dropped == expected
+            assert broker.store.counters.expired_messages == expected
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         assert [broker.store.subjects[name].begin for name in "abc"] == [150, 150, 150]
         assert await stored(client, "a", "g") == ["m999"]
@@ -382,7 +382,7 @@ async def test_a_tick_looks_at_so_many_subjects_and_at_all_in_turn(
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abcde"}))
         for expected in (2, 4, 5):
             await run_jobs(broker)
-            assert broker.subject_retention.dropped == expected
+            assert broker.store.counters.expired_messages == expected
 
 
 async def test_index_files_go_only_when_no_checkpoint_needs_them(
@@ -429,7 +429,7 @@ async def test_a_damaged_index_entry_is_made_again_before_its_age_is_judged(tmp_
         await client.send(message(0))
         clock.advance(7200)
         await client.send(message(1), message(2))
-        index = broker.store.subjects["orders"].consume_log.index
+        index = broker.store.subjects["orders"].consume_log
         index.repair(1, bytes(32))
         await enforce(broker, rules(orders=SubjectPolicy(retention_hours=1)))
         await run_jobs(broker)
@@ -492,7 +492,7 @@ async def test_a_subject_whose_retention_fails_is_reported_and_the_others_are_dr
         clock.advance(7200)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "ab"}))
 
-        index = broker.store.subjects["a"].consume_log.index
+        index = broker.store.subjects["a"].consume_log
         read = DenseIndex.read_cached
 
         def unreadable(this: DenseIndex, begin: int, end: int) -> bytes | None:

@@ -19,7 +19,7 @@ def empty(broker: Broker, *names: str) -> None:
     """As if retention had taken all messages."""
     for name in names:
         subject = broker.store.subjects[name]
-        subject.consume_log.index.hide_before(subject.visible_end)
+        subject.consume_log.hide_before(subject.visible_end)
 
 
 async def why_refused(broker: Broker) -> str:

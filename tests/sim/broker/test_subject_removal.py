@@ -25,7 +25,7 @@ async def expire(broker: Broker, clock: ManualClock, *names: str) -> None:
         if name[0] == "%":
             # Only the log's retention empties a retry subject.
             subject = broker.store.subjects[name]
-            subject.consume_log.index.hide_before(subject.visible_end)
+            subject.consume_log.hide_before(subject.visible_end)
             broker.store.maybe_empty[name] = None
     await run_jobs(broker)
     await run_jobs(broker)
@@ -159,7 +159,7 @@ async def test_a_subject_that_returns_keeps_its_entries_when_old_files_are_delet
         await client.send(*(message(n) for n in range(5)))
         await checkpoint(broker)
         assert files(broker) == [0]
-        broker.store.subjects["orders"].consume_log.index.hide_before(5)
+        broker.store.subjects["orders"].consume_log.hide_before(5)
         broker.store.maybe_empty["orders"] = None
         await broker.subject_removal.tick()
         assert "orders" in broker.store.removed

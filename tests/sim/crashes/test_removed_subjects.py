@@ -252,7 +252,7 @@ def whole_life(scenario: Scenario, *, returns_by: str, lead: int, sealed: bool =
     scenario.commit()
     scenario.checkpoint()
     subject = scenario.store.subjects["a"]
-    subject.consume_log.index.hide_before(3)
+    subject.consume_log.hide_before(3)
     scenario.store.sequence_floor = lead
     begin = scenario.store.log.written_end
     scenario.remove()

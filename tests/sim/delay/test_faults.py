@@ -173,7 +173,7 @@ def _stored_of(broker: object) -> list[object]:
     subject = broker.store.subjects.get("orders")
     if subject is None:
         return []
-    raws = broker.store.message_log.read_raws(subject.consume_log.index.read(0, subject.visible_end), cached_only=False)
+    raws = broker.store.message_log.read_raws(subject.consume_log.read(0, subject.visible_end), cached_only=False)
     return [decode_raws(raw)[0] for raw in raws if raw is not None]
 
 

@@ -95,10 +95,10 @@ async def test_a_request_that_does_not_arrive_in_time_is_cut_off() -> None:
         half_body = await clients.connect(head + body[:4])
         whole = await clients.connect(head + body)
         assert (await whole[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
-        await eventually_async(lambda: server.guard.connections == 4)
+        await eventually_async(lambda: len(server.guard.open) == 4)
         clock.advance(9)
         server.guard.check()
-        assert server.guard.connections == 4
+        assert len(server.guard.open) == 4
         clock.advance(1)
         server.guard.check()
         assert [await ends(reader) for reader, _ in (silent, half_head, half_body)] == [True] * 3
@@ -106,7 +106,7 @@ async def test_a_request_that_does_not_arrive_in_time_is_cut_off() -> None:
         # The fourth is idle, and its next request has its own time.
         await whole[0].readuntil(b"{}")
         whole[1].write(head)
-        await eventually_async(lambda: any(c.expects_since is not None for c in server.guard._by_protocol.values()))
+        await eventually_async(lambda: any(c.expects_since is not None for c in server.guard.open.values()))
         clock.advance(9)
         server.guard.check()
         whole[1].write(body)
@@ -117,12 +117,12 @@ async def test_a_request_that_does_not_arrive_in_time_is_cut_off() -> None:
 async def test_only_so_many_connections_are_open() -> None:
     async with serving(Pages(), ManualClock(), connections_max=3) as server, Peers(server.address) as clients:
         others = [await clients.connect() for _ in range(3)]
-        await eventually_async(lambda: server.guard.connections == 3)
+        await eventually_async(lambda: len(server.guard.open) == 3)
         reader, _ = await clients.connect()
         assert await ends(reader)
         assert server.guard.cut == {"too_many": 1}
         others.pop()[1].close()
-        await eventually_async(lambda: server.guard.connections == 2)
+        await eventually_async(lambda: len(server.guard.open) == 2)
         assert await status(clients) == b"200"
 
 
@@ -168,10 +168,10 @@ async def test_peers_that_do_not_read_are_cut_off() -> None:
         await eventually_async(lambda: server.guard.unread_bytes > 0)
         clock.advance(19)
         server.guard.check()
-        assert server.guard.connections == 1
+        assert len(server.guard.open) == 1
         clock.advance(1)
         server.guard.check()
-        await eventually_async(lambda: server.guard.connections == 0)
+        await eventually_async(lambda: len(server.guard.open) == 0)
         assert server.guard.cut == {"not_reading": 1}
         assert server.guard.unread_bytes == 0
 
@@ -183,8 +183,8 @@ async def test_unread_answers_of_all_connections_are_limited() -> None:
         for n in range(30):
             reader, _ = await clients.connect(ask)
             reader._transport.pause_reading()  # type: ignore[attr-defined]
-            await eventually_async(lambda n=n: server.guard.cut.total() + server.guard.connections == n + 1)
-            await eventually_async(lambda: all(c.stalled_since is not None for c in server.guard._by_protocol.values()))
+            await eventually_async(lambda n=n: server.guard.cut.total() + len(server.guard.open) == n + 1)
+            await eventually_async(lambda: all(c.stalled_since is not None for c in server.guard.open.values()))
             assert server.guard.unread_bytes <= 12 << 20
         assert set(server.guard.cut) == {"unread"}
         assert await status(clients) == b"200"

@@ -68,7 +68,7 @@ def test_an_index_gets_a_file_when_it_is_no_longer_small() -> None:
     node.send("orders", 1)
     node.checkpoint()
     assert len(node.index_files()) == 1
-    assert node.driver.store.subjects["orders"].consume_log.index.memory_bytes == 0
+    assert node.driver.store.subjects["orders"].consume_log.memory_bytes == 0
     store, is_rebuilt = node.reopened()
     assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
 
@@ -77,7 +77,7 @@ def test_a_hidden_begin_of_a_small_index_is_kept() -> None:
     node = Node()
     node.send("orders", 9)
     subject = node.driver.store.subjects["orders"]
-    subject.consume_log.index.hide_before(4)
+    subject.consume_log.hide_before(4)
     subject.changed()
     node.checkpoint()
     store, is_rebuilt = node.reopened()
@@ -101,11 +101,11 @@ def test_a_file_of_a_process_that_died_before_its_checkpoint_is_replaced() -> No
     node.checkpoint()
     node.send("orders", 200)
     # Written, and not in a checkpoint.
-    flush(node.driver.store.subjects["orders"].consume_log.index)
+    flush(node.driver.store.subjects["orders"].consume_log)
     assert len(node.index_files()) == 1
     node.driver.restart()
     node.checkpoints = BrokerCheckpoints(node.driver.store)
-    index = node.driver.store.subjects["orders"].consume_log.index
+    index = node.driver.store.subjects["orders"].consume_log
     assert (index.end, index.memory_bytes, list(index.firsts)) == (205, 205 * ENTRY_BYTES, [])
     node.checkpoint()
     (path,) = node.index_files()
@@ -140,7 +140,7 @@ def test_one_index_that_can_not_be_written_holds_up_no_other_and_is_written_late
     node = Node()
     node.send("orders", 300)
     node.send("mail", 300)
-    first = node.driver.store.subjects["orders"].consume_log.index.folder
+    first = node.driver.store.subjects["orders"].consume_log.folder
 
     def fail(operation: str, path: str) -> OSError | None:
         return OSError(5, "Input/output error") if operation == "write" and path.startswith(first) else None
@@ -150,7 +150,7 @@ def test_one_index_that_can_not_be_written_holds_up_no_other_and_is_written_late
         node.checkpoint()
     node.driver.disk.fail = None
     run_to_end(node.checkpoints.draft())
-    assert node.driver.store.subjects["mail"].consume_log.index.memory_bytes == 0
+    assert node.driver.store.subjects["mail"].consume_log.memory_bytes == 0
     assert node.driver.store.counters.flush_errors == 1
     node.checkpoint()
     store, is_rebuilt = node.reopened()
@@ -163,7 +163,7 @@ def test_what_was_written_is_freed_in_slices(monkeypatch: pytest.MonkeyPatch) ->
     node = Node()
     for number in range(5):
         node.send(f"subject{number}", 1)
-    indexes = [subject.consume_log.index for subject in node.driver.store.subjects.values()]
+    indexes = [subject.consume_log for subject in node.driver.store.subjects.values()]
     node.checkpoint()
     assert sum(index.memory_bytes > 0 for index in indexes) == 3
     steps = node.checkpoints.draft()

@@ -1,8 +1,5 @@
 """Which pulls are held, refused and logged, by names alone."""
 
-import pytest
-
-from broker_node import pull_gate
 from broker_node.pull_gate import PullGate
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest
@@ -51,14 +48,9 @@ def test_groups_are_allowed_by_the_real_subject_and_dead_letters_are_left_alone(
         assert gate.allows(pull(subject, group)) is expected, (subject, group)
 
 
-def test_a_refused_group_is_said_once_a_minute_and_only_so_many_are_remembered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pull_gate, "LOGGED_GROUPS_MAX", 3)
+def test_a_refused_group_is_said_once_a_minute() -> None:
     gate = PullGate()
     assert gate.is_new_refusal(pull("s", "a"), 0.0)
     assert not gate.is_new_refusal(pull("s", "a"), 59.9)
     assert gate.is_new_refusal(pull("s", "a"), 60.0)
-    for group in "bcdefg":
-        assert gate.is_new_refusal(pull("s", group), 60.0)
-        assert len(gate._quiet_until) <= 3
+    assert gate.is_new_refusal(pull("s", "b"), 60.0)

@@ -16,6 +16,7 @@ from qmq.log.recovery import SECTOR_BYTES
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from tests.support.disk_work import complete, read_and_repair
+from tests.support.indexes import read_entries
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
@@ -45,8 +46,7 @@ def filled(count: int = 10) -> StoreDriver:
 
 
 def entry(driver: StoreDriver, sequence: int) -> Entry:
-    found = driver.store.subjects["orders"].consume_log.entry(sequence)
-    assert found is not None
+    (found,) = read_entries(driver.store.subjects["orders"].consume_log, sequence, sequence + 1)
     return found
 
 
@@ -105,7 +105,7 @@ def test_a_damaged_index_entry_is_repaired_though_the_walk_meets_an_unreadable_p
     driver = filled(40)
     bad, store = entry(driver, BAD), driver.store
     subject = store.subjects["orders"]
-    index = subject.consume_log.index
+    index = subject.consume_log
     assert entry(driver, 35).log_offset > bad.log_offset + 2 * SECTOR_BYTES
     right = index.read(35, 36)
     index.repair(35, bytes([right[0] ^ 1]) + right[1:])

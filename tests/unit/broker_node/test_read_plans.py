@@ -10,6 +10,7 @@ from broker_node.subject import Subject
 from broker_node.subject_begin import SubjectBegin, adjust_begin
 from qmq.protocol.commands import PullRequest, TagFilter
 from tests.support.disk_work import complete, repeat
+from tests.support.indexes import read_entries
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, id_of
 
@@ -25,7 +26,7 @@ def filled(count: int, *, segment_bytes: int = 4 << 20) -> tuple[StoreDriver, Su
 
 
 def write_index(subject: Subject) -> None:
-    index = subject.consume_log.index
+    index = subject.consume_log
     assert index.take()
     index.write()
     index.written()
@@ -108,7 +109,7 @@ def test_where_a_subject_begins_is_searched_in_a_thread_once_retention_has_remov
     segments = log.segments()
     adjust_begin(driver.store, subject)
     assert (len(segments) > 3, subject.begin) == (True, 0)
-    offsets = [entry.log_offset for entry in subject.consume_log.entries(0, 200)]
+    offsets = [entry.log_offset for entry in read_entries(subject.consume_log, 0, 200)]
     log.hide_before(segments[2].base)
     driver.disk.chill(f"{ROOT}/consume/")
     with pytest.raises(SubjectBegin) as raised:

@@ -105,7 +105,7 @@ def test_many_small_runs_are_settled_and_what_retention_took_costs_no_budget() -
     store.act(subject, group, Pull("orders", GROUP, "d", 0, False, 0, 40, 40, runs))
     job = driver.delivery.settlements.settle(subject, group, group.progress.consumers["d"])
     assert job is not None
-    subject.consume_log.index.hide_before(20)
+    subject.consume_log.hide_before(20)
     assert not job.step(Budget(messages=4))
     # 1, 3 ... 19 are gone; 21, 23, 25 and 27 were written.
     assert group.progress.consumers["d"].log.acked == 14

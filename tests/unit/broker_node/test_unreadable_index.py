@@ -11,11 +11,10 @@ import pytest
 from broker_node import progress_log
 from broker_node.consume_log import ENTRY_BYTES, find_offset, find_time
 from broker_node.filters import tag_match
-from broker_node.history_retention import HistoryRetention
 from broker_node.index_repair import DamagedEntries
+from broker_node.retention import HistoryRetention, SubjectRetention
 from broker_node.retention_clock import RetentionClock
 from broker_node.subject import Subject
-from broker_node.subject_retention import SubjectRetention
 from broker_node.subject_table import StorePaths
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
@@ -27,7 +26,7 @@ from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
 from tests.support.disk_work import complete, read_and_repair, read_once, repeat
-from tests.support.indexes import flush
+from tests.support.indexes import flush, read_entries
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
@@ -123,7 +122,7 @@ def test_each_read_of_the_event_loop_meets_one_read_error_at_most() -> None:
     driver = filled(8 * PAGE_ENTRIES)
     for page in range(1, 7):
         break_page(driver, page)
-    index = subject_of(driver).consume_log.index
+    index = subject_of(driver).consume_log
     for _ in range(3):
         index.read(0, 8 * PAGE_ENTRIES)
         assert driver.disk.read_errors == 1
@@ -137,7 +136,7 @@ def test_pages_beside_an_unreadable_one_are_not_written() -> None:
     # A damaged entry beside, which no pull has met yet, shows whether the page was written.
     content[5] ^= 1
     subject = subject_of(driver)
-    subject.consume_log.index.read(0, COUNT)
+    subject.consume_log.read(0, COUNT)
     damaged = DamagedEntries(driver.store, subject, [PAGE_ENTRIES])
     complete(damaged)
     assert content[5] == right[5] ^ 1
@@ -197,8 +196,7 @@ def test_messages_that_the_log_lost_too_are_withheld_once_and_the_rest_of_the_pa
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver = filled()
-    entry = subject_of(driver).consume_log.entry(PAGE_ENTRIES + 10)
-    assert entry is not None
+    (entry,) = read_entries(subject_of(driver).consume_log, PAGE_ENTRIES + 10, PAGE_ENTRIES + 11)
     break_page(driver, 1)
     driver.disk.fail = fail_at("write", PATHS.consume)
     (path,) = [path for path in driver.disk.names if path.startswith(f"{PATHS.log}/")]
@@ -256,7 +254,7 @@ def test_entries_that_are_flushed_into_the_page_during_its_repair_stay(is_passin
     content = driver.disk.names[index_path(driver)].content
     before = bytes(content)
     break_page(driver, 2)
-    index = subject_of(driver).consume_log.index
+    index = subject_of(driver).consume_log
     index.read(0, COUNT)
     repair = DamagedEntries(driver.store, subject_of(driver), [COUNT - 1])
     repair.read()
@@ -277,7 +275,7 @@ def test_entries_that_are_flushed_into_the_page_during_its_repair_stay(is_passin
 def test_a_repair_that_ends_after_retention_took_the_page_changes_nothing() -> None:
     driver = filled()
     break_page(driver, 0)
-    index = subject_of(driver).consume_log.index
+    index = subject_of(driver).consume_log
     index.read(0, COUNT)
     repair = DamagedEntries(driver.store, subject_of(driver), list(range(5)))
     repair.read()
@@ -290,7 +288,7 @@ def test_a_repair_that_ends_after_retention_took_the_page_changes_nothing() -> N
 def test_messages_that_retention_deletes_during_a_repair_are_not_lost_to_damage() -> None:
     driver = filled(segment_bytes=32 * 1024)
     store, subject = driver.store, subject_of(driver)
-    (entry,) = subject.consume_log.entries(5, 6)
+    (entry,) = read_entries(subject.consume_log, 5, 6)
     driver.disk.names[f"{ROOT}/log/{0:020d}"].content[entry.log_offset + entry.size // 2] ^= 1
     repair = DamagedEntries(store, subject, [5])
     repair.read()
@@ -346,15 +344,15 @@ def test_times_and_offsets_are_found_although_a_page_is_unreadable() -> None:
     driver.commit()
     driver.checkpoint()
     log = subject_of(driver).consume_log
-    offsets = [entry.log_offset for entry in log.entries(0, log.end)]
+    offsets = [entry.log_offset for entry in read_entries(log, 0, log.end)]
     for page in range(8):
         driver.restart()
         break_page(driver, page)
         log = subject_of(driver).consume_log
         for n in (0, 100, 300, 500, 700, 900, log.end - 1):
             if n // PAGE_ENTRIES != page:
-                assert find_time(log.index, begin_ms + 1000 * n) == n, (page, n)
-                assert find_offset(log.index, offsets[n]) == n, (page, n)
+                assert find_time(log, begin_ms + 1000 * n) == n, (page, n)
+                assert find_offset(log, offsets[n]) == n, (page, n)
         read_and_repair(driver.store, subject_of(driver), 0, log.end)
 
 
@@ -543,11 +541,11 @@ def test_a_rewritten_page_is_checked_on_a_real_file_system(tmp_path: Path) -> No
     handles.unreadable.add(path, range(1, 2), OSError(errno.EIO, "Input/output error"), is_checked=True)
     page = index.rewrite_page(dict.fromkeys(range(128, 200), b"b" * 32))
     assert page is not None
-    page.sync_and_read_back(handles)
+    page.sync_and_read_back()
     assert Path(path).read_bytes() == b"a" * PAGE_BYTES + b"b" * 32 * 72
     assert index.read(0, 200) == b"a" * PAGE_BYTES + b"b" * 32 * 72
     index.start_at(0)
-    page.sync_and_read_back(handles)
+    page.sync_and_read_back()
 
 
 def test_a_failed_write_is_not_taken_for_an_unreadable_page() -> None:

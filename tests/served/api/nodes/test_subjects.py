@@ -44,7 +44,7 @@ def close(cluster: ThreadedSystem, *, is_empty: bool) -> None:
             await broker.policies.replace(encode_policy(policy))
             subject = broker.store.subjects["orders"]
             if is_empty:
-                subject.consume_log.index.hide_before(subject.visible_end)
+                subject.consume_log.hide_before(subject.visible_end)
 
     cluster.do(work)
 

@@ -78,8 +78,9 @@ async def test_a_token_opens(token: str, given: str, code: str) -> None:
     assert gate.counters.refused.total() == (1 if code else 0)
 
 
-async def test_only_so_many_are_under_way() -> None:
-    gate, peer = make(reads_max=2), Peer()
+async def test_only_so_many_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qmq.daemon.bulk_read_limiter.READS_MAX", 2)
+    gate, peer = make(), Peer()
     for _ in range(3):
         serve(gate, peer)
     assert peer.codes == [bulk_read.BUSY]

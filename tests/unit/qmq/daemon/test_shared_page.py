@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from qmq.daemon.shared_page import ANSWERS_MAX, LIFETIME_MAX_SECONDS, SharedPages
+from qmq.daemon.shared_page import ANSWERS_MAX, LIFETIME_MAX_SECONDS, SHARED_SECONDS, SharedPages
 from tests.support.manual_clock import ManualClock
 
 
@@ -29,15 +29,18 @@ async def test_requests_at_the_same_time_get_one_page() -> None:
     assert await asyncio.gather(*(pages.get("a", build) for _ in range(ANSWERS_MAX))) == [b"1"] * ANSWERS_MAX
 
 
-async def test_a_page_answers_so_many_requests_and_further_ones_wait_for_the_next() -> None:
-    build, pages = Builds(), SharedPages(ManualClock(), seconds=0.001)
+async def test_a_page_answers_so_many_requests_and_further_ones_wait_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("qmq.daemon.shared_page.SHARED_SECONDS", 0.001)
+    build, pages = Builds(), SharedPages(ManualClock())
     answers = await asyncio.gather(*(pages.get("a", build) for _ in range(2 * ANSWERS_MAX + 1)))
     assert answers == [b"1"] * ANSWERS_MAX + [b"2"] * ANSWERS_MAX + [b"3"]
 
 
 async def test_a_page_that_took_long_answers_longer() -> None:
     clock = ManualClock()
-    pages = SharedPages(clock, seconds=1.0, lifetime_factor=20.0)
+    pages = SharedPages(clock, lifetime_factor=20.0)
     costs = iter([0.1, 60.0, 0.0])
 
     async def build() -> bytes:
@@ -55,9 +58,9 @@ async def test_a_page_that_took_long_answers_longer() -> None:
 
 async def test_a_page_is_built_again_when_its_time_is_over() -> None:
     clock, build = ManualClock(), Builds()
-    pages = SharedPages(clock, seconds=1.0)
+    pages = SharedPages(clock)
     assert await pages.get("a", build) == b"1"
-    clock.advance(0.9)
+    clock.advance(SHARED_SECONDS - 0.1)
     assert await pages.get("a", build) == b"1"
     clock.advance(0.2)
     assert await pages.get("a", build) == b"2"

@@ -17,12 +17,10 @@ def secret(text: str = OLD) -> NodeSecret:
     return NodeSecret.parse(text, "x")
 
 
-def challenges(clock: ManualClock | None = None, *, text: str = OLD, used_max: int = 10, first: int = 1) -> Challenges:
+def challenges(clock: ManualClock | None = None, *, text: str = OLD, first: int = 1) -> Challenges:
     """A server; `first` makes its random numbers, and so its key, differ from another's."""
     numbers = itertools.count(first)
-    return Challenges(
-        secret(text), clock or ManualClock(), used_max=used_max, random=lambda size: next(numbers).to_bytes(size, "big")
-    )
+    return Challenges(secret(text), clock or ManualClock(), random=lambda size: next(numbers).to_bytes(size, "big"))
 
 
 def signer(server: Challenges, text: str = OLD) -> RequestSigner:
@@ -92,8 +90,11 @@ def test_a_nonce_expires_and_what_was_used_with_it_is_forgotten_not_before() -> 
     assert len(server._used) == 1, "the first one was forgotten"
 
 
-def test_what_is_remembered_is_bounded_and_nothing_is_accepted_twice_at_the_limit() -> None:
-    server = challenges(used_max=3)
+def test_what_is_remembered_is_bounded_and_nothing_is_accepted_twice_at_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("qmq.net.http_auth.USED_MAX", 3)
+    server = challenges()
     client = signer(server)
     headers = [client.header(SERVER, "POST", "/", b"") for _ in range(4)]
     assert [server.accept(header, "POST", "/", b"") for header in headers] == [True, True, True, False]
@@ -136,8 +137,9 @@ def test_a_client_learns_from_challenges_only(challenge: str) -> None:
     assert client.header(SERVER, "GET", "/", b"") == ""
 
 
-def test_a_client_remembers_a_limited_number_of_servers() -> None:
-    client, server = RequestSigner(secret(), servers_max=2), challenges()
+def test_a_client_remembers_a_limited_number_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qmq.net.http_auth.SERVERS_MAX", 2)
+    client, server = RequestSigner(secret()), challenges()
     for name in ("a:1", "b:1", "c:1"):
         assert client.learn(name, server.challenge())
     assert [bool(client.header(name, "GET", "/", b"")) for name in ("a:1", "b:1", "c:1")] == [False, True, True]

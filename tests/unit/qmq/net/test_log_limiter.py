@@ -1,5 +1,7 @@
 """A repeated event: logged at once, then with a back-off and the number of those between."""
 
+import pytest
+
 from qmq.net.log_limiter import LogLimiter
 
 
@@ -10,15 +12,16 @@ def test_the_interval_doubles_up_to_its_limit_and_suppressed_events_are_counted(
 
 
 def test_keys_do_not_suppress_each_other_and_a_quiet_one_starts_over() -> None:
-    limiter = LogLimiter(10.0, 40.0)
+    limiter = LogLimiter(10.0)
     assert [limiter.admit(key, 0.0) for key in ("a", "b", "a")] == [0, 0, None]
     assert limiter.admit("a", 25.0) == 1
     assert limiter.admit("a", 30.0) is None
     assert limiter.admit("a", 35.0) == 1
 
 
-def test_only_so_many_keys_are_remembered() -> None:
-    limiter = LogLimiter(10.0, 40.0, keys_max=3)
+def test_only_so_many_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qmq.net.log_limiter.KEYS_MAX", 3)
+    limiter = LogLimiter()
     for number in range(100):
         assert limiter.admit(number, 0.0) == 0
         assert len(limiter._keys) <= 3

@@ -41,7 +41,7 @@ def test_an_answer_as_bytes() -> None:
     entries = encode_strmap({"due_ms": "7", "state": "pending"})
     assert page.encode() == encode_strmap({"cursor": "c"}) + b"\0\0\0\x01" + entries + len(raw).to_bytes(4, "big") + raw
     (item,) = DelayedPage.decode(page.encode()).items
-    assert (item.message, item.raw_bytes) == (MESSAGE, len(raw))
+    assert (item.message, item.raw) == (MESSAGE, raw)
 
 
 def test_an_answer_whose_bytes_are_no_message_is_refused() -> None:
