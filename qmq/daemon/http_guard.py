@@ -147,7 +147,7 @@ class GuardedConnection(asyncio.Protocol):
         """Since when the kernel accepts no more of an answer; None: it does."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not looked at with isinstance: transports of uvloop are none of asyncio's classes.
+        # Not looked at with isinstance: transports of other loops are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         if len(self._guard.open) >= self._guard.limits.connections_max:
             self.cut("too_many")

@@ -42,7 +42,7 @@ def run_daemon(
         set_up_logging(options.log_level, options.log_format)
         keep_freed_memory()
         prepare(options)
-        return run_until_signal(lambda stop: _run(make(options, Machine()), stop))
+        return run_until_signal(lambda stop, loop_pauses: _run(make(options, Machine(loop_pauses=loop_pauses)), stop))
     except SettingError as error:
         exit_wrong(prog, error)
     except OSError as error:

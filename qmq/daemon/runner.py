@@ -10,9 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import uvloop
-
 from qmq.daemon.log_writer import LogWriter
+from qmq.daemon.loop_pauses import LoopPauses
 from qmq.errors import QmqError, SettingError
 
 OUT_OF_RESOURCES_SECONDS = 10.0
@@ -67,9 +66,10 @@ class _LoopErrors:
         logging.getLogger("qmq").error("%s", context.get("message"), exc_info=error)
 
 
-def run_until_signal(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
-    """Run `main(stop)` until it returns; SIGTERM and SIGINT set `stop`, a second one ends at once. The exit code."""
+def run_until_signal(main: Callable[[asyncio.Event, LoopPauses], Awaitable[None]]) -> int:
+    """Run `main(stop, loop_pauses)` until it returns; SIGTERM and SIGINT set `stop`, a second one ends at once. The exit code."""
     sys.setswitchinterval(GIL_SWITCH_SECONDS)
+    loop_pauses = LoopPauses(time.monotonic)
 
     async def runner() -> None:
         stop = asyncio.Event()
@@ -85,10 +85,10 @@ def run_until_signal(main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal)
-        await main(stop)
+        await main(stop, loop_pauses)
 
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop_runner:
+        with asyncio.Runner(loop_factory=loop_pauses.new_event_loop) as loop_runner:
             loop_runner.run(runner())
     except asyncio.CancelledError:
         return FAILED

@@ -525,10 +525,6 @@ ALLOWED = {
     ("qmq/daemon/job_thread.py", "Thread"): "its loop catches everything and reports it to the owner",
     ("qmq/daemon/job_thread.py", "call_soon_threadsafe"): "the owner's `done` and `on_failure`: see committer.py",
     ("qmq/daemon/committer.py", "call_soon"): "_begin catches what can raise and fails the committer",
-    (
-        "qmq/daemon/loop_pauses.py",
-        "call_later",
-    ): "sets the timer again before it measures: what that raises reaches the event loop's handler, which counts it",
     ("qmq/daemon/first_failure.py", "ensure_future"): "waits for two events",
     (
         "qmq/daemon/log_writer.py",

@@ -43,6 +43,7 @@ def test_flags_of_a_short_run_are_allowed():
 
 def test_pauses_are_read_from_metrics():
     measured = LoopPauses(ManualClock().monotonic)
+    measured.start()
     measured.observe(0.25)
     text = "".join(
         f'{sample.name}{{window="{sample.labels["window"]}"}} {sample.value}\n'
