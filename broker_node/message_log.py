@@ -24,7 +24,6 @@ from broker_node.consume_log import ENTRY_BYTES, ENTRY_HEAD_BYTES
 from broker_node.unreadable import UnreadablePlaces
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError, ReadFailed
-from qmq.log.disk import Buffer
 from qmq.log.log import SegmentedLog
 from qmq.log.record import iter_records
 from qmq.protocol.scan import CRC_BYTES, Run, walk_stored
@@ -38,14 +37,26 @@ COPIED_BYTES_MAX = 4096
 UNBOUNDED = 1 << 62
 Raw = bytes | memoryview
 """A message as it is stored."""
-_CHECKED = Struct(f">{ENTRY_HEAD_BYTES}sI")
+BLOCK_ENTRIES = 256
+"""Index entries decoded in one call. A format is kept for each number up to it: 4 MB in all."""
+_PLACE = "qI20x"
+"""Of an index entry, where its message lies."""
+_CHECKED = f"{ENTRY_HEAD_BYTES}sI"
 """Of an index entry, what its check covers, and the check."""
 
 
-@lru_cache(64)
-def _entries(count: int) -> tuple[Callable[[Buffer], tuple[Any, ...]], Callable[[Buffer], tuple[Any, ...]]]:
-    """Decode `count` index entries in one call: to (offset, size, offset, ...), and to what `_CHECKED` has of each."""
-    return Struct(">" + "qI20x" * count).unpack, Struct(">" + f"{ENTRY_HEAD_BYTES}sI" * count).unpack
+@lru_cache(2 * BLOCK_ENTRIES)
+def _block(fields: str, count: int) -> Struct:
+    return Struct(">" + fields * count)
+
+
+def entry_fields(fields: str, index_bytes: bytes) -> list[Any]:
+    """Two fields of each index entry, one after the other."""
+    found: list[Any] = []
+    for at in range(0, len(index_bytes), BLOCK_ENTRIES * ENTRY_BYTES):
+        count = min(BLOCK_ENTRIES, (len(index_bytes) - at) // ENTRY_BYTES)
+        found += _block(fields, count).unpack_from(index_bytes, at)
+    return found
 
 
 class NotCached(Exception):
@@ -84,24 +95,18 @@ class MessageLog:
         """
         if not index_bytes:
             return []
-        place, _ = _entries(len(index_bytes) // ENTRY_BYTES)
-        offset_sizes = place(index_bytes)
-        sizes = offset_sizes[1::2]
+        places = entry_fields(_PLACE, index_bytes)
+        offsets, sizes = places[::2], places[1::2]
         if sum(sizes) > bytes_max:
             count = max(1, bisect_right(list(accumulate(sizes)), bytes_max))
-            index_bytes, offset_sizes, sizes = (
-                index_bytes[: count * ENTRY_BYTES],
-                offset_sizes[: 2 * count],
-                sizes[:count],
-            )
-        offsets = offset_sizes[::2]
+            index_bytes, offsets, sizes = index_bytes[: count * ENTRY_BYTES], offsets[:count], sizes[:count]
         raws = self._read_whole(index_bytes, offsets, sizes, cached_only)
         if raws is None:
             raws = self._read_apart(index_bytes, list(zip(offsets, sizes, strict=True)), cached_only)
         return raws
 
     def _read_whole(
-        self, index_bytes: bytes, offsets: tuple[int, ...], sizes: tuple[int, ...], cached_only: bool
+        self, index_bytes: bytes, offsets: list[int], sizes: list[int], cached_only: bool
     ) -> list[Raw | None] | None:
         """Messages that lie close together, with one read; None unless all pass their checks."""
         begin, size = offsets[0], sum(sizes)
@@ -119,17 +124,17 @@ class MessageLog:
         raws: list[Raw | None] = [
             data[(at := offset - begin) : at + size] for offset, size in zip(offsets, sizes, strict=True)
         ]
-        _, checked = _entries(len(sizes))
-        heads_checks = checked(index_bytes)
+        heads_checks = entry_fields(_CHECKED, index_bytes)
         # The checks of an empty message are right for a withheld one.
-        if all(raws) and tuple(map(crc32, heads_checks[::2], map(crc32, raws))) == heads_checks[1::2]:  # type: ignore[arg-type]
+        if all(raws) and list(map(crc32, heads_checks[::2], map(crc32, raws))) == heads_checks[1::2]:  # type: ignore[arg-type]
             return raws
         return None
 
     def _read_apart(self, index_bytes: bytes, places: list[tuple[int, int]], cached_only: bool) -> list[Raw | None]:
         """Messages that can't be read as one span: far from each other, damaged, unreadable, or in several segments."""
         raws: list[Raw | None] = []
-        checked = list(_CHECKED.iter_unpack(index_bytes))
+        heads_checks = entry_fields(_CHECKED, index_bytes)
+        checked = list(zip(heads_checks[::2], heads_checks[1::2], strict=True))
         count, at = len(places), 0
         is_withheld = self.unreadable.is_withheld
         while at < count:
