@@ -1,9 +1,11 @@
 """Handles the frames of a broker's clients: one short function per command."""
 
+from contextlib import suppress
+
 from broker_node.actions import StartReason
 from broker_node.bulk_read import BulkReads
 from broker_node.delivery import Delivery
-from broker_node.disk_work import completed
+from broker_node.disk_work import DiskWork, completed
 from broker_node.pulls import PullHandler
 from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.reset import set_position, without_time
@@ -175,30 +177,33 @@ class Handlers(RequestHandlers):
             return
         if not request.only_if_new and not self.is_trusted(connection, frame, f"reset of group {request.group}"):
             return
-        group = self._store.subject(request.subject).groups.get(request.group)
-        if group is None or not request.only_if_new:
-            self._supervisor.background("set_group", self._set_group(connection, frame, request))
-        else:
-            self._answer_group(connection, frame, group, is_new=False)
+        if request.start != "time":
+            # At once if possible: a pull that was sent with it comes after it.
+            with suppress(DiskWork):
+                self._answer_group(connection, frame, *self._set_now(request, request.start, request.value))
+                return
+        self._supervisor.background("set_group", self._set_group(connection, frame, request))
 
     async def _set_group(self, connection: Connection, frame: Frame, request: EnsureGroupRequest) -> None:
-        """Make a group, or set its position, which may have to be searched on the disk."""
-        store = self._store
+        """Make a group, or set its position, which has to be searched on the disk."""
         try:
-            start, value = await without_time(store.subject(request.subject), request.start, request.value)
-
-            def set_now() -> tuple[Group, bool]:
-                # Found again: an empty subject may be removed during a search.
-                subject = store.subject(request.subject)
-                return set_position(store, subject, request.group, start, value, request.broadcast)
-
-            group, is_new = await completed(set_now)
+            subject = self._store.subject(request.subject)
+            start, value = await without_time(subject, request.start, request.value)
+            group, is_new = await completed(lambda: self._set_now(request, start, value))
         except Exception as error:  # noqa: BLE001 - every error ends this request only
             self.failed(connection, frame, error)
         else:
-            self._answer_group(connection, frame, group, is_new=is_new)
+            self._answer_group(connection, frame, group, is_new)
 
-    def _answer_group(self, connection: Connection, frame: Frame, group: Group, *, is_new: bool) -> None:
+    def _set_now(self, request: EnsureGroupRequest, start: str, value: int) -> tuple[Group, bool]:
+        """As `set_position`. The subject may have been removed, and the group made, during a search."""
+        subject = self._store.subject(request.subject)
+        group = subject.groups.get(request.group)
+        if group is not None and request.only_if_new:
+            return group, False
+        return set_position(self._store, subject, request.group, start, value, request.broadcast)
+
+    def _answer_group(self, connection: Connection, frame: Frame, group: Group, is_new: bool) -> None:
         progress = group.progress
         body = EnsureGroupResponse(is_new, progress.next_sequence).encode()
         self._committer.when_synced(progress.applied_at, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))

@@ -433,7 +433,7 @@ async def _set_a_group(process: Process, supervisor: BreakingSupervisor, _: pyte
     assert isinstance(process, Broker)
     supervisor.break_job("set_group")
     async with connected(process) as client:
-        begins = asyncio.ensure_future(client.begin("new"))
+        begins = asyncio.ensure_future(client.begin("new", start="time", value=1))
         await eventually_async(lambda: "set_group" in supervisor.failing())
         begins.cancel()
 
