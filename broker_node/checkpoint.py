@@ -1,19 +1,20 @@
-"""Checkpoints of a message store: a head, a line of JSON for each subject, then the entries of small indexes.
+"""Checkpoints of a message store: a head, a line of JSON for each subject, then what its indexes have beside their files.
 
 The event loop takes the state in slices and serves in between, so subjects are of different moments. What makes that safe is in
 docs/architecture/storage.md.
 
-    line of JSON: the head · line of JSON for each subject · u32 for each of their indexes: bytes of its entries · those entries
+    line of JSON: the head · line of JSON for each subject · u64 for each of their indexes
 
-An index (consume log or history) has its entries in here while it has no file (else 0 bytes). Format 1 had neither sizes nor
-entries.
+The last entries of an index (consume log or history) are in the `TailsFile`, by that number, until they are worth a write to its
+own file; `_HAS_FILES` is added for an index that has files. Format 1 had no numbers: all entries were in files. Format 2 had a u32
+for each index, and the entries of those without files behind them.
 """
 
 import json
 import logging
 from collections.abc import Generator
 from dataclasses import dataclass
-from struct import Struct, iter_unpack
+from struct import calcsize, pack, unpack_from
 from typing import Any
 
 from broker_node.store import MessageStore
@@ -25,20 +26,21 @@ from qmq.log.index import DenseIndex
 from qmq.log.index_files import delete_files, firsts_in
 from qmq.log.recovery import Damage
 from qmq.log.replay import LogMemory
+from qmq.log.tails_file import TailsDraft, TailsPosition, TailsWrong
 
 logger = logging.getLogger("qmq.broker.recovery")
 
 CHECKPOINT_NAME = "broker"
-CHECKPOINT_FORMAT = 2
+CHECKPOINT_FORMAT = 3
 SLICE_INDEXES = 500
 """Consume logs and histories taken before the event loop serves again: some 5 ms."""
 FREED_MAX = 5_000
 """Indexes whose written entries are freed in memory at a time: some 3 ms."""
-SMALL_INDEX_BYTES = 4096
-"""An index gets a file when its entries take this much: 40,000 subjects with 3 groups would be 160,000 files."""
-SMALL_BYTES_MAX = 128 << 20
-"""Entries of small indexes in one checkpoint. What would exceed it gets a file."""
-_SIZE = Struct(">I")
+TAIL_BYTES_MAX = 4096
+"""Entries of an index that are worth a write to its own file: 40,000 subjects with 3 groups have 160,000 indexes."""
+TAILS_BYTES_MAX = 256 << 20
+"""Entries of all indexes that are in memory beside their files. What exceeds it is written to files."""
+_HAS_FILES = 1 << 63
 
 
 class DerivedStateWrong(LogError):
@@ -61,16 +63,17 @@ class BrokerDraft(CheckpointDraft):
     """Folders with files that neither this state nor the checkpoint before counts on: those that begin below a sequence."""
     damaged: tuple[Damage, ...]
     """Damage of the log that it holds."""
+    tails: TailsDraft
 
 
 class BrokerCheckpoints:
     """Takes a message store's state and writes it."""
 
     def __init__(
-        self, store: MessageStore, slice_indexes: int = SLICE_INDEXES, small_bytes: int = SMALL_INDEX_BYTES
+        self, store: MessageStore, slice_indexes: int = SLICE_INDEXES, tail_bytes_max: int = TAIL_BYTES_MAX
     ) -> None:
         self._store = store
-        self._sizes = slice_indexes, small_bytes
+        self._sizes = slice_indexes, tail_bytes_max
         self._files = CheckpointStore(store.disk, store.paths.checkpoint, CHECKPOINT_NAME)
         self._written: list[DenseIndex] = []
         """Indexes whose taken entries are in files."""
@@ -90,12 +93,12 @@ class BrokerCheckpoints:
         store, log = self._store, self._store.log
         position, synced_to, damaged = log.position, log.known_synced_to, log.damaged
         forgotten, removed = list(store.forgotten.items()), list(store.removed.items())
-        hidden: dict[DenseIndex, int] = {}
-        state, indexes = yield from encode_state(store, *self._sizes, hidden)
+        hidden, tails = dict[DenseIndex, int](), store.tails.draft()
+        state, indexes = yield from encode_state(store, tails, *self._sizes, hidden)
         # Now: an index that was made since the first slice may be in the state, and write to one of these folders.
         leftovers = dict(store.leftovers)
         return BrokerDraft(
-            state, position, synced_to, log.appended_end, indexes, forgotten, removed, hidden, leftovers, damaged
+            state, position, synced_to, log.appended_end, indexes, forgotten, removed, hidden, leftovers, damaged, tails
         )
 
     def save(self, draft: BrokerDraft) -> None:
@@ -115,7 +118,9 @@ class BrokerCheckpoints:
         if problem is not None:
             raise problem
         store.handles.sync(store.paths.root)
+        store.tails.write(draft.tails)
         self._files.save(draft.state, draft.position, draft.synced_to)
+        store.tails.delete_others(draft.tails)
         for index, begin in self._hidden.items():
             index.delete_before(begin)
         for folder, end in draft.leftovers.items():
@@ -124,6 +129,7 @@ class BrokerCheckpoints:
     def saved(self, draft: BrokerDraft) -> None:
         """Free what was written, as far as it takes no time, the rest with the next draft; on the store's thread."""
         self._free_written()
+        self._store.tails.saved(draft.tails)
         for index, begin in self._hidden.items():
             index.deleted_before(begin)
         self._hidden = {index: begin for index, begin in draft.hidden.items() if index.has_hidden_files}
@@ -148,8 +154,9 @@ class BrokerCheckpoints:
 
 def encode_state(
     store: MessageStore,
+    tails: TailsDraft,
     slice_indexes: int = SLICE_INDEXES,
-    small_bytes: int = SMALL_INDEX_BYTES,
+    tail_bytes_max: int = TAIL_BYTES_MAX,
     hidden: dict[DenseIndex, int] | None = None,
 ) -> Generator[None, None, tuple[list[bytes], list[DenseIndex]]]:
     """Take the store's derived state, in parts, and the indexes whose entries have to be in files.
@@ -157,6 +164,7 @@ def encode_state(
     Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
 
     Args:
+        tails: gets the entries that are new and need not be in the files of their indexes.
         hidden: gets the indexes with files that the state does not count on, and the first entry that it counts on.
     """
     head: dict[str, Any] = {
@@ -165,41 +173,46 @@ def encode_state(
         "segment_newest_ms": list(store.segment_newest_ms.items()),
         **LogMemory.encode(store.log),
     }
-    count, room, files = 0, SMALL_BYTES_MAX, []
+    count, files = 0, []
     lines: list[bytes] = []
-    sizes: list[bytes] = []
-    entries: list[bytes] = []
-    slices: tuple[list[bytes], ...] = ([], [], [])
+    numbers: list[int] = []
+    slices: tuple[list[bytes], list[bytes]] = ([], [])
+
+    def end_slice() -> None:
+        slices[0].append(b"".join(lines))
+        slices[1].append(pack(f">{len(numbers)}Q", *numbers))
+        lines.clear()
+        numbers.clear()
+        tails.end_slice()
+
     for subject in list(store.subjects.values()):
         if store.subjects.get(subject.name) is not subject:
             continue
         count += 1
         lines.append(subject.checkpoint_line() + b"\n")
         for index in subject.indexes:
-            small = index.small_entries(min(room, small_bytes))
-            if small is None and index.take():
+            number, has_files = 0, bool(index.firsts)
+            if index.memory_bytes < min(tail_bytes_max, TAILS_BYTES_MAX - tails.live_bytes):
+                number = tails.add(index)
+            elif index.take():
                 files.append(index)
-            entries.append(small or b"")
-            sizes.append(_SIZE.pack(len(entries[-1])))
-            room -= len(entries[-1])
+                has_files = True
+            numbers.append(number | _HAS_FILES if has_files else number)
             if index.has_hidden_files and hidden is not None:
                 hidden[index] = index.begin
-        if len(sizes) >= slice_indexes:
-            for done, parts in zip(slices, (lines, sizes, entries), strict=True):
-                done.append(b"".join(parts))
-                parts.clear()
+        if len(numbers) >= slice_indexes:
+            end_slice()
             yield
-    state = [json.dumps(head | {"subjects": count}).encode() + b"\n"]
-    for done, parts in zip(slices, (lines, sizes, entries), strict=True):
-        state += [*done, *parts]
-    return state, files
+    end_slice()
+    head |= {"subjects": count, "tails": tails.position.encode()}
+    return [json.dumps(head).encode() + b"\n", *slices[0], *slices[1]], files
 
 
 def write_large_indexes(store: MessageStore) -> None:
-    """Write the entries of all but small indexes, before the node serves. What a full disk refuses stays in memory."""
+    """Write entries that are worth it to files, before the node serves. What a full disk refuses stays in memory."""
     for subject in store.subjects.values():
         for index in subject.indexes:
-            if index.small_entries(SMALL_INDEX_BYTES) is None and index.take():
+            if index.memory_bytes >= TAIL_BYTES_MAX and index.take():
                 try:
                     index.write()
                 except OSError as error:
@@ -209,32 +222,49 @@ def write_large_indexes(store: MessageStore) -> None:
                 index.written()
 
 
-class _SmallIndexes:
-    """The entries of small indexes, in the order of the subjects' lines; none in format 1."""
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """What a checkpoint counts on of an index, and where the entries behind its files are."""
 
-    def __init__(self, data: bytes, count: int) -> None:
-        at = count * _SIZE.size
-        if len(data) < at:
-            raise DerivedStateWrong(f"the checkpoint has {len(data)} bytes behind its lines")
-        self._sizes = iter_unpack(_SIZE.format, data[:at])
-        self._data, self._at = data, at
+    index: DenseIndex
+    begin: int | None
+    """Of a consume log; a history begins with its first entry."""
+    end: int
+    what: str
+    number: int
+    entries: bytes
 
-    def next(self) -> bytes:
-        """The entries of the next index; none when they are in files."""
-        (size,) = next(self._sizes, (0,))
-        self._at += size
-        return self._data[self._at - size : self._at]
+
+class _Places:
+    """Where the entries of indexes are, in the order of the subjects' lines."""
+
+    def __init__(self, checkpoint_format: int, data: bytes, count: int) -> None:
+        self._data, self._at, self._has_entries = data, 0, checkpoint_format == 2
+        code = {1: "", 2: f">{count}I", 3: f">{count}Q"}[checkpoint_format]
+        size = calcsize(code)
+        if len(data) < size or (checkpoint_format != 2 and len(data) > size):
+            raise DerivedStateWrong(f"the checkpoint has {len(data)} bytes behind its lines, not {size}")
+        self._at = size
+        self._values = iter(unpack_from(code, data))
+
+    def next(self) -> tuple[int, bool, bytes]:
+        """Of the next index: its number, whether it has files, and its entries if they are in here."""
+        value = next(self._values, _HAS_FILES)
+        if not self._has_entries:
+            return value & ~_HAS_FILES, value >= _HAS_FILES, b""
+        self._at += value
+        return 0, not value, self._data[self._at - value : self._at]
 
     def check(self) -> None:
-        """Raises DerivedStateWrong unless all entries were read."""
-        if self._at != len(self._data) or next(self._sizes, None) is not None:
-            raise DerivedStateWrong("the checkpoint has entries of other indexes than its subjects'")
+        """Raises DerivedStateWrong unless all were read."""
+        if next(self._values, None) is not None or (self._has_entries and self._at != len(self._data)):
+            raise DerivedStateWrong("the checkpoint has other indexes than its subjects'")
 
 
 def _lines(state: bytes) -> tuple[dict[str, Any], list[Any], bytes]:
     """The head and lines of a checkpoint's state, decoded, and what is behind them. Raises ValueError, LookupError, TypeError."""
     head = json.loads(state.partition(b"\n")[0])
-    if head["format"] not in (1, CHECKPOINT_FORMAT):
+    if head["format"] not in (1, 2, CHECKPOINT_FORMAT):
         raise DerivedStateWrong(f"checkpoint of format {head['format']}")
     count = min(as_number(head["subjects"]), len(state))
     _, *lines = (state if head["format"] > 1 else state + b"\n").split(b"\n", count + 1)
@@ -256,11 +286,19 @@ def restore_state(store: MessageStore, state: bytes) -> LogMemory:
         store.sequence_floor = as_number(head.get("sequence_floor", 0))
         store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
         count = sum(1 + len(line["groups"]) for line in lines) if head["format"] > 1 else 0
-        small = _SmallIndexes(rest, count)
-        for line in lines:
-            _restore_subject(store, line, small)
-        small.check()
+        places = _Places(head["format"], rest, count)
+        indexes = [index for line in lines for index in _restore_subject(store, line, places)]
+        places.check()
+        if head["format"] == CHECKPOINT_FORMAT:
+            by_number = {index.number: index.index for index in indexes if index.number}
+            store.tails.load(TailsPosition.decode(head["tails"]), by_number)
+        for index in indexes:
+            _fit(index)
+        for subject in store.subjects.values():
+            subject.next_sequence = subject.visible_end
         return LogMemory.decode(head)
+    except TailsWrong as error:
+        raise DerivedStateWrong(str(error)) from error
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
 
@@ -286,28 +324,36 @@ def restore_ends(store: MessageStore, state: bytes) -> None:
         logger.error("the checkpoint's sequences can't be read: %s", error)
 
 
-def _restore_subject(store: MessageStore, state: dict[str, Any], small: _SmallIndexes) -> None:
+def _restore_subject(store: MessageStore, state: dict[str, Any], places: _Places) -> list[_Index]:
+    """Make a subject, of which the entries behind the files of its indexes are still to be added."""
     name, begin, end = as_text(state["subject"]), as_number(state["begin"]), as_number(state["end"])
     if begin > end:
         raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
+    found: list[_Index] = []
 
     def open_history(subject_name: str, group: str, history_end: int) -> DenseIndex:
-        entries, what = small.next(), f"progress log of {group} on {subject_name}"
-        history = store.open_history(subject_name, group, 0 if entries or not history_end else None)
-        return _fit(history, history.begin, history_end, entries, what)
+        number, has_files, entries = places.next()
+        what = f"progress log of {group} on {subject_name}"
+        history = store.open_history(subject_name, group, None if history_end and has_files else 0)
+        found.append(_Index(history, None, history_end, what, number, entries))
+        return history
 
-    entries = small.next()
-    index = _fit(store.open_index(name, 0 if entries else None), begin, end, entries, f"consume log of {name}")
+    number, has_files, entries = places.next()
+    index = store.open_index(name, 0 if (number or entries) and not has_files else None)
+    found.append(_Index(index, begin, end, f"consume log of {name}", number, entries))
     subject = store.add_subject(name, index, as_number(state.get("origin", 0)))
     subject.withheld = [(as_number(low), as_number(high)) for low, high in state.get("withheld", [])]
     restore_groups(subject, state["groups"], open_history, store.clock.monotonic())
+    return found
 
 
-def _fit(index: DenseIndex, begin: int, end: int, entries: bytes, what: str) -> DenseIndex:
-    """Let an index hold what the checkpoint counted; entries written after it are replayed. `entries` are those of a small one."""
-    if entries:
-        index.hold(entries, end)
-    elif begin == end:
+def _fit(found: _Index) -> None:
+    """Let an index hold what the checkpoint counted; entries written after it are replayed."""
+    index, end, what = found.index, found.end, found.what
+    if found.entries:
+        index.hold(found.entries, end)
+    begin = index.begin if found.begin is None else found.begin
+    if begin == end and not found.number and not found.entries:
         # It counts on no entry. There may be files of entries that are gone, or of a subject of that name that was removed.
         index.start_at(begin)
     if index.begin > begin or index.end < end:
@@ -316,4 +362,3 @@ def _fit(index: DenseIndex, begin: int, end: int, entries: bytes, what: str) -> 
         )
     index.truncate(end)
     index.hide_before(begin)
-    return index

@@ -14,6 +14,7 @@ from qmq.errors import QmqError
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.index import DenseIndex
+from qmq.log.tails_file import TailsFile
 from qmq.protocol.names import check_new_group, check_new_subject, split_subject
 from qmq.sorted_names import SortedNames
 
@@ -100,9 +101,14 @@ class SubjectTable:
     """Subjects to check for removal: they lost their last group, or their own retention took their last message."""
     removed: dict[str, DenseIndex] = field(default_factory=dict)
     """Consume logs of removed subjects, by name, until a checkpoint without them is saved."""
+    tails: TailsFile = field(init=False)
+    """Has the entries that are in memory only, as of the last checkpoint."""
     leftovers: dict[str, int] = field(default_factory=dict)
     """Folders with files that the newest checkpoint does not count on, until the next one is saved: files that begin below a
     sequence."""
+
+    def __post_init__(self) -> None:
+        self.tails = TailsFile(self.disk, self.paths.checkpoint)
 
     def subject(self, name: str) -> Subject:
         """The subject, made when new.

@@ -22,11 +22,15 @@ class Tail:
         end: how much is in files.
     """
 
-    __slots__ = ("_parts", "_used", "end")
+    __slots__ = ("_parts", "_used", "end", "number", "saved_end")
 
     def __init__(self, end: int = 0) -> None:
         self.end = end
         """Bytes in all."""
+        self.number = 0
+        """By which a `TailsFile` knows those in memory; 0 for none."""
+        self.saved_end = end
+        """Up to here that file has them."""
         self._used = 0
         """Of the room."""
         self._parts: tuple[int, memoryview | None, bytearray | None] = (end, None, None)
@@ -81,6 +85,7 @@ class Tail:
     def replace(self, at: int, data: Buffer) -> None:
         """Replace bytes that are in memory."""
         begin, *pieces = self._parts
+        self.saved_end = min(self.saved_end, at)
         for piece in pieces:
             if piece is not None and at >= begin:
                 part = piece[at - begin : at - begin + len(data)]
@@ -91,6 +96,7 @@ class Tail:
     def take(self) -> bool:
         """Set aside what is in memory, to be written; whether there is anything."""
         written, taken, tail = self._parts
+        self.number = 0
         if tail is not None and self._used:
             fresh = memoryview(tail)[: self._used]
             self._used = 0

@@ -49,7 +49,7 @@ class IndexView:
 class DenseIndex(IndexFiles):
     """Entries [begin, end); those from `flushed_end` on are in memory only."""
 
-    __slots__ = ("_tail", "begin")
+    __slots__ = ("begin", "tail")
 
     def __init__(
         self,
@@ -72,31 +72,31 @@ class DenseIndex(IndexFiles):
         if self._firsts:
             self.begin, last = self._firsts[0], self._firsts[-1]
             flushed_end = last + handles.get(self._path(last)).size() // entry_bytes
-        self._tail = Tail(flushed_end * entry_bytes)
+        self.tail = Tail(flushed_end * entry_bytes)
 
     @property
     def flushed_end(self) -> int:
         """Where the entries in files end, as far as the event loop knows."""
-        return self._tail.written_end // self.entry_bytes
+        return self.tail.written_end // self.entry_bytes
 
     @property
     def end(self) -> int:
-        return self._tail.end // self.entry_bytes
+        return self.tail.end // self.entry_bytes
 
     @property
     def memory_bytes(self) -> int:
         """Bytes in memory only."""
-        return self._tail.memory_bytes
+        return self.tail.memory_bytes
 
     def start_at(self, sequence: int) -> None:
         """Forget everything and begin at a sequence; not while entries are being written."""
         self._remove(list(self._firsts))
         self.begin = sequence
-        self._tail = Tail(sequence * self.entry_bytes)
+        self.tail = Tail(sequence * self.entry_bytes)
 
     def append(self, entries: Buffer) -> None:
         """Add whole entries behind the last."""
-        self._tail.append(entries)
+        self.tail.append(entries)
 
     def read(self, begin: int, end: int) -> bytes:
         """Entries [begin, end), clipped to what there is; zeros for those that the disk can't read. Raises LogError."""
@@ -125,7 +125,7 @@ class DenseIndex(IndexFiles):
         end = min(end, self.end)
         if begin >= end:
             return begin, 0, []
-        written, parts = self._tail.memory(begin * size, end * size)
+        written, parts = self.tail.memory(begin * size, end * size)
         return begin, min(end, written // size), parts
 
     def _read_file_cached(self, path: str, size: int, offset: int) -> bytes | None:
@@ -157,23 +157,17 @@ class DenseIndex(IndexFiles):
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def take(self) -> bool:
-        """Set aside what is in memory, to be written; whether there is anything."""
-        return self._tail.take()
+        """Set aside what is in memory, to be written to files; whether there is anything."""
+        return self.tail.take()
 
     def write(self) -> None:
         """Write what was taken; in one thread at a time, which may wait. Raises OSError: it can be tried again."""
-        at, entries = self._tail.taken
+        at, entries = self.tail.taken
         self._write_entries(at // self.entry_bytes, entries)
 
     def written(self) -> None:
         """What was taken is in the files now."""
-        self._tail.written()
-
-    def small_entries(self, bytes_max: int) -> bytes | None:
-        """All entries, hidden ones included, of an index without a file and with less than `bytes_max`; else None."""
-        if self._firsts or self._tail.memory_bytes >= bytes_max:
-            return None
-        return b"".join(self._tail.memory(self._tail.written_end, self._tail.end)[1])
+        self.tail.written()
 
     def hold(self, entries: bytes, end: int) -> None:
         """Let an index without files hold these entries, of which the last is number `end` - 1. Raises ValueError."""
@@ -183,16 +177,29 @@ class DenseIndex(IndexFiles):
         self.start_at(end - count)
         self.append(entries)
 
+    def restore(self, place: int, entries: bytes, number: int) -> None:
+        """Take entries from a `TailsFile`, which has them by this number; `place`: the bytes before them. Raises ValueError."""
+        if place != self.tail.end:
+            sequence = place // self.entry_bytes
+            if self._firsts or self.tail.memory_bytes:
+                self.truncate(sequence)
+            else:
+                self.start_at(sequence)
+        if place != self.tail.end or len(entries) % self.entry_bytes:
+            raise ValueError(f"index {self._folder}: {len(entries)} bytes at {place}, it ends at {self.tail.end}")
+        self.tail.append(entries)
+        self.tail.number, self.tail.saved_end = number, self.tail.end
+
     def truncate(self, end: int) -> None:
         """Forget entries from `end` on, and delete files that begin there or behind it; not while entries are being written."""
         size = self.entry_bytes
         if end < self.flushed_end or (self._firsts and self._firsts[-1] >= end):
             self._truncate_files(end)
-            self._tail = Tail(max(end, self.begin) * size)
+            self.tail = Tail(max(end, self.begin) * size)
         elif end < self.end:
             kept = self.read(self.flushed_end, end)
-            self._tail = Tail(self.flushed_end * size)
-            self._tail.append(kept)
+            self.tail = Tail(self.flushed_end * size)
+            self.tail.append(kept)
 
     def hide_before(self, sequence: int) -> None:
         """Forget entries below `sequence`; their files stay until `delete_before`."""
@@ -217,7 +224,7 @@ class DenseIndex(IndexFiles):
     def repair(self, sequence: int, entry: bytes) -> None:
         """Rewrite one entry, in memory or in a page that can be read."""
         if sequence >= self.flushed_end:
-            self._tail.replace(sequence * self.entry_bytes, entry)
+            self.tail.replace(sequence * self.entry_bytes, entry)
             return
         path, offset = self._place(sequence)
         self._handles.get(path).pwritev([entry], offset)
@@ -260,7 +267,7 @@ class DenseIndex(IndexFiles):
         path, offset = self._place(sequences.start)
         page = offset // PAGE_BYTES
         held, empty = range(sequences.start, min(sequences.stop, self.flushed_end)), bytes(size)
-        at, taken = self._tail.taken
+        at, taken = self.tail.taken
         data = b"".join(entries.get(sequence, empty) for sequence in held) + taken[: max(0, sequences.stop * size - at)]
         delay = self._handles.unreadable.delay_seconds(path, page)
         try:

@@ -113,7 +113,7 @@ class StoreDriver:
             segment_bytes=self.segment_bytes,
             handles=HandleCache(disk, clock=self.clock),
         )
-        return store, Delivery(store, retry_delay_ms=0), BrokerCheckpoints(store, slice_indexes=1, small_bytes=400)
+        return store, Delivery(store, retry_delay_ms=0), BrokerCheckpoints(store, slice_indexes=1, tail_bytes_max=400)
 
     # --- steps -----------------------------------------------------------------------------------------------------
 

@@ -619,7 +619,7 @@ async def test_a_group_with_members_lag_or_retries_is_kept_and_one_that_nobody_m
 async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
     tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
     folder = ""
     async with asked(tmp_path) as (broker, client, admin):
         await client.begin()

@@ -389,7 +389,7 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10))
-    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
     clock = ManualClock()
 
     def files(broker: Broker) -> int:

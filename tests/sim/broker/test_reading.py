@@ -335,7 +335,7 @@ async def test_a_token_is_asked_of_every_read(tmp_path: Path) -> None:
 
 async def test_reads_go_on_while_the_index_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that follows producers gets each message once, over memory, file and the change between them."""
-    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(message(0))
 
@@ -421,7 +421,7 @@ async def test_a_log_of_before_settlements_is_read_as_acks(tmp_path: Path, monke
 async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
     monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
     clock = ManualClock()
 

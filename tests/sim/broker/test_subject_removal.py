@@ -143,7 +143,7 @@ async def test_the_sweep_of_silent_consumers_passes_over_subjects_that_were_remo
 async def test_a_subject_that_returns_keeps_its_entries_when_old_files_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.checkpoint.SMALL_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
     clock = ManualClock()
 
     async def checkpoint(broker: Broker) -> None:

@@ -50,7 +50,7 @@ class Scenario:
         self.disk, self.clock = MemoryDisk(), ManualClock()
         self.store, _, _ = opened(self.disk, self.clock)
         self.delivery = Delivery(self.store, retry_delay_ms=0)
-        self.checkpoints = BrokerCheckpoints(self.store, slice_indexes=1, small_bytes=200)
+        self.checkpoints = BrokerCheckpoints(self.store, slice_indexes=1, tail_bytes_max=200)
         self.possible: list[State] = [()]
         self.forgotten = 0
         self.number = 0
@@ -108,7 +108,7 @@ class Scenario:
             assert found in self.possible, (found, self.possible)
             assert not (is_rebuilt and had_checkpoint), why
             known = {index.folder for subject in store.subjects.values() for index in subject.indexes}
-            checkpoints = BrokerCheckpoints(store, small_bytes=200)
+            checkpoints = BrokerCheckpoints(store, tail_bytes_max=200)
             for _ in range(2):
                 draft = run_to_end(checkpoints.draft())
                 checkpoints.save(draft)

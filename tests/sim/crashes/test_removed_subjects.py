@@ -76,7 +76,7 @@ class Scenario:
         """Continue on a disk as the next process does."""
         self.disk = disk
         self.store, self.is_rebuilt, self.why = opened(disk, self.clock)
-        self.checkpoints = BrokerCheckpoints(self.store, slice_indexes=1, small_bytes=200)
+        self.checkpoints = BrokerCheckpoints(self.store, slice_indexes=1, tail_bytes_max=200)
         self.removal = SubjectRemoval(self.store)
         self.pending: list[Sent] = []
         self.floors = (0, 0)
@@ -344,7 +344,7 @@ def test_a_checkpoint_keeps_the_floor_and_one_of_an_older_version_has_none() -> 
     scenario = Scenario(0)
     whole_life(scenario, returns_by="send", lead=70)
     scenario.checkpoint()
-    parts, indexes = run_to_end(encode_state(scenario.store, small_bytes=0))
+    parts, indexes = run_to_end(encode_state(scenario.store, scenario.store.tails.draft(), tail_bytes_max=0))
     for index in indexes:
         flush(index)
     state = b"".join(parts)

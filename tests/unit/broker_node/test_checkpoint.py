@@ -1,6 +1,7 @@
-"""What a broker's checkpoint holds: small indexes, slices, and the format before."""
+"""What a broker's checkpoint holds: entries that are not in the files of their indexes, slices, and the formats before."""
 
 import json
+import struct
 
 import pytest
 
@@ -73,6 +74,26 @@ def test_an_index_gets_a_file_when_it_is_no_longer_small() -> None:
     assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
 
 
+def test_an_index_with_a_file_is_written_again_when_it_is_worth_it() -> None:
+    node = Node()
+    node.send("orders", 300)
+    node.checkpoint()
+    (path,) = node.index_files()
+    index, file = node.driver.store.subjects["orders"].consume_log, node.driver.disk.names[path]
+    for end in (301, 300 + SMALL_COUNT):
+        node.send("orders", end - index.end)
+        node.checkpoint()
+        assert len(file.content) == 300 * ENTRY_BYTES
+        store, is_rebuilt = node.reopened()
+        assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
+        assert store.subjects["orders"].consume_log.flushed_end == 300
+    node.send("orders", 1)
+    node.checkpoint()
+    assert (len(file.content), index.end) == (index.end * ENTRY_BYTES, 301 + SMALL_COUNT)
+    store, is_rebuilt = node.reopened()
+    assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
+
+
 def test_a_hidden_begin_of_a_small_index_is_kept() -> None:
     node = Node()
     node.send("orders", 9)
@@ -85,7 +106,7 @@ def test_a_hidden_begin_of_a_small_index_is_kept() -> None:
 
 
 def test_small_indexes_beyond_the_limit_get_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SMALL_BYTES_MAX", 10 * ENTRY_BYTES)
+    monkeypatch.setattr(module, "TAILS_BYTES_MAX", 10 * ENTRY_BYTES)
     node = Node()
     for number in range(5):
         node.send(f"subject{number}", 4)
@@ -118,7 +139,7 @@ def test_a_checkpoint_of_format_1_opens() -> None:
         node.send(f"subject{number}", 4)
     node.driver.pull("subject1", "c1", 2)
     node.driver.commit()
-    parts, indexes = run_to_end(encode_state(node.driver.store, small_bytes=0))
+    parts, indexes = run_to_end(encode_state(node.driver.store, node.driver.store.tails.draft(), tail_bytes_max=0))
     for index in indexes:
         flush(index)
     head, *lines = b"".join(parts).split(b"\n")[:4]
@@ -129,11 +150,42 @@ def test_a_checkpoint_of_format_1_opens() -> None:
     assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
 
 
+def test_a_checkpoint_of_format_2_opens_and_is_replaced() -> None:
+    node = Node()
+    for number in range(3):
+        node.send(f"subject{number}", 4 if number < 2 else 300)
+    node.driver.pull("subject1", "c1", 2)
+    node.driver.commit()
+    store = node.driver.store
+    parts, indexes = run_to_end(encode_state(store, store.tails.draft()))
+    for index in indexes:
+        flush(index)
+    head, *lines = b"".join(parts).split(b"\n")[:4]
+    old = b"\n".join([json.dumps(json.loads(head) | {"format": 2}).encode(), *lines, b""])
+    entries = [
+        b"" if index.firsts else index.read(0, index.end)
+        for subject in store.subjects.values()
+        for index in subject.indexes
+    ]
+    old += struct.pack(f">{len(entries)}I", *map(len, entries)) + b"".join(entries)
+    CheckpointStore(node.driver.disk, f"{ROOT}/checkpoint", CHECKPOINT_NAME).save(
+        [old], store.log.position, store.log.synced_end
+    )
+    expected = ends(store)
+    for _ in range(2):
+        reopened, is_rebuilt = node.reopened()
+        assert (ends(reopened), is_rebuilt) == (expected, False)
+        node.driver.restart()
+        node.checkpoints = BrokerCheckpoints(node.driver.store)
+        node.checkpoint()
+    assert any("/tails." in path for path in node.driver.disk.names)
+
+
 def test_a_slice_takes_a_limited_number_of_indexes() -> None:
     node = Node()
     for number in range(10):
         node.send(f"subject{number}", 1)
-    assert sum(1 for _ in encode_state(node.driver.store, slice_indexes=3)) == 3
+    assert sum(1 for _ in encode_state(node.driver.store, node.driver.store.tails.draft(), slice_indexes=3)) == 3
 
 
 def test_one_index_that_can_not_be_written_holds_up_no_other_and_is_written_later() -> None:
@@ -158,7 +210,7 @@ def test_one_index_that_can_not_be_written_holds_up_no_other_and_is_written_late
 
 
 def test_what_was_written_is_freed_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SMALL_BYTES_MAX", 0)
+    monkeypatch.setattr(module, "TAILS_BYTES_MAX", 0)
     monkeypatch.setattr(module, "FREED_MAX", 2)
     node = Node()
     for number in range(5):
@@ -178,7 +230,7 @@ def test_what_was_written_is_freed_in_slices(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_group_that_is_made_again_between_slices_keeps_its_new_history() -> None:
     node = Node()
     store = node.driver.store
-    node.checkpoints = BrokerCheckpoints(store, slice_indexes=1, small_bytes=1)
+    node.checkpoints = BrokerCheckpoints(store, slice_indexes=1, tail_bytes_max=1)
     node.send("first", 1)
     node.send("orders", 9)
     node.driver.pull("orders", "c1", 5)
