@@ -32,8 +32,9 @@ READ_GAP_BYTES_MAX = 4096
 """Neighbouring messages closer than this are read with one call."""
 READ_SPAN_BYTES_MAX = 1 << 20
 """Most bytes of one read."""
-COPIED_BYTES_MAX = 4096
-"""Messages up to this size on average are copied out of what was read: that takes less time than a view of each."""
+COPIED_BYTES_MAX = 512
+"""Messages up to this size on average are copied out of what was read: that takes less time than a view of each. For larger ones
+the interpreter has no memory at hand."""
 UNBOUNDED = 1 << 62
 Raw = bytes | memoryview
 """A message as it is stored."""
