@@ -23,6 +23,8 @@ from qmq.errors import LogError
 
 READ_AHEAD_BYTES = 1 << 20
 """What of the log is read into memory, from the first message on, when messages are read in a thread."""
+AHEAD_ENTRIES = 4096
+"""Index entries that are read into memory with them, from the first message on."""
 SCAN_STEP = 1024
 """Index entries looked at together for a filter."""
 FUTURE_STAMP_MS = 1_000
@@ -72,9 +74,8 @@ class ReadPlan(DiskWork):
         self._store = store
         self._subject = subject
         self._wanted = wanted
-        self._view = subject.consume_log.view(
-            min(begin for begin, _ in wanted.ranges), max(end for _, end in wanted.ranges)
-        )
+        begin, end = min(begin for begin, _ in wanted.ranges), max(end for _, end in wanted.ranges)
+        self._view = subject.consume_log.view(begin, max(end, begin + AHEAD_ENTRIES))
         self._found: Messages | None = None
         self._error: LogError | None = None
 
@@ -88,6 +89,7 @@ class ReadPlan(DiskWork):
                 # The pulls that follow find the next messages in memory.
                 ahead = False
                 with contextlib.suppress(LogError):
+                    self._view.read(begin, begin + AHEAD_ENTRIES)
                     offset = ENTRY.unpack_from(found)[0]
                     log.log.warm(offset, min(READ_AHEAD_BYTES, max(0, log.log.written_end - offset)))
             return found

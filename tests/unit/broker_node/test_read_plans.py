@@ -8,6 +8,7 @@ from broker_node.filters import tag_match
 from broker_node.reader import ReadPlan, Wanted, read_messages
 from broker_node.subject import Subject
 from broker_node.subject_begin import SubjectBegin, adjust_begin
+from qmq.log import stored_log
 from qmq.protocol.commands import PullRequest, TagFilter
 from tests.support.disk_work import complete, repeat
 from tests.support.indexes import read_entries
@@ -81,16 +82,22 @@ def test_a_pull_that_others_overtake_reads_again_and_no_message_is_delivered_twi
     assert [id_of(bytes(raw)) for raw in slow.raws] == [f"m{n}" for n in range(5, 10)]
 
 
-def test_a_read_in_a_thread_brings_the_next_messages_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    for ahead_bytes, is_ahead in ((reader.READ_AHEAD_BYTES, True), (1, False)):
-        monkeypatch.setattr(reader, "READ_AHEAD_BYTES", ahead_bytes)
-        driver, subject = filled(60)
-        driver.disk.chill(f"{ROOT}/log/")
-        complete(plan_of(driver, subject, Wanted(((0, 1),), 1)))
-        if is_ahead:
-            assert None not in read_messages(driver.store, subject, Wanted(((1, 60),), 59)).raws
-        else:
-            plan_of(driver, subject, Wanted(((1, 60),), 59))
+@pytest.mark.parametrize("name", [None, "READ_AHEAD_BYTES", "AHEAD_ENTRIES"])
+def test_a_read_in_a_thread_brings_the_next_entries_and_messages_into_memory(
+    name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name is not None:
+        monkeypatch.setattr(reader, name, 1)
+    monkeypatch.setattr(stored_log, "WARM_BYTES", 1000)
+    # Three pages of the index.
+    driver, subject = filled(300)
+    driver.disk.chill(f"{ROOT}/")
+    complete(plan_of(driver, subject, Wanted(((0, 1),), 1)))
+    later = Wanted(((200, 260),), 60)
+    if name is None:
+        assert None not in read_messages(driver.store, subject, later).raws
+    else:
+        plan_of(driver, subject, later)
 
 
 def test_a_filter_is_read_in_one_plan_over_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
