@@ -331,17 +331,22 @@ def _restore_subject(store: MessageStore, state: dict[str, Any], places: _Places
         raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
     found: list[_Index] = []
 
-    def open_history(subject_name: str, group: str, history_end: int) -> DenseIndex:
-        number, has_files, entries = places.next()
-        what = f"progress log of {group} on {subject_name}"
-        history = store.open_history(subject_name, group, None if history_end and has_files else 0)
-        found.append(_Index(history, None, history_end, what, number, entries))
-        return history
+    def opened(index: DenseIndex, place: tuple[int, bool, bytes], begin: int | None, end: int, what: str) -> DenseIndex:
+        number, has_files, entries = place
+        if number and has_files and not index.firsts:
+            raise DerivedStateWrong(f"the {what} has no files")
+        found.append(_Index(index, begin, end, what, number, entries))
+        return index
 
-    number, has_files, entries = places.next()
-    index = store.open_index(name, 0 if (number or entries) and not has_files else None)
-    found.append(_Index(index, begin, end, f"consume log of {name}", number, entries))
-    subject = store.add_subject(name, index, as_number(state.get("origin", 0)))
+    def open_history(subject_name: str, group: str, end: int) -> DenseIndex:
+        place = places.next()
+        history = store.open_history(subject_name, group, None if end and place[1] else 0)
+        return opened(history, place, None, end, f"progress log of {group} on {subject_name}")
+
+    number, has_files, entries = place = places.next()
+    consume_log = store.open_index(name, 0 if (number or entries) and not has_files else None)
+    opened(consume_log, place, begin, end, f"consume log of {name}")
+    subject = store.add_subject(name, consume_log, as_number(state.get("origin", 0)))
     subject.withheld = [(as_number(low), as_number(high)) for low, high in state.get("withheld", [])]
     restore_groups(subject, state["groups"], open_history, store.clock.monotonic())
     return found

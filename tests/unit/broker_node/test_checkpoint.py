@@ -94,6 +94,32 @@ def test_an_index_with_a_file_is_written_again_when_it_is_worth_it() -> None:
     assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
 
 
+def test_an_index_whose_files_are_gone_is_made_again() -> None:
+    node = Node()
+    node.checkpoints = BrokerCheckpoints(node.driver.store, tail_bytes_max=200)
+    node.send("orders", 1)
+    # Makes the group, at the end.
+    node.driver.pull("orders", "c0", 1)
+    node.send("orders", 100)
+    subject = node.driver.store.subjects["orders"]
+    for number in range(5):
+        node.driver.pull("orders", f"c{number}", 3)
+        node.driver.commit()
+    node.checkpoint()
+    assert subject.groups[GROUP].history.firsts
+    node.driver.pull("orders", "c9", 1)
+    node.send("orders", 1)
+    node.checkpoint()
+    paths = node.index_files()
+    assert len(paths) == 2
+    expected = ends(node.driver.store)
+    for path in paths:
+        file = node.driver.disk.names.pop(path)
+        store, is_rebuilt = node.reopened()
+        assert (ends(store), is_rebuilt) == (expected, True)
+        node.driver.disk.names[path] = file
+
+
 def test_a_hidden_begin_of_a_small_index_is_kept() -> None:
     node = Node()
     node.send("orders", 9)
