@@ -33,7 +33,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out = OutQueue(self._usage, server.metrics)
         self._flush_scheduled = False
         self._is_reading_paused = False
-        self._close_callbacks: list[Callable[[], None]] = []
+        self._close_callbacks: list[Callable[[], object]] = []
         self.peer = "?"
         self.is_closed = False
 
@@ -172,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         """The most bytes that an answer made now should have, see `ConnectionUsage`."""
         return self._usage.answer_room
 
-    def on_close(self, callback: Callable[[], None]) -> None:
+    def on_close(self, callback: Callable[[], object]) -> None:
         """Call back once when the connection is gone."""
         self._close_callbacks.append(callback)
 
