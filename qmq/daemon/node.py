@@ -14,7 +14,7 @@ from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.log_space import LogSpace, SegmentRemoval
 from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
-from qmq.daemon.policy_in_force import PolicyInForce
+from qmq.daemon.policy_in_force import PolicyFile, PolicyInForce
 from qmq.daemon.send_gate import SendGate
 from qmq.daemon.sends import Admission
 from qmq.errors import CommitNotApplied
@@ -49,7 +49,7 @@ class Node(Daemon):
         self.metaserver_read_only = ""
         self.send_gate = SendGate(self.clock)
         self.policies = PolicyInForce(
-            self.disk, options.data_dir, self.send_gate, self.policy_changed, self.logger
+            PolicyFile(self.disk, options.data_dir), self.send_gate, self.policy_changed, self.logger
         )  # fmt: skip
         self.incarnation = ""
         """Identifies the data folder (`DataDir.incarnation`); "" until it is open."""
