@@ -30,7 +30,7 @@ class _Verdict(Enum):
     LEFT = 2
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False)
 class Acks:
     """Acks over a store."""
 

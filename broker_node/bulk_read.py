@@ -82,7 +82,7 @@ class _Found:
     groups: list[tuple[_Group, tuple[tuple[int, str], ...], IndexView]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class BulkReads:
     """Answers bulk reads from a broker's store. `identity` is broker group, node ID and incarnation of the data folder."""
 

@@ -25,7 +25,7 @@ SETTLEMENTS_MAX = 1_000
 """Settlements under way above which a sweep begins no more."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False)
 class ConsumerLeases:
     """Checks all consumers in turn."""
 

@@ -52,7 +52,7 @@ class Deferred:
     holder: Holder
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False)
 class Settlement:
     """One consumer's messages in `ranges` of pull sequences [begin, end), on their way to the retry subject."""
 
@@ -128,7 +128,7 @@ class BeingSettled(Exception):
         self.settlement = settlement
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False)
 class SettlementRunner:
     """Runs settlements on the event loop: one budget per batch for all of them, the next batch when that is on disk."""
 

@@ -36,7 +36,7 @@ class Changes:
     """Wall time up to which the reader has all changes after this page."""
 
 
-@dataclass(eq=False, repr=False, slots=True)
+@dataclass(eq=False, repr=False)
 class SubjectChanges:
     """Gives changes of subjects ascending versions. The event loop calls everything.
 

@@ -43,7 +43,7 @@ class DeliveryCounters:
     refusals: int = counted("refused_deliveries", "Rejections of messages by brokers")
 
 
-@dataclass(eq=False, repr=False, slots=True)
+@dataclass(eq=False, repr=False)
 class BatchSender:
     """Sends batches. `observe` gets the seconds from each message's due time to its delivery."""
 

@@ -29,7 +29,7 @@ from qmq.protocol.names import dead_letter_subject, retry_subject
 logger = logging.getLogger("qmq.client")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False)
 class Retries:
     """Stores the next attempts, or dead letters, of one consumer's messages, by `send`; unless it receives `at_most_once`."""
 

@@ -41,7 +41,7 @@ POLICY_BACK_OFF_SECONDS = (1.0, 5.0, 30.0, 60.0)
 logger = logging.getLogger("qmq.membership")
 
 
-@dataclass(eq=False, repr=False, slots=True)
+@dataclass(eq=False, repr=False)
 class Membership:
     """Keeps one node registered."""
 

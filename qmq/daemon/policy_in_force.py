@@ -15,7 +15,7 @@ from qmq.policy import NO_POLICY, POLICY_BYTES_MAX, NodePolicy, decode_policy
 _DIGEST_BYTES = 16
 
 
-@dataclass(eq=False, repr=False, slots=True)
+@dataclass(eq=False, repr=False)
 class PolicyInForce:
     """The newest policy that the metaserver sent, stored in the node's data folder before it is applied."""
 

@@ -129,7 +129,7 @@ class _Window:
             return memoryview(b"".join(parts))
 
 
-@dataclass(eq=False, repr=False, slots=True)
+@dataclass(eq=False, repr=False)
 class Walker:
     """Walks commits over segments. `visit` is called for each valid one, in order; `stop` may end the walk early.
 
