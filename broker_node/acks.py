@@ -3,6 +3,7 @@
 Messages that another live session of the same consumer holds (`broker_node/sessions.py`) are neither acked nor settled by an ack.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby
@@ -29,22 +30,15 @@ class _Verdict(Enum):
     LEFT = 2
 
 
+@dataclass(eq=False, repr=False)
 class Acks:
     """Acks over a store."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        settlements: Settlements,
-        duplicates: DuplicateIds,
-        counters: DeliveryCounters,
-        lease_seconds: float,
-    ) -> None:
-        self._store = store
-        self._settlements = settlements
-        self._duplicates = duplicates
-        self._counters = counters
-        self._lease_seconds = lease_seconds
+    _store: MessageStore
+    _settlements: Settlements
+    _duplicates: DuplicateIds
+    _counters: DeliveryCounters
+    _lease_seconds: float
 
     def ack(self, request: AckRequest, peer: Peer | None = None) -> int:
         """Confirm a closed range of pull sequences; the log offset the answer has to wait for (-1: nothing).

@@ -82,23 +82,15 @@ class _Found:
     groups: list[tuple[_Group, tuple[tuple[int, str], ...], IndexView]]
 
 
+@dataclass(eq=False, repr=False)
 class BulkReads:
-    """Answers bulk reads from a broker's store."""
+    """Answers bulk reads from a broker's store. `identity` is broker group, node ID and incarnation of the data folder."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        committer: Committer,
-        clock: Clock,
-        gate: BulkReadLimiter,
-        identity: tuple[str, str, str],
-    ) -> None:
-        """`identity` is broker group, node ID and incarnation of the data folder."""
-        self._store = store
-        self._committer = committer
-        self._clock = clock
-        self._gate = gate
-        self._identity = identity
+    _store: MessageStore
+    _committer: Committer
+    _clock: Clock
+    _gate: BulkReadLimiter
+    _identity: tuple[str, str, str]
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""

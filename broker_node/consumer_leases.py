@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from dataclasses import dataclass, field
 
 from broker_node.progress import Consumer
 from broker_node.settlement import SettlementRunner
@@ -24,31 +25,19 @@ SETTLEMENTS_MAX = 1_000
 """Settlements under way above which a sweep begins no more."""
 
 
+@dataclass(eq=False, repr=False)
 class ConsumerLeases:
-    """Checks all consumers in turn.
+    """Checks all consumers in turn."""
 
-    Args:
-        lease_seconds: a consumer that is silent for longer loses the messages that it holds.
-        forget_seconds: a consumer that is silent for longer and holds no messages is removed.
-    """
-
-    def __init__(
-        self,
-        store: MessageStore,
-        settlements: Settlements,
-        runner: SettlementRunner,
-        committer: Committer,
-        *,
-        lease_seconds: float,
-        forget_seconds: float,
-    ) -> None:
-        self._store = store
-        self._settlements = settlements
-        self._runner = runner
-        self._committer = committer
-        self._lease_seconds = lease_seconds
-        self._forget_seconds = forget_seconds
-        self._to_sweep: deque[str] = deque()
+    _store: MessageStore
+    _settlements: Settlements
+    _runner: SettlementRunner
+    _committer: Committer
+    lease_seconds: float
+    """A consumer that is silent for longer loses the messages that it holds."""
+    forget_seconds: float
+    """A consumer that is silent for longer and holds no messages is removed."""
+    _to_sweep: deque[str] = field(default_factory=deque)
 
     async def check(self) -> None:
         """Check the next SWEEP_SUBJECTS_MAX subjects: retry messages of consumers whose lease expired, and deferred ones; remove
@@ -85,7 +74,7 @@ class ConsumerLeases:
 
     def _settle_if_silent(self, subject: Subject, group: Group, consumer: Consumer, now: float) -> bool:
         """Returns whether the consumer was silent for long enough to lose its messages or its membership."""
-        lease, forget = self._lease_seconds, self._forget_seconds
+        lease, forget = self.lease_seconds, self.forget_seconds
         silent = now - consumer.seen_at
         presence = consumer.presence(now, lease)
         if presence != consumer.reported:

@@ -32,10 +32,6 @@ class Budget:
     messages: int = BATCH_MESSAGES_MAX
     bytes: int = BATCH_BYTES_MAX
 
-    @property
-    def is_spent(self) -> bool:
-        return self.messages <= 0 or self.bytes <= 0
-
 
 @dataclass(slots=True)
 class Moved:

@@ -53,11 +53,6 @@ class Session:
         peer = self._peer()
         return peer is not None and not peer.is_closed
 
-    def move_to(self, peer: Peer) -> None:
-        """Continue the session on another connection of its process."""
-        self._peer = ref(peer)
-        self.answer_mark = 0
-
     @property
     def has_unread_answer(self) -> bool:
         """Whether its last answer with messages has not left yet. Another one would come behind it and be of no use before."""
@@ -156,7 +151,8 @@ class Sessions:
     def _use(self, session: Session, peer: Peer, now: float, lease_seconds: float) -> None:
         session.seen_at = now
         if session._peer() is not peer:
-            session.move_to(peer)
+            # It continues on another connection of its process.
+            session._peer, session.answer_mark = ref(peer), 0
         if len(self._items) > 1 and not self.is_duplicate:
             younger = self._items[self._items.index(session) + 1 :]
             self.is_duplicate = any(item.is_alive(now, lease_seconds) for item in younger)

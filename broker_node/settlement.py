@@ -11,8 +11,8 @@ space, it is *deferred*: the messages stay with their consumer, and requests tha
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
@@ -52,30 +52,22 @@ class Deferred:
     holder: Holder
 
 
+@dataclass(eq=False, repr=False)
 class Settlement:
     """One consumer's messages in `ranges` of pull sequences [begin, end), on their way to the retry subject."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        subject: Subject,
-        group: Group,
-        consumer: Consumer,
-        ranges: Iterable[tuple[int, int]],
-        holder: Holder = Holder.SILENT,
-    ) -> None:
-        self._store = store
-        self.subject = subject
-        self.group = group
-        self.consumer = consumer
-        self.ranges = deque(ranges)
-        self.holder = holder
-        self.is_running = False
-        self.settled = 0
-        """Messages settled so far, those that could not be written again included."""
-        self.plan: DiskWork | None = None
-        """What was read from the disk for the next step."""
-        self._waiting: list[Callable[[QmqError | None], None]] = []
+    _store: MessageStore
+    subject: Subject
+    group: Group
+    consumer: Consumer
+    ranges: deque[tuple[int, int]]
+    holder: Holder = Holder.SILENT
+    is_running: bool = False
+    settled: int = 0
+    """Messages settled so far, those that could not be written again included."""
+    plan: DiskWork | None = None
+    """What was read from the disk for the next step."""
+    _waiting: list[Callable[[QmqError | None], None]] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -136,33 +128,23 @@ class BeingSettled(Exception):
         self.settlement = settlement
 
 
+@dataclass(eq=False, repr=False)
 class SettlementRunner:
-    """Runs settlements on the event loop: one budget per batch for all of them, the next batch when that is on disk.
+    """Runs settlements on the event loop: one budget per batch for all of them, the next batch when that is on disk."""
 
-    Args:
-        on_ended: called with a settlement that has ended, before what waits for it.
-        on_no_space: called before it with a settlement that ends because there is no space for its messages.
-    """
-
-    def __init__(
-        self,
-        store: MessageStore,
-        committer: Committer,
-        supervisor: Supervisor,
-        on_ended: Callable[[Settlement], None],
-        on_no_space: Callable[[Settlement, str], None],
-    ) -> None:
-        self._store = store
-        self._committer = committer
-        self._supervisor = supervisor
-        self._on_ended = on_ended
-        self._on_no_space = on_no_space
-        self._ready: deque[Settlement] = deque()
-        self._has_batch = False
-        """A batch is under way or scheduled."""
-        self._batches = 0
-        self._batches_seen = 0
-        self._is_stopped = False
+    _store: MessageStore
+    _committer: Committer
+    _supervisor: Supervisor
+    on_ended: Callable[[Settlement], None]
+    """Called with a settlement that has ended, before what waits for it."""
+    on_no_space: Callable[[Settlement, str], None]
+    """Called before it with a settlement that ends because there is no space for its messages."""
+    _ready: deque[Settlement] = field(default_factory=deque)
+    _has_batch: bool = False
+    """A batch is under way or scheduled."""
+    _batches: int = 0
+    _batches_seen: int = 0
+    _is_stopped: bool = False
 
     def run(self, settlement: Settlement) -> None:
         """Begin a settlement, unless it is under way."""
@@ -193,7 +175,7 @@ class SettlementRunner:
         batch = self._batches
         budget = Budget()
         for _ in range(len(self._ready)):
-            if budget.is_spent:
+            if budget.messages <= 0 or budget.bytes <= 0:
                 break
             self._step(self._ready.popleft(), budget)
         self._committer.kick()
@@ -217,7 +199,7 @@ class SettlementRunner:
             return
         except NoSpace as problem:
             # What waits for it is handled again now, and does not wait for space.
-            self._on_no_space(settlement, str(problem))
+            self.on_no_space(settlement, str(problem))
             self._end(settlement, None)
             return
         except (LogError, LimitReached) as error:
@@ -241,7 +223,7 @@ class SettlementRunner:
         self._end(settlement, error if isinstance(error, QmqError) else LogError(str(error)))
 
     def _end(self, settlement: Settlement, error: QmqError | None) -> None:
-        self._on_ended(settlement)
+        self.on_ended(settlement)
         settlement.ended(error)
 
     def _read(self, settlement: Settlement, work: DiskWork) -> None:

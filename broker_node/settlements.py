@@ -4,6 +4,7 @@ Messages that another live session of the same consumer holds (`broker_node/sess
 """
 
 import logging
+from collections import deque
 from itertools import islice
 
 from broker_node.actions import Offline
@@ -194,6 +195,6 @@ class Settlements:
         holder: Holder = Holder.SILENT,
     ) -> Settlement:
         retry_target(self._store, subject, group)
-        settlement = Settlement(self._store, subject, group, consumer, ranges, holder)
+        settlement = Settlement(self._store, subject, group, consumer, deque(ranges), holder)
         self.running[settlement.key] = settlement
         return settlement

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from broker_node.actions import SequenceRun
@@ -20,34 +21,22 @@ DEPARTED_MAX = 32
 whoever reads histories."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Group:
     """A consumer group's progress on a subject, and the history that is written of it."""
 
-    __slots__ = (
-        "acked_total",
-        "departed",
-        "history",
-        "meter",
-        "progress",
-        "pulled_total",
-        "redelivered_total",
-        "retried_total",
-        "skipped_total",
-    )
-
-    def __init__(self, progress: GroupProgress, history: DenseIndex) -> None:
-        self.progress = progress
-        self.history = history
-        self.departed: dict[str, None] = {}
-        """Consumers that left last, the latest at the end: histories name them by their keys only."""
-        self.pulled_total = 0
-        self.meter = Meter()
-        """Of `pulled_total` and `acked_total`."""
-        self.acked_total = 0
-        self.redelivered_total = 0
-        self.retried_total = 0
-        self.skipped_total = 0
-        """Messages that retention removed before the group read them."""
+    progress: GroupProgress
+    history: DenseIndex
+    departed: dict[str, None] = field(default_factory=dict)
+    """Consumers that left last, the latest at the end: histories name them by their keys only."""
+    pulled_total: int = 0
+    acked_total: int = 0
+    meter: Meter = field(default_factory=Meter)
+    """Of `pulled_total` and `acked_total`."""
+    redelivered_total: int = 0
+    retried_total: int = 0
+    skipped_total: int = 0
+    """Messages that retention removed before the group read them."""
 
     def left(self, consumer_id: str) -> None:
         """A consumer left: its id is known on, until DEPARTED_MAX others left."""
@@ -57,50 +46,37 @@ class Group:
             del self.departed[next(iter(self.departed))]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Subject:
     """What the node knows of one subject.
 
     `next_sequence` counts what was appended; entries of the consume log exist, and are visible, only for what is synced.
     """
 
-    __slots__ = (
-        "_line",
-        "bytes_total",
-        "checked_begin",
-        "consume_log",
-        "groups",
-        "is_retry",
-        "meter",
-        "name",
-        "next_sequence",
-        "origin",
-        "sent_total",
-        "touched",
-        "version",
-        "withheld",
-    )
+    name: str
+    consume_log: DenseIndex
+    touched: dict["Subject", None]
+    """Takes the subject when something of it changes."""
+    origin: int = 0
+    """No sequence below this one belongs to the subject: an earlier subject of the name, since removed, may have used them."""
+    version: int = 0
+    """Of its last change, see `SubjectChanges`."""
+    next_sequence: int = field(init=False)
+    groups: dict[str, Group] = field(default_factory=dict)
+    is_retry: bool = field(init=False)
+    checked_begin: int = -1
+    """The log's oldest offset that this subject's begin was last adjusted to."""
+    sent_total: int = 0
+    bytes_total: int = 0
+    meter: Meter = field(default_factory=Meter)
+    """Of `sent_total` and `bytes_total`."""
+    withheld: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges [begin, end) of sequences whose messages are lost to damage, in order."""
+    _line: bytes | None = None
 
-    def __init__(self, name: str, consume_log: DenseIndex, touched: dict["Subject", None], origin: int = 0) -> None:
-        self.name = name
-        self.touched = touched
-        """Takes the subject when something of it changes."""
-        self.version = 0
-        """Of its last change, see `SubjectChanges`."""
-        self.origin = origin
-        """No sequence below this one belongs to the subject: an earlier subject of the name, since removed, may have used them."""
-        self.consume_log = consume_log
-        self.next_sequence = consume_log.end
-        self.groups: dict[str, Group] = {}
-        self.is_retry = split_subject(name).kind == "retry"
-        self.checked_begin = -1
-        """The log's oldest offset that this subject's begin was last adjusted to."""
-        self.sent_total = 0
-        self.meter = Meter()
-        """Of `sent_total` and `bytes_total`."""
-        self.bytes_total = 0
-        self.withheld: list[tuple[int, int]] = []
-        """Ranges [begin, end) of sequences whose messages are lost to damage, in order."""
-        self._line: bytes | None = None
+    def __post_init__(self) -> None:
+        self.next_sequence = self.consume_log.end
+        self.is_retry = split_subject(self.name).kind == "retry"
 
     @property
     def begin(self) -> int:

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 
@@ -36,45 +36,41 @@ class Changes:
     """Wall time up to which the reader has all changes after this page."""
 
 
+@dataclass(eq=False, repr=False)
 class SubjectChanges:
     """Gives changes of subjects ascending versions. The event loop calls everything.
 
     A change that no reader has received yet keeps its version when the subject changes again: a reader that is slower than the
     changes still reads every subject in turn.
-
-    Args:
-        subjects: by name.
-        touched: subjects that changed; emptied here.
-        log_begin: the oldest offset of the log. When it rises, any subject may have lost messages.
     """
 
-    def __init__(
-        self,
-        subjects: Mapping[str, Subject],
-        touched: dict[Subject, None],
-        log_begin: Callable[[], int],
-        clock: Clock,
-    ) -> None:
-        self._subjects = subjects
-        self._touched = touched
-        self._log_begin = log_begin
-        self._last_begin = log_begin()
-        self._clock = clock
-        self._version = 0
-        self._oldest = 0
-        """Changes above this version are known."""
-        self._received = 0
-        """The highest version that a reader received."""
-        self._entries: list[tuple[int, int, Subject]] = []
-        """Version, wall time and subject, ascending; outdated unless the subject has the same version."""
-        self._compacted = 0
-        """Entries before this index were checked since the last time that all were."""
-        self._removed: deque[int] = deque()
-        """Versions with which subjects were removed, ascending."""
-        self._quiet: list[dict[Subject, float]] = [{} for _ in QUIET_SECONDS]
-        """By time of the last change, ascending: subjects that are due again after QUIET_SECONDS."""
-        self._unsampled = dict(touched)
-        touched.clear()
+    _subjects: Mapping[str, Subject]
+    """By name."""
+    _touched: dict[Subject, None]
+    """Subjects that changed; emptied here."""
+    _log_begin: Callable[[], int]
+    """The oldest offset of the log. When it rises, any subject may have lost messages."""
+    _clock: Clock
+    _last_begin: int = field(init=False)
+    _version: int = 0
+    _oldest: int = 0
+    """Changes above this version are known."""
+    _received: int = 0
+    """The highest version that a reader received."""
+    _entries: list[tuple[int, int, Subject]] = field(default_factory=list)
+    """Version, wall time and subject, ascending; outdated unless the subject has the same version."""
+    _compacted: int = 0
+    """Entries before this index were checked since the last time that all were."""
+    _removed: deque[int] = field(default_factory=deque)
+    """Versions with which subjects were removed, ascending."""
+    _quiet: list[dict[Subject, float]] = field(default_factory=lambda: [{} for _ in QUIET_SECONDS])
+    """By time of the last change, ascending: subjects that are due again after QUIET_SECONDS."""
+    _unsampled: dict[Subject, None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._last_begin = self._log_begin()
+        self._unsampled = dict(self._touched)
+        self._touched.clear()
 
     def advance(self) -> None:
         """Record the subjects that changed since the previous call."""

@@ -8,7 +8,7 @@ results included, stays claimed and is sent again. A message that brokers reject
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from delay_node.due_lanes import DueLanes, Group
 from delay_node.lanes import Item, Lane
@@ -43,35 +43,24 @@ class DeliveryCounters:
     refusals: int = counted("refused_deliveries", "Rejections of messages by brokers")
 
 
+@dataclass(eq=False, repr=False)
 class BatchSender:
     """Sends batches. `observe` gets the seconds from each message's due time to its delivery."""
 
-    def __init__(
-        self,
-        store: DelayStore,
-        committer: Committer,
-        clock: TrustedClock,
-        pool: Pool,
-        supervisor: Supervisor,
-        lanes: DueLanes,
-        *,
-        observe: Callable[[float], None],
-        send_seconds: float,
-    ) -> None:
-        self._store = store
-        self._committer = committer
-        self._clock = clock
-        self._pool = pool
-        self._supervisor = supervisor
-        self._lanes = lanes
-        self._breaker = lanes.breaker
-        self._observe = observe
-        self.on_end: Callable[[], None] = lambda: None
-        """Called after each batch."""
-        self._send_seconds = send_seconds
-        self._tasks: dict[asyncio.Task[None], None] = {}
-        self.failure: BaseException | None = None
-        self.counters = DeliveryCounters()
+    _store: DelayStore
+    _committer: Committer
+    _clock: TrustedClock
+    _pool: Pool
+    _supervisor: Supervisor
+    _lanes: DueLanes
+    _: KW_ONLY
+    observe: Callable[[float], None]
+    send_seconds: float
+    on_end: Callable[[], None] = lambda: None
+    """Called after each batch."""
+    _tasks: dict[asyncio.Task[None], None] = field(default_factory=dict)
+    failure: BaseException | None = None
+    counters: DeliveryCounters = field(default_factory=DeliveryCounters)
 
     def is_waiting(self, ref: int) -> bool:
         """Return whether a message still has to be delivered."""
@@ -123,7 +112,7 @@ class BatchSender:
         self.counters.batches += 1
         try:
             body = b"".join([item.data for item in items])
-            frame = await caller.call(Command.SEND_MESSAGE, body, timeout_s=self._send_seconds)
+            frame = await caller.call(Command.SEND_MESSAGE, body, timeout_s=self.send_seconds)
             if frame.code == ResponseCode.BROKER_ERROR:
                 await self._refused_whole(items, route)
                 return
@@ -138,7 +127,7 @@ class BatchSender:
             self.counters.unknown += len(items)
             self._failed(items, route, str(error))
             return
-        self._breaker.succeeded(route.name)
+        self._lanes.breaker.succeeded(route.name)
         self._apply_results(items, failures, route, loop.time(), claimed)
 
     async def _claim(self, items: list[Item]) -> set[int]:
@@ -178,7 +167,7 @@ class BatchSender:
             self._store.act(RecordKind.DELIVERED, [item.ref for item in stored], now_ms)
             self._committer.kick()
             for item in stored:
-                self._observe(max(0, now_ms - item.due_ms) / 1000)
+                self.observe(max(0, now_ms - item.due_ms) / 1000)
         if again:
             self._store.release([item.ref for item in again if item.ref in claimed])
             self._failed(again, route, problem, is_group_fine=is_group_fine)
@@ -188,7 +177,7 @@ class BatchSender:
         now = asyncio.get_running_loop().time()
         self.counters.failed_batches += 1
         if not is_group_fine:
-            self._breaker.failed(route.name, now)
+            self._lanes.breaker.failed(route.name, now)
         self._lanes.return_failed(items, route.name, problem, now, SUBJECT_REFUSED_SECONDS if is_group_fine else 0.0)
 
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:

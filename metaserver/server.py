@@ -35,6 +35,7 @@ CLIENT_REQUESTS_PER_SECOND = 200.0
 
 class Metaserver(Daemon):
     kind = "meta"
+    title = "metaserver"
     open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
     admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
     options: MetaOptions
@@ -43,6 +44,7 @@ class Metaserver(Daemon):
 
     def __init__(self, options: MetaOptions, repository: Repository, machine: Machine | None = None) -> None:
         super().__init__(options, machine)
+        self.port, self.admin_address = options.tcp_port, (options.host, options.http_port)
         self.official_nodes = OfficialNodes.parse(options.official_nodes, needs_addresses=self.secret is not None)
         official_groups = self.official_nodes.broker_groups
         self.directory = Directory(
@@ -61,18 +63,6 @@ class Metaserver(Daemon):
         self._save_route_file_at = 0.0
         self._reloaded_at = self._steady_since = 0.0
         self._failures_seen = 0
-
-    @property
-    def title(self) -> str:
-        return "metaserver"
-
-    @property
-    def port(self) -> int:
-        return self.options.tcp_port
-
-    @property
-    def admin_address(self) -> tuple[str, int]:
-        return self.options.host, self.options.http_port
 
     def limits(self, connections: int) -> ServerLimits:
         return ServerLimits(connections_max=connections, frame_bytes_max=FRAME_BYTES_MAX)

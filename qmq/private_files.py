@@ -98,7 +98,7 @@ def keep_secret(path: str, make: Callable[[], str]) -> str:
             os.link(temporary, path)
     finally:
         os.unlink(temporary)
-    _sync_folder(folder)
+    sync_folder(folder)
     return _read(path)
 
 
@@ -110,7 +110,7 @@ def replace_secret(path: str, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-    _sync_folder(os.path.dirname(path) or ".")
+    sync_folder(os.path.dirname(path) or ".")
 
 
 def _read(path: str) -> str:
@@ -135,7 +135,8 @@ def _write_aside(path: str, text: str) -> str:
     return temporary
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Make the names in a folder durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

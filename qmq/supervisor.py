@@ -224,7 +224,7 @@ class Supervisor:
 
         return asyncio.get_running_loop().call_later(seconds, fire)
 
-    def call(self, name: str, callback: Callable[[], None]) -> None:
+    def call(self, name: str, callback: Callable[[], object]) -> None:
         """Call `callback`. A failure is counted and logged under `name`, and not raised."""
         record = self._one_shot(name)
         try:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qmq.cli import limits
-from qmq.cli.pages import cluster
+from qmq.cli.pages import CLUSTER_PAGE, fetch_metaserver_page
 from qmq.cli.values import delay_of, rate, whole
 from qmq.client.lifecycle import reach
 from qmq.client.message import delayed_message, standard_properties
@@ -262,7 +262,7 @@ def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[t
     with limits.only_the_error():
         addresses = asyncio.run(route())
     if not addresses:
-        names = [group["name"] for group in cluster(arguments.meta)["broker_groups"]]
+        names = [group["name"] for group in fetch_metaserver_page(arguments.meta, CLUSTER_PAGE)["broker_groups"]]
         raise QmqError(f"no broker group to use for {arguments.subject}; the system has {', '.join(names) or 'none'}")
     return addresses
 

@@ -6,7 +6,7 @@ import os
 import time
 from functools import cache
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from qmq.errors import ConnectionLost, QmqError
 from qmq.net.discovery import STATUS_NOT_FOUND, http_get, pages_missing
@@ -14,6 +14,7 @@ from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import FILE_NAME, NodeSecret
 
 ASK_SECONDS = 5.0
+CLUSTER_PAGE = "/meta/cluster"
 
 
 @cache
@@ -51,14 +52,6 @@ def with_advice(error: ConnectionLost) -> ConnectionLost:
     """The error of a request to the metaserver, with what to check."""
     text = f"{error}. Check that the metaserver is running and that --meta or QMQ_META is its address."
     return ConnectionLost(text, code=error.code) if error.code == "net.unreachable" else error
-
-
-def cluster(meta: str) -> dict[str, Any]:
-    return fetch_metaserver_page(meta, "/meta/cluster")
-
-
-def subject_page(meta: str, subject: str) -> dict[str, Any]:
-    return fetch_metaserver_page(meta, f"/meta/subjects/{quote(subject, safe='')}")
 
 
 def node_stats(admin_address: str, subject: str, *, deadline: float) -> dict[str, Any]:

@@ -5,10 +5,10 @@ import json
 import time
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from qmq.cli import limits
-from qmq.cli.pages import cluster, fetch_metaserver_page, node_stats, subject_page
+from qmq.cli.pages import CLUSTER_PAGE, fetch_metaserver_page, node_stats
 from qmq.errors import QmqError
 from qmq.protocol.names import retry_subject
 
@@ -36,7 +36,7 @@ def table(heading: list[str], rows: Iterable[list[object]]) -> None:
 
 def status(arguments: argparse.Namespace) -> int:
     """0 when all broker groups are read_write, else 1."""
-    answer = cluster(arguments.meta)
+    answer = fetch_metaserver_page(arguments.meta, CLUSTER_PAGE)
     groups = answer["broker_groups"]
     if arguments.json:
         print(json.dumps(answer, indent=2))
@@ -80,8 +80,9 @@ def subjects(arguments: argparse.Namespace) -> int:
 
 def lag(arguments: argparse.Namespace) -> int:
     """Print the lag of each consumer group, summed over broker groups; unreachable nodes are reported, never counted as 0."""
-    route = subject_page(arguments.meta, arguments.subject)
-    masters = {group["name"]: group["master"] or {} for group in cluster(arguments.meta)["broker_groups"]}
+    route = fetch_metaserver_page(arguments.meta, f"/meta/subjects/{quote(arguments.subject, safe='')}")
+    broker_groups = fetch_metaserver_page(arguments.meta, CLUSTER_PAGE)["broker_groups"]
+    masters = {group["name"]: group["master"] or {} for group in broker_groups}
     deadline = time.monotonic() + limits.REACH_SECONDS
     unknown: dict[str, str] = {}
     groups: dict[str, dict[str, Any]] = {}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
@@ -18,6 +18,8 @@ from qmq.protocol.raw import PropertyFinder, RawView, decode_properties
 if TYPE_CHECKING:
     from typing import Self
 
+    from qmq.client.middleware import MiddlewareChain
+
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -25,15 +27,6 @@ _ATTEMPT = KEY_ATTEMPT.encode()
 _CREATED = KEY_CREATED.encode()
 _DATA = KEY_DATA.encode()
 _RETRY_CAUSE = KEY_RETRY_CAUSE.encode()
-
-
-class Hooks(Protocol):
-    """The hooks of middleware that a delivery calls (`MiddlewareChain`)."""
-
-    def before_process(self, delivery: "Delivery") -> None: ...
-    def after_process(self, delivery: "Delivery", error: BaseException | None) -> None: ...
-    def before_ack(self, delivery: "Delivery") -> None: ...
-    def after_ack(self, delivery: "Delivery") -> None: ...
 
 
 class Owner(Protocol):
@@ -44,7 +37,7 @@ class Owner(Protocol):
     """The subject of all deliveries; None: each message's own."""
 
     @property
-    def middleware(self) -> Hooks | None:
+    def middleware(self) -> "MiddlewareChain | None":
         """None when there is no middleware."""
 
     async def send_back(self, delivery: "Delivery", cause: str) -> None:
@@ -52,50 +45,32 @@ class Owner(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Pulled(Span):
-    """The messages of one answer. A raw message is released when it is settled, and `on_settled` is called then.
+    """The messages of one answer. A raw message is released when it is settled, and `on_settled` is called then."""
 
-    `is_plain`: no message has a body with a content type or encoding.
-    """
+    first: int
+    raws: "list[bytes | None]"
+    owner: Owner
+    prefetch: Prefetch
+    broker_group: str
+    received_at_ms: int
+    is_plain: bool
+    """No message has a body with a content type or encoding."""
+    on_settled: Callable[[], None]
+    middleware: "MiddlewareChain | None" = field(init=False)
+    data_finder: PropertyFinder = field(init=False)
+    open: int = field(init=False)
+    """As in Span."""
 
-    __slots__ = (
-        "broker_group",
-        "data_finder",
-        "is_plain",
-        "middleware",
-        "on_settled",
-        "owner",
-        "prefetch",
-        "raws",
-        "received_at_ms",
-    )
-
-    def __init__(
-        self,
-        first: int,
-        raws: "list[bytes | None]",
-        *,
-        owner: Owner,
-        prefetch: Prefetch,
-        broker_group: str,
-        received_at_ms: int,
-        is_plain: bool,
-        on_settled: Callable[[], None],
-    ) -> None:
-        super().__init__(first, len(raws))
-        self.raws = raws
-        self.owner = owner
-        self.middleware = owner.middleware
-        self.prefetch = prefetch
-        self.broker_group = broker_group
-        self.received_at_ms = received_at_ms
-        self.is_plain = is_plain
-        self.on_settled = on_settled
+    def __post_init__(self) -> None:
+        Span.__init__(self, self.first, len(self.raws))
+        self.middleware = self.owner.middleware
         self.data_finder = PropertyFinder(_DATA)
 
     def skip(self, index: int) -> None:
         """Settle a message that is not delivered."""
-        super().settle(index)
+        Span.settle(self, index)
         self.raws[index] = None
 
     def settle(self, index: int) -> None:
@@ -120,7 +95,7 @@ class Pulled(Span):
                 if raw is not None and not self.marks[index]:
                     size += len(raw)
                     self.raws[index] = None
-        count = super().settle_range(begin, end)
+        count = Span.settle_range(self, begin, end)
         if count:
             self.prefetch.remove(count, size)
             self.on_settled()

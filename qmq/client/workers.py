@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from qmq.client.delivery import Delivery
 from qmq.client.handlers import THREAD_NAME, Handler, Invoke, invoker, is_coroutine_handler
@@ -28,33 +29,22 @@ from qmq.protocol.names import dead_letter_subject, retry_subject
 logger = logging.getLogger("qmq.client")
 
 
+@dataclass(eq=False, repr=False)
 class Retries:
-    """Stores the next attempts, or dead letters, of one consumer's messages, by `send`; unless it receives `at_most_once`.
+    """Stores the next attempts, or dead letters, of one consumer's messages, by `send`; unless it receives `at_most_once`."""
 
-    `attempts_max` is that of messages that set no limit of their own.
-    """
-
-    def __init__(
-        self,
-        subject: str,
-        send: Callable[[Message], Awaitable[object]],
-        *,
-        attempts_max: int,
-        at_most_once: bool,
-        backoff: Backoff,
-        clock: Clock,
-    ) -> None:
-        self._subject = subject
-        self._send = send
-        self._attempts_max = attempts_max
-        self.at_most_once = at_most_once
-        self._backoff = backoff
-        self._clock = clock
-        self._is_stopped = False
+    subject: str
+    send: Callable[[Message], Awaitable[object]]
+    attempts_max: int
+    """Of messages that set no limit of their own."""
+    at_most_once: bool
+    backoff: Backoff
+    clock: Clock
+    is_stopped: bool = False
 
     def stop(self) -> None:
         """From now on, a message that can't be stored fails and is not sent again."""
-        self._is_stopped = True
+        self.is_stopped = True
 
     def what_follows(self, delivery: Delivery) -> str:
         """What happens to a message whose handler raised, for the log."""
@@ -66,9 +56,9 @@ class Retries:
 
     def next_attempt(self, delivery: Delivery) -> tuple[int, int, bool]:
         """The number of the next attempt, the most attempts of this message, and whether it becomes a dead letter instead."""
-        attempts_max = whole_number(delivery.message.properties.get(KEY_MAX_RETRY), self._attempts_max)
+        attempts_max = whole_number(delivery.message.properties.get(KEY_MAX_RETRY), self.attempts_max)
         if attempts_max < 0:
-            attempts_max = self._attempts_max
+            attempts_max = self.attempts_max
         attempt = delivery.attempt + 1
         return attempt, attempts_max, attempt > attempts_max
 
@@ -85,7 +75,7 @@ class Retries:
         old = delivery.message
         attempt, attempts_max, is_dead_letter = self.next_attempt(delivery)
         target = dead_letter_subject if is_dead_letter else retry_subject
-        now_ms = self._clock.wall_ms()
+        now_ms = self.clock.wall_ms()
         properties = {
             **old.properties,
             KEY_ATTEMPT: str(attempt),
@@ -98,7 +88,7 @@ class Retries:
         if not cause:
             # The one before had a cause perhaps: it is not this one's.
             del properties[KEY_RETRY_CAUSE]
-        subject = target(self._subject, group)
+        subject = target(self.subject, group)
         await self._store(Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms))
         if middleware is not None:
             middleware.after_retry(delivery, cause, is_dead_letter)
@@ -107,14 +97,14 @@ class Retries:
         failures = 0
         while True:
             try:
-                await self._send(message)
+                await self.send(message)
                 return
             except SendFailed as error:
-                if not error.retriable or self._is_stopped:
+                if not error.retriable or self.is_stopped:
                     raise
                 failures += 1
                 logger.warning("message %s could not be sent back yet: %s", message.message_id, error)
-            await asyncio.sleep(self._backoff.pause(failures))
+            await asyncio.sleep(self.backoff.pause(failures))
 
 
 CANCELLED_SECONDS = 1.0

@@ -19,7 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from qmq.clock import Clock
 from qmq.daemon.admin_auth import AdminAccess, AdminAuth, HostCheck, has_proof, is_trusted
-from qmq.daemon.http_guard import CHECK_SECONDS, HttpGuard, HttpHandler, HttpLimits
+from qmq.daemon.http_guard import CHECK_SECONDS, GuardedConnection, HttpGuard, HttpHandler, HttpLimits
 from qmq.daemon.shared_page import SharedPages, exposition
 from qmq.supervisor import Supervisor
 
@@ -172,7 +172,7 @@ class AdminHttp:
         handlers = self._runner.server
         assert handlers is not None
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: self.guard.connection(handlers()), self.host, self._port, reuse_address=True
+            lambda: GuardedConnection(self.guard, handlers()), self.host, self._port, reuse_address=True
         )
         self._checker = self._supervisor.every(CHECK_SECONDS, "admin_deadlines", self.guard.check, until_close=True)
 

@@ -133,13 +133,17 @@ class BulkReadLimiter:
         try:
             # One at a time, in order of arrival: many readers cost producers no more than one.
             async with self._lock:
-                await self._throttle()
+                while (wait := self._free_at - self._clock.monotonic()) > 0:
+                    self.counters.waited_seconds += wait
+                    await self._pause(wait)
                 if connection.is_closed:
                     return
                 self._room = connection.answer_room
                 parts = await work(request)
                 size = sum(map(len, parts))
-                self._spend(size)
+                if self._bytes_per_second:
+                    free_at = max(self._free_at, self._clock.monotonic())
+                    self._free_at = free_at + size / self._bytes_per_second
             self.counters.bytes += size
             connection.reply(frame, ResponseCode.SUCCESS, *parts)
         except LogError as error:
@@ -154,24 +158,12 @@ class BulkReadLimiter:
             self._log_limiter.warning(logger, connection.peer, code, what, self._clock.monotonic())
         connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(code, why).encode())
 
-    # --- rate ------------------------------------------------------------------------------------------------------
-
     def piece_bytes(self, wanted: int) -> int:
         """How many bytes the answer of the current read may hold when `wanted` are requested."""
         most = min(bulk_read.READ_BYTES_MAX, self._room)
         if self._bytes_per_second:
             most = min(most, max(PIECE_BYTES_MIN, int(self._bytes_per_second * PIECE_SECONDS)))
         return max(1, min(wanted, most))
-
-    async def _throttle(self) -> None:
-        """Wait until the rate allows another read."""
-        while (wait := self._free_at - self._clock.monotonic()) > 0:
-            self.counters.waited_seconds += wait
-            await self._pause(wait)
-
-    def _spend(self, size: int) -> None:
-        if self._bytes_per_second:
-            self._free_at = max(self._free_at, self._clock.monotonic()) + size / self._bytes_per_second
 
     async def close(self) -> None:
         """Cancel all reads and reject further ones; the readers are answered busy."""

@@ -8,7 +8,7 @@ saved only after they are: what it says is then never ahead of the log.
 import asyncio
 import logging
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from qmq.clock import Clock
@@ -58,39 +58,29 @@ class CheckpointWriter(Protocol[D]):
         """Back on the store's thread, after a `save` that went well."""
 
 
+@dataclass(eq=False, repr=False)
 class Checkpointing(Generic[D]):
-    """Makes checkpoints of a store when they are due, one at a time. A failed one, on a full disk for example, is retried.
+    """Makes checkpoints of a store when they are due, one at a time. A failed one, on a full disk for example, is retried."""
 
-    Args:
-        log: the log whose replay they bound.
-        loaded_offset: where the checkpoint that the store was opened from stands, 0 without one.
-    """
+    _writer: CheckpointWriter[D]
+    _log: SegmentedLog
+    """The log whose replay they bound."""
+    _committer: Committer
+    _clock: Clock
+    _supervisor: Supervisor
+    _bytes_between: int
+    _seconds: float
+    loaded_offset: InitVar[int]
+    """Where the checkpoint that the store was opened from stands, 0 without one."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _has_failed: bool = False
+    saved: int = 0
+    failures: int = 0
 
-    def __init__(
-        self,
-        writer: CheckpointWriter[D],
-        log: SegmentedLog,
-        committer: Committer,
-        clock: Clock,
-        supervisor: Supervisor,
-        bytes_between: int,
-        seconds: float,
-        loaded_offset: int,
-    ) -> None:
-        self._writer = writer
-        self._log = log
-        self._committer = committer
-        self._clock = clock
-        self._bytes_between = bytes_between
-        self._seconds = seconds
-        self._supervisor = supervisor
-        self._lock = asyncio.Lock()
-        self._has_failed = False
-        self.last_position = log.position
+    def __post_init__(self, loaded_offset: int) -> None:
+        self.last_position = self._log.position
         self._offsets = (loaded_offset, loaded_offset)
-        self._last_at = clock.monotonic()
-        self.saved = 0
-        self.failures = 0
+        self._last_at = self._clock.monotonic()
 
     @property
     def floor(self) -> int:

@@ -28,7 +28,7 @@ class Daemon(ABC):
     """A process that serves frames on one port and admin pages on another.
 
     `start` opens the data and binds the ports, `serve` raises when the daemon can't continue, `close` may be called twice.
-    Broker node, delay node and metaserver fill in the methods of the first section.
+    Broker node, delay node and metaserver fill in the methods of the first section, and set `title`, `port` and `admin_address`.
     """
 
     kind: ClassVar[str]
@@ -37,6 +37,12 @@ class Daemon(ABC):
     """Admin pages that need no proof."""
     admin_limits: ClassVar[HttpLimits | None] = None
     """Of the admin server; None: the defaults."""
+    title: str
+    """The daemon as its log lines call it."""
+    port: int
+    """The port for frames; 0: any free one."""
+    admin_address: tuple[str, int]
+    """Host and port for admin pages, as the options say."""
     metrics: DaemonMetrics
     handlers: RequestHandlers
 
@@ -70,21 +76,6 @@ class Daemon(ABC):
         self._is_starting = self._is_started = self._is_ready = self._is_closed = False
 
     # --- what a kind of daemon adds --------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """The daemon as its log lines call it."""
-
-    @property
-    @abstractmethod
-    def port(self) -> int:
-        """The port for frames; 0: any free one."""
-
-    @property
-    @abstractmethod
-    def admin_address(self) -> tuple[str, int]:
-        """Host and port for admin pages, as the options say."""
 
     @abstractmethod
     def limits(self, connections: int) -> ServerLimits:

@@ -6,7 +6,7 @@ class Rejections: requests that can't be served, counted by reason, logged with 
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.daemon.counters import counted_by
@@ -38,32 +38,23 @@ class RequestCounters:
     bad_requests: Counter[str] = counted_by("reason", "bad_requests", "Rejected requests, by reason")
 
 
+@dataclass(eq=False, repr=False)
 class Rejections:
-    """Counts, logs and answers requests that can't be served.
+    """Counts, logs and answers requests that can't be served."""
 
-    Args:
-        reasons: as REASONS, for the errors of one kind of daemon; they are looked at first.
-    """
-
-    def __init__(
-        self,
-        counters: RequestCounters,
-        clock: Clock,
-        logger: logging.Logger,
-        reasons: Mapping[type[Exception], str] | None = None,
-    ) -> None:
-        self._counters = counters
-        self._clock = clock
-        self._logger = logger
-        self._log_limiter = LogLimiter()
-        self._reasons = {**(reasons or {}), **REASONS}
+    _counters: RequestCounters
+    _clock: Clock
+    _logger: logging.Logger
+    _reasons: Mapping[type[Exception], str] = field(default_factory=dict)
+    """As REASONS, for the errors of one kind of daemon; they are looked at first."""
+    _log_limiter: LogLimiter = field(default_factory=LogLimiter)
 
     def fail(self, connection: Connection, frame: Frame, error: Exception) -> None:
         """Answer a request that raised. The one place for it: a request may fail at once, when woken or when its read ends.
 
         An error of the request, a limit or the disk is counted by its reason; any other is an error of ours.
         """
-        for kind, reason in self._reasons.items():
+        for kind, reason in {**self._reasons, **REASONS}.items():
             if isinstance(error, kind):
                 self.count(reason, connection, f"command {frame.code} rejected: {error}")
                 break

@@ -41,8 +41,8 @@ class HttpLimits:
 
 
 class HttpGuard:
-    """Closes connections that exceed the limits. `connection` wraps aiohttp's protocol, `answer` is the first
-    middleware and `receive` the last."""
+    """Closes connections that exceed the limits: each is a `GuardedConnection`. `answer` is the first middleware and
+    `receive` the last."""
 
     def __init__(self, clock: Clock, logger: logging.Logger, limits: HttpLimits | None = None) -> None:
         self._clock = clock
@@ -62,10 +62,6 @@ class HttpGuard:
         self.request_logger.addFilter(self._is_error)
         self.cut: Counter[str] = Counter()
         """Connections closed because of a limit since start, by reason."""
-
-    def connection(self, protocol: asyncio.Protocol) -> "GuardedConnection":
-        """A new connection; `protocol` reads its requests and writes its answers."""
-        return GuardedConnection(self, protocol)
 
     @web.middleware
     async def receive(self, request: web.Request, handler: HttpHandler) -> web.StreamResponse:
@@ -133,7 +129,7 @@ _REASONS = {
 
 
 class GuardedConnection(asyncio.Protocol):
-    """Passes everything on to aiohttp's protocol and measures times and unread bytes."""
+    """Passes everything on to aiohttp's protocol, which reads requests and writes answers, and measures times and unread bytes."""
 
     def __init__(self, guard: HttpGuard, protocol: asyncio.Protocol) -> None:
         self._guard = guard

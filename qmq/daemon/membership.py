@@ -10,6 +10,7 @@ heartbeats, so that neither a large document nor a slow disk ends the lease.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.daemon.first_failure import any_of
@@ -40,46 +41,34 @@ POLICY_BACK_OFF_SECONDS = (1.0, 5.0, 30.0, 60.0)
 logger = logging.getLogger("qmq.membership")
 
 
+@dataclass(eq=False, repr=False)
 class Membership:
-    """Keeps one node registered.
+    """Keeps one node registered."""
 
-    Args:
-        describe: the request to send, by request type; called for each heartbeat.
-        on_answer: called with every answer.
-        on_policy: called with a policy's document; the policy is in force when it returns.
-            Raises ProtocolError or OSError when it can't be applied; the previous one stays in force.
-        secret: the node secret, which node and metaserver prove to each other before the first registration of a connection.
-    """
-
-    def __init__(
-        self,
-        meta_url: str,
-        describe: Callable[[BrokerRequestType], NodeRegisterRequest],
-        on_answer: Callable[[NodeRegisterResponse], None],
-        on_policy: Callable[[bytes], Awaitable[None]],
-        clock: Clock,
-        supervisor: Supervisor,
-        secret: NodeSecret | None = None,
-    ) -> None:
-        self._meta_url = meta_url
-        self._describe = describe
-        self._on_answer = on_answer
-        self._on_policy = on_policy
-        self._clock = clock
-        self._supervisor = supervisor
-        self._secret = secret
-        self._caller: Caller | None = None
-        self._wake = asyncio.Event()
-        self.last: NodeRegisterResponse | None = None
-        self.failures = 0
-        self.last_error = "not registered yet"
-        self._fetching: asyncio.Task[None] | None = None
-        self._policy_tried = ""
-        self._policy_not_before = 0.0
-        self._policy_failures_in_a_row = 0
-        self.policy_failures = 0
-        self.policy_error = ""
-        """Why the newest policy is not in force; "" when it is, or none was requested."""
+    _meta_url: str
+    _describe: Callable[[BrokerRequestType], NodeRegisterRequest]
+    """The request to send, by request type; called for each heartbeat."""
+    _on_answer: Callable[[NodeRegisterResponse], None]
+    """Called with every answer."""
+    _on_policy: Callable[[bytes], Awaitable[None]]
+    """Called with a policy's document; the policy is in force when it returns. Raises ProtocolError or OSError when it can't be
+    applied; the previous one stays in force."""
+    _clock: Clock
+    _supervisor: Supervisor
+    _secret: NodeSecret | None = None
+    """The node secret, which node and metaserver prove to each other before the first registration of a connection."""
+    _caller: Caller | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    last: NodeRegisterResponse | None = None
+    failures: int = 0
+    last_error: str = "not registered yet"
+    _fetching: asyncio.Task[None] | None = None
+    _policy_tried: str = ""
+    _policy_not_before: float = 0.0
+    _policy_failures_in_a_row: int = 0
+    policy_failures: int = 0
+    policy_error: str = ""
+    """Why the newest policy is not in force; "" when it is, or none was requested."""
 
     def soon(self) -> None:
         """Send the next heartbeat now, because the node's state changed."""

@@ -14,7 +14,7 @@ from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.log_space import LogSpace, SegmentRemoval
 from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
-from qmq.daemon.policy_in_force import PolicyInForce
+from qmq.daemon.policy_in_force import PolicyFile, PolicyInForce
 from qmq.daemon.send_gate import SendGate
 from qmq.daemon.sends import Admission
 from qmq.errors import CommitNotApplied
@@ -43,11 +43,13 @@ class Node(Daemon):
     def __init__(self, options: NodeOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine, bulk_bytes_per_second=options.read_bytes_per_second)
         self.node_id = options.node_id or f"{options.broker_group}-a"
+        self.title = f"{self.kind} node {self.node_id} of group {options.broker_group}"
+        self.port, self.admin_address = options.port, (options.admin_host, options.admin_port)
         self.operator_read_only = f"the {self.kind} was started read only" if options.read_only else ""
         self.metaserver_read_only = ""
         self.send_gate = SendGate(self.clock)
         self.policies = PolicyInForce(
-            self.disk, options.data_dir, self.send_gate, self.policy_changed, self.logger
+            PolicyFile(self.disk, options.data_dir), self.send_gate, self.policy_changed, self.logger
         )  # fmt: skip
         self.incarnation = ""
         """Identifies the data folder (`DataDir.incarnation`); "" until it is open."""
@@ -70,18 +72,6 @@ class Node(Daemon):
         """Apply `policy`, which is in force from now on. Sends are judged by it already."""
 
     # --- life ------------------------------------------------------------------------------------------------------
-
-    @property
-    def title(self) -> str:
-        return f"{self.kind} node {self.node_id} of group {self.options.broker_group}"
-
-    @property
-    def port(self) -> int:
-        return self.options.port
-
-    @property
-    def admin_address(self) -> tuple[str, int]:
-        return self.options.admin_host, self.options.admin_port
 
     def limits(self, connections: int) -> ServerLimits:
         options = self.options

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from qmq.daemon.send_gate import SendGate
@@ -14,35 +15,23 @@ from qmq.policy import NO_POLICY, POLICY_BYTES_MAX, NodePolicy, decode_policy
 _DIGEST_BYTES = 16
 
 
+@dataclass(eq=False, repr=False)
 class PolicyInForce:
-    """The newest policy that the metaserver sent, stored before it is applied.
+    """The newest policy that the metaserver sent, stored in the node's data folder before it is applied."""
 
-    Args:
-        folder: the node's data folder.
-        on_change: called with a new policy once it is in force.
-    """
-
-    def __init__(
-        self,
-        disk: Disk,
-        folder: str,
-        send_gate: SendGate,
-        on_change: Callable[[], None],
-        logger: logging.Logger,
-    ) -> None:
-        self.policy: NodePolicy = NO_POLICY
-        self._folder = folder
-        self._file = PolicyFile(disk, folder)
-        self._send_gate = send_gate
-        self._on_change = on_change
-        self._logger = logger
+    _file: "PolicyFile"
+    _send_gate: SendGate
+    _on_change: Callable[[], None]
+    """Called once a new policy is in force."""
+    _logger: logging.Logger
+    policy: NodePolicy = NO_POLICY
 
     def load(self) -> None:
         """Apply the stored policy; without one, or with an unreadable one, the node serves unrestricted. Reads the disk."""
         try:
             found = self._file.load()
         except (ProtocolError, OSError) as error:
-            self._logger.error("the policy in %s can't be read, none is in force: %s", self._folder, error)
+            self._logger.error("the policy in %s can't be read, none is in force: %s", self._file.folder, error)
             return
         if found is not None:
             self._apply(found)
@@ -77,6 +66,7 @@ class PolicyFile:
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
+        self.folder = folder
         self._path = f"{folder}/policy"
 
     def save(self, document: bytes) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from qmq.private_files import make_private_dir
+from qmq.private_files import make_private_dir, sync_folder
 
 Buffer = bytes | bytearray | memoryview
 
@@ -218,11 +218,7 @@ class SystemDisk:
         os.unlink(path)
 
     def sync_dir(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_folder(path)
 
     def sync_file_system(self, path: str) -> bool:
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)

@@ -129,39 +129,31 @@ class _Window:
             return memoryview(b"".join(parts))
 
 
+@dataclass(eq=False, repr=False)
 class Walker:
     """Walks commits over segments. `visit` is called for each valid one, in order; `stop` may end the walk early.
 
     A place that the disk can't read raises `ReadFailed`; with `skip_unreadable` it is passed over like damage.
     """
 
-    def __init__(
-        self,
-        segments: Segments,
-        visit: Callable[[Commit], None],
-        *,
-        synced_to: int = 0,
-        stop: Callable[[int], bool] | None = None,
-        skip_unreadable: bool = False,
-    ) -> None:
-        self._segments = segments
-        self._visit = visit
-        self._stop = stop
-        self._skip_unreadable = skip_unreadable
-        self._synced_to = synced_to
-        self._damaged: list[Damage] = []
-        self._current: tuple[int, _Window] | None = None
-        """The segment that is being read: its base, and its window."""
-        self._tails: dict[int, Position] = {}
+    segments: Segments
+    visit: Callable[[Commit], None]
+    synced_to: int = 0
+    stop: Callable[[int], bool] | None = None
+    skip_unreadable: bool = False
+    _damaged: list[Damage] = field(default_factory=list)
+    _current: tuple[int, _Window] | None = None
+    """The segment that is being read: its base, and its window."""
+    _tails: dict[int, Position] = field(default_factory=dict)
 
     def walk(self, start: Position | None) -> Walked:
         """From a position, or from the oldest segment's beginning with an unknown chain.
 
         Raises ReadFailed when the disk can't read a place, and unreadable places are not skipped.
         """
-        infos = self._segments.infos()
+        infos = self.segments.infos()
         if not infos:
-            return Walked(start or Position(0, 0), -1, self._synced_to, (), None)
+            return Walked(start or Position(0, 0), -1, self.synced_to, (), None)
         # The very first commit follows nothing; what came before a later oldest segment is not known.
         oldest = infos[0].base
         if start is None:
@@ -171,7 +163,7 @@ class Walker:
         base = max((info.base for info in infos if info.base <= at), default=oldest)
         after_damage = False
         while True:
-            if self._stop is not None and self._stop(at):
+            if self.stop is not None and self.stop(at):
                 break
             commit = self._read(base, at)
             if commit is None:
@@ -191,24 +183,24 @@ class Walker:
                 self._damaged.append(Damage(commit.offset, commit.offset, "a commit does not follow the one before it"))
                 after_damage = True
             if commit.header.record_count:
-                self._visit(Commit(commit.header, commit.body, after_damage))
+                self.visit(Commit(commit.header, commit.body, after_damage))
                 self._tails[base] = Position(commit.offset, commit.header.crc)
                 after_damage = False
-            self._synced_to = max(self._synced_to, commit.header.synced_to)
+            self.synced_to = max(self.synced_to, commit.header.synced_to)
             chain, at = commit.header.crc, commit.end
         return self._end(at, chain, base, torn_at=None)
 
     def _end(self, at: int, chain: int | None, base: int, torn_at: int | None) -> Walked:
-        if at < self._synced_to and self._stop is None:
-            self._damaged.append(Damage(at, self._synced_to, "synced commits at the end of the log can't be read"))
+        if at < self.synced_to and self.stop is None:
+            self._damaged.append(Damage(at, self.synced_to, "synced commits at the end of the log can't be read"))
             torn_at = None
         end = Position(at, chain or 0)
-        return Walked(end, base, self._synced_to, tuple(self._damaged), torn_at, self._tails)
+        return Walked(end, base, self.synced_to, tuple(self._damaged), torn_at, self._tails)
 
     def _window(self, base: int) -> _Window:
         if self._current is None or self._current[0] != base:
             try:
-                self._current = base, _Window(self._segments.file(base), base)
+                self._current = base, _Window(self.segments.file(base), base)
             except OSError as error:
                 raise ReadFailed(f"the segment at log offset {base} can't be opened: {error}") from error
         return self._current[1]
@@ -218,12 +210,12 @@ class Walker:
         try:
             return self._read_whole(base, at)
         except ReadFailed:
-            if not self._skip_unreadable:
+            if not self.skip_unreadable:
                 raise
             return None
 
     def _read_whole(self, base: int, at: int) -> Commit | None:
-        info = self._segments.holding(at)
+        info = self.segments.holding(at)
         if info is None or info.base != base or at > info.end - HEADER_BYTES:
             return None
         window = self._window(base)
@@ -245,7 +237,7 @@ class Walker:
                 if data_at is None:
                     break
                 place = max(place, data_at)
-                read = window.readable(place) if self._skip_unreadable else window.get(place, READ_AHEAD_BYTES)
+                read = window.readable(place) if self.skip_unreadable else window.get(place, READ_AHEAD_BYTES)
                 piece = bytes(read)
                 found = piece.find(MAGIC_BYTES)
                 if found >= 0:
@@ -255,7 +247,7 @@ class Walker:
                     place += found + 1
                 elif piece:
                     place += max(1, len(piece) - len(MAGIC_BYTES) + 1)
-                elif self._skip_unreadable and place + SECTOR_BYTES < info.bytes:
+                elif self.skip_unreadable and place + SECTOR_BYTES < info.bytes:
                     place += SECTOR_BYTES - place % SECTOR_BYTES
                 else:
                     break
@@ -283,11 +275,11 @@ class Walker:
             )
             if found.header.previous_crc == commit_crc(seal):
                 return "clean"
-        return "damage" if at < max(self._synced_to, self._synced_behind(found)) else "torn"
+        return "damage" if at < max(self.synced_to, self._synced_behind(found)) else "torn"
 
     def _synced_behind(self, found: Commit) -> int:
         """The highest `synced_to` of whole commits from `found` on."""
-        highest, infos = 0, self._segments.infos()
+        highest, infos = 0, self.segments.infos()
         commit: Commit | None = found
         while commit is not None:
             highest, base, at = max(highest, commit.header.synced_to), commit.header.segment_base, commit.end

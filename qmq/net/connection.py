@@ -3,46 +3,24 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
-from qmq.clock import Clock
 from qmq.errors import ProtocolError
 from qmq.net.out_queue import OutQueue
-from qmq.net.server_limits import ServerLimits, ServerMetrics
-from qmq.net.usage import ConnectionUsage, ServerUsage, UnfinishedFrame
+from qmq.net.usage import ConnectionUsage, UnfinishedFrame
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, HEADER_BYTES, Frame, FrameReader, response_header
-from qmq.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from qmq.net.server import FrameServer
 
 Handler = Callable[["Connection", Frame], None]
-
-
-class ConnectionOwner(Protocol):
-    """What a connection needs of its server."""
-
-    handler: Handler
-    clock: Clock
-    limits: ServerLimits
-    metrics: ServerMetrics
-    usage: ServerUsage
-    supervisor: Supervisor
-    loop: asyncio.AbstractEventLoop
-    is_closing: bool
-
-    def release(self, connection: "Connection") -> None:
-        """The connection is gone."""
-
-    def answers_changed(self) -> None:
-        """While the server closes: requests were answered."""
-
-    def warning(self, peer: str, reason: str, what: str) -> None:
-        """Log what a peer did wrong, with a back-off for each reason and host."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """One client's connection."""
 
-    def __init__(self, server: ConnectionOwner) -> None:
+    def __init__(self, server: "FrameServer") -> None:
         self._server = server
         self._limits = server.limits
         self._metrics = server.metrics
@@ -55,7 +33,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out = OutQueue(self._usage, server.metrics)
         self._flush_scheduled = False
         self._is_reading_paused = False
-        self._close_callbacks: list[Callable[[], None]] = []
+        self._close_callbacks: list[Callable[[], object]] = []
         self.peer = "?"
         self.is_closed = False
 
@@ -194,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         """The most bytes that an answer made now should have, see `ConnectionUsage`."""
         return self._usage.answer_room
 
-    def on_close(self, callback: Callable[[], None]) -> None:
+    def on_close(self, callback: Callable[[], object]) -> None:
         """Call back once when the connection is gone."""
         self._close_callbacks.append(callback)
 

@@ -120,7 +120,7 @@ class ConnectionAuth:
         peer = self._peers.get(connection)
         if peer is None:
             peer = self._peers[connection] = _Peer()
-            connection.on_close(lambda: self._forget(connection))
+            connection.on_close(lambda: self._peers.pop(connection, None))
         if not request.proof:
             peer.client_nonce, peer.server_nonce, peer.purpose = request.nonce, self._nonces(), request.purpose
             peer.is_proven = False
@@ -137,9 +137,6 @@ class ConnectionAuth:
         body = AuthenticateResponse(parts[0], signer.sign(SERVER_CONTEXT, *parts)).encode()
         connection.reply(frame, ResponseCode.SUCCESS, body)
         return ""
-
-    def _forget(self, connection: Connection) -> None:
-        self._peers.pop(connection, None)
 
     def _fail(self, connection: Connection, frame: Frame, why: str) -> str:
         connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(REFUSED, why).encode())

@@ -4,7 +4,7 @@ i32 total (bytes that follow) · i16 header size (18) · i32 magic · i16 code �
 i16 request code · body
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 
 from qmq.errors import ProtocolError
@@ -108,6 +108,7 @@ def response_header(request: Frame, code: int, body_bytes: int) -> bytes:
     )
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class FrameReader:
     """The receiving side of a connection: bytes in, frames out; for `asyncio.BufferedProtocol`.
 
@@ -116,35 +117,23 @@ class FrameReader:
     before it in the same bytes: then these are returned, and the next call raises.
     """
 
-    __slots__ = (
-        "_begin",
-        "_buffer",
-        "_end",
-        "_frame_bytes_max",
-        "_largest",
-        "_read_bytes",
-        "_reads",
-        "_view",
-        "error",
-        "refused_opaque",
-        "unfinished_bytes",
-    )
+    _frame_bytes_max: int = FRAME_BYTES_MAX
+    _buffer: bytearray = field(default_factory=lambda: bytearray(BUFFER_BYTES_FIRST))
+    _view: memoryview = field(init=False)
+    _begin: int = 0
+    _end: int = 0
+    _largest: int = 0
+    _reads: int = 0
+    _read_bytes: int = 0
+    unfinished_bytes: int = 0
+    """Size of the frame that is not complete yet, as its header says; 0 until its header is complete."""
+    error: ProtocolError | None = None
+    """Why nothing more can be read, once a header was bad."""
+    refused_opaque: int | None = None
+    """Opaque of the answer that was larger than the limit, when that is the error."""
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._frame_bytes_max = frame_bytes_max
-        self._buffer = bytearray(BUFFER_BYTES_FIRST)
+    def __post_init__(self) -> None:
         self._view = memoryview(self._buffer)
-        self._begin = 0
-        self._end = 0
-        self._largest = 0
-        self._reads = 0
-        self._read_bytes = 0
-        self.unfinished_bytes = 0
-        """Size of the frame that is not complete yet, as its header says; 0 until its header is complete."""
-        self.error: ProtocolError | None = None
-        """Why nothing more can be read, once a header was bad."""
-        self.refused_opaque: int | None = None
-        """Opaque of the answer that was larger than the limit, when that is the error."""
 
     @property
     def pending_bytes(self) -> int:

@@ -98,11 +98,6 @@ class Reader:
         """Everything not read yet."""
         return self.bytes_(self.remaining)
 
-    def expect_end(self) -> None:
-        """Refuse bytes behind the last field."""
-        if self.remaining:
-            raise ProtocolError(f"{self.remaining} bytes behind the end of the body")
-
 
 def utf8(text: str, what: str = "a string") -> bytes:
     """The bytes of a text. Raises LocalProtocolError, which names it as `what`, for half a surrogate pair."""

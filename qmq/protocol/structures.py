@@ -148,8 +148,8 @@ class Structure:
         """The value in a body of a frame with this header version. Views in it are views of `body`. Raises ProtocolError."""
         reader = Reader(body)
         value: Self = _LAYOUTS[cls, version].read(reader)
-        if cls.is_exact:
-            reader.expect_end()
+        if cls.is_exact and reader.remaining:
+            raise ProtocolError(f"{reader.remaining} bytes behind the end of the body")
         return value
 
     def encode(self, version: int = CURRENT_VERSION) -> bytes:

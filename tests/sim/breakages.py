@@ -246,8 +246,8 @@ BREAKAGES = (
     Breakage(
         "messages are given up without a dead letter",
         "qmq.client.workers:Retries.send_back",
-        "subject = target(self._subject, group)",
-        "subject = retry_subject(self._subject, group)",
+        "subject = target(self.subject, group)",
+        "subject = retry_subject(self.subject, group)",
         "undelivered",
         replace(REAL, poison=0.2),
         is_alone=True,
