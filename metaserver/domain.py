@@ -69,8 +69,7 @@ class Route:
         return tuple(name for name in self.broker_groups if self.phases.get(name) in (None, Phase.JOINING))
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSeen:
+class ClientSeen(NamedTuple):
     """A client that registered for a subject."""
 
     subject: str

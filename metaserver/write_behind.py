@@ -62,6 +62,8 @@ WORK_MAX = 200_000
 """Client sightings that wait to be written; further ones are dropped (counted)."""
 SIGHTINGS_MAX = 300_000
 """Clients known to be recorded within CLIENT_SECONDS; a further one evicts the one that registered least recently."""
+OUTDATED_PER_CLIENT = 2
+"""Sightings that are forgotten when a client registers, if they are out of date."""
 CLIENTS_PER_WRITE = 500
 LAST_WRITE_SECONDS = 3.0
 """How long a stop waits for the database; a hanging call blocks its thread, not the shutdown."""
@@ -168,9 +170,12 @@ class WriteBehind:
         self._wake.set()
 
     def client(self, client: ClientSeen) -> None:
-        """Queue that a client registered, once in CLIENT_SECONDS. Amortised O(1)."""
+        """Queue that a client registered, once in CLIENT_SECONDS. O(1)."""
         now, sightings = self._clock.monotonic(), self._sightings
-        while sightings and now - next(iter(sightings.values())) >= CLIENT_SECONDS:
+        # At most so many: all of those that registered together are out of date together.
+        for _ in range(OUTDATED_PER_CLIENT):
+            if not sightings or now - next(iter(sightings.values())) < CLIENT_SECONDS:
+                break
             sightings.popitem(last=False)
         recorded_at = sightings.get(client)
         if recorded_at is None or now - recorded_at >= CLIENT_SECONDS:

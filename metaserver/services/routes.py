@@ -1,7 +1,7 @@
 """Which broker groups serve a subject, and who was seen on it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
@@ -144,7 +144,7 @@ def _described(route: domain.Route) -> dict[str, Any]:
 def save_clients(clients: list[domain.ClientSeen]) -> None:
     """Note registrations; consumers make their group known. Subjects that are not stored yet get no group."""
     now = timezone.now()
-    rows = [ClientSeen(key=client_key(client), last_seen_at=now, **asdict(client)) for client in clients]
+    rows = [ClientSeen(key=client_key(client), last_seen_at=now, **client._asdict()) for client in clients]
     # MySQL and MariaDB find the conflicting key themselves and refuse to be told.
     target = ["key"] if connection.features.supports_update_conflicts_with_target else None
     ClientSeen.objects.bulk_create(

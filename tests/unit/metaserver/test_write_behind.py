@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
@@ -84,7 +83,6 @@ async def test_a_broker_group_that_comes_while_a_node_is_written_is_stored_befor
     assert write_behind.counters.unstorable == 0
 
 
-@dataclass(frozen=True)
 class CountedClient(ClientSeen):
     """Counts how often a table looks it up."""
 
@@ -111,6 +109,21 @@ async def test_a_sighting_over_the_limit_evicts_the_oldest_at_the_cost_of_any_ot
         write_behind.client(counted(number))
     assert CountedClient.hashed <= 6 * 100
     assert (write_behind.counters.dropped_clients, write_behind.pending) == (0, 1_100)
+
+
+async def test_sightings_that_are_out_of_date_together_are_forgotten_one_after_the_other() -> None:
+    clock = ManualClock()
+    write_behind = WriteBehind(MemoryRepository(), lambda route: None, clock)
+    for number in range(1_000):
+        write_behind.client(counted(number))
+    clock.advance(CLIENT_SECONDS)
+    most = 0
+    for number in range(2_000, 3_001):
+        CountedClient.hashed = 0
+        write_behind.client(counted(number))
+        most = max(most, CountedClient.hashed)
+    assert most <= 8
+    assert len(write_behind._sightings) == 1_001
 
 
 async def test_the_client_that_registered_least_recently_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
