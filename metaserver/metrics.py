@@ -1,19 +1,32 @@
 """The metaserver's Prometheus metrics; texts name the metrics of QMQ that operators know."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prometheus_client.core import Metric
 
 from metaserver.choices import GroupState
-from qmq.daemon.daemon_metrics import DaemonMetrics
+from metaserver.directory import Directory
+from metaserver.handlers import MetaHandlers
+from metaserver.route_file import RouteFile
+from metaserver.write_behind import WriteBehind
+from qmq.clock import Clock
+from qmq.daemon.daemon_metrics import DaemonMetrics, MeasuredDaemon
 
-if TYPE_CHECKING:
-    from metaserver.server import Metaserver
+
+class MeasuredMetaserver(MeasuredDaemon, Protocol):
+    """What metrics and pages read of a metaserver."""
+
+    clock: Clock
+    tcp_address: str
+    directory: Directory
+    handlers: MetaHandlers
+    write_behind: WriteBehind
+    route_file: RouteFile
 
 
 class MetaMetrics(DaemonMetrics):
-    def __init__(self, metaserver: "Metaserver") -> None:
+    def __init__(self, metaserver: MeasuredMetaserver) -> None:
         super().__init__(metaserver, "qmq_meta")
         self._metaserver = metaserver
 

@@ -1,18 +1,16 @@
 """The metaserver's HTTP pages: its address for clients, and what it knows of broker groups and subjects."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
 from metaserver.choices import GroupKind
 from metaserver.domain import Route
 from metaserver.live_groups import LEASE_SECONDS, LiveGroup
+from metaserver.metrics import MeasuredMetaserver
 from qmq.daemon.admin_http import BadRequest, JsonHandler, Params
 from qmq.daemon.shared_page import SharedPages
-
-if TYPE_CHECKING:
-    from metaserver.server import Metaserver
 
 ADDRESS_PAGE = "/meta/address"
 DELAY_GROUPS_PAGE = "/meta/delay-groups"
@@ -20,7 +18,7 @@ SUBJECTS_PER_PAGE = 1_000
 
 
 class MetaPages:
-    def __init__(self, metaserver: "Metaserver") -> None:
+    def __init__(self, metaserver: MeasuredMetaserver) -> None:
         self._metaserver = metaserver
         self._directory = metaserver.directory
         self._subject_pages = SharedPages(metaserver.clock)

@@ -18,8 +18,6 @@ from qmq.protocol.raw import PropertyFinder, RawView, decode_properties
 if TYPE_CHECKING:
     from typing import Self
 
-    from qmq.client.middleware import MiddlewareChain
-
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -27,6 +25,15 @@ _ATTEMPT = KEY_ATTEMPT.encode()
 _CREATED = KEY_CREATED.encode()
 _DATA = KEY_DATA.encode()
 _RETRY_CAUSE = KEY_RETRY_CAUSE.encode()
+
+
+class Hooks(Protocol):
+    """The hooks of middleware that a delivery calls (`MiddlewareChain`)."""
+
+    def before_process(self, delivery: "Delivery") -> None: ...
+    def after_process(self, delivery: "Delivery", error: BaseException | None) -> None: ...
+    def before_ack(self, delivery: "Delivery") -> None: ...
+    def after_ack(self, delivery: "Delivery") -> None: ...
 
 
 class Owner(Protocol):
@@ -37,7 +44,7 @@ class Owner(Protocol):
     """The subject of all deliveries; None: each message's own."""
 
     @property
-    def middleware(self) -> "MiddlewareChain | None":
+    def middleware(self) -> Hooks | None:
         """None when there is no middleware."""
 
     async def send_back(self, delivery: "Delivery", cause: str) -> None:

@@ -1,21 +1,33 @@
 """Prometheus metrics that every daemon has, read from its counters when /metrics is requested."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from qmq.daemon.admin_http import AdminHttp
+from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.counters import MetricFamilies
+from qmq.daemon.machine import Machine
+from qmq.net.server import FrameServer
+from qmq.supervisor import Supervisor
 
-if TYPE_CHECKING:
-    from qmq.daemon.daemon import Daemon
+
+class MeasuredDaemon(Protocol):
+    """What metrics read of a daemon."""
+
+    server: FrameServer
+    admin: AdminHttp
+    bulk_reads: BulkReadLimiter
+    supervisor: Supervisor
+    machine: Machine
 
 
 class DaemonMetrics(MetricFamilies, Collector):
     """The metrics of one daemon. Subclasses yield more in `collect`, and register histograms in `registry`."""
 
-    def __init__(self, daemon: "Daemon", prefix: str, labels: Mapping[str, str] | None = None) -> None:
+    def __init__(self, daemon: MeasuredDaemon, prefix: str, labels: Mapping[str, str] | None = None) -> None:
         super().__init__(prefix, labels)
         self._daemon = daemon
         self.registry = CollectorRegistry()

@@ -3,24 +3,46 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
+from qmq.clock import Clock
 from qmq.errors import ProtocolError
 from qmq.net.out_queue import OutQueue
-from qmq.net.usage import ConnectionUsage, UnfinishedFrame
+from qmq.net.server_limits import ServerLimits, ServerMetrics
+from qmq.net.usage import ConnectionUsage, ServerUsage, UnfinishedFrame
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, HEADER_BYTES, Frame, FrameReader, response_header
-
-if TYPE_CHECKING:
-    from qmq.net.server import FrameServer
+from qmq.supervisor import Supervisor
 
 Handler = Callable[["Connection", Frame], None]
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of its server."""
+
+    handler: Handler
+    clock: Clock
+    limits: ServerLimits
+    metrics: ServerMetrics
+    usage: ServerUsage
+    supervisor: Supervisor
+    loop: asyncio.AbstractEventLoop
+    is_closing: bool
+
+    def release(self, connection: "Connection") -> None:
+        """The connection is gone."""
+
+    def answers_changed(self) -> None:
+        """While the server closes: requests were answered."""
+
+    def warning(self, peer: str, reason: str, what: str) -> None:
+        """Log what a peer did wrong, with a back-off for each reason and host."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """One client's connection."""
 
-    def __init__(self, server: "FrameServer") -> None:
+    def __init__(self, server: ConnectionOwner) -> None:
         self._server = server
         self._limits = server.limits
         self._metrics = server.metrics
