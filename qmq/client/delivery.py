@@ -65,7 +65,7 @@ class Pulled(Span):
     is_plain: bool
     """No message has a body with a content type or encoding."""
     on_settled: Callable[[], None]
-    middleware: "MiddlewareChain | None" = field(init=False)
+    middleware: Hooks | None = field(init=False)
     data_finder: PropertyFinder = field(init=False)
     open: int = field(init=False)
     """As in Span."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -20,6 +21,8 @@ REFRESH_SECONDS = 60.0
 """How often every subject is registered again, as the official client does."""
 REFRESH_INTERVAL_SECONDS = 1.0
 """Refreshes because of failures are at least this far apart, per subject."""
+REQUESTS_PER_TURN = 100
+"""Registrations sent in one turn of the event loop: some 2 ms."""
 
 
 logger = logging.getLogger("qmq.client")
@@ -28,14 +31,13 @@ Key = tuple[str, int]
 """(subject, client type): what a route belongs to."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Interest:
     request: ClientRegisterRequest
     routes: tuple[BrokerGroupRoute, ...] = ()
     is_online: bool = True
     known: asyncio.Event = field(default_factory=asyncio.Event)
     requested_at: float = float("-inf")
-    is_requested: bool = False
 
 
 class MetaSession:
@@ -53,6 +55,10 @@ class MetaSession:
         self._backoff = backoff
         self._interests: dict[Key, dict[str, _Interest]] = {}
         """By subject and client type, then by consumer group."""
+        self._unrequested: OrderedDict[_Interest, None] = OrderedDict()
+        """To be registered now, the oldest first."""
+        self._requested: OrderedDict[_Interest, None] = OrderedDict()
+        """All others, in the order of their last registrations."""
         self._caller: Caller | None = None
         self._task: asyncio.Task[None] | None = None
         self._supervisor: Supervisor | None = None
@@ -78,7 +84,7 @@ class MetaSession:
         error = None if task.cancelled() else task.exception()
         self.last_error = f"task 'meta_session' {'ended' if error is None else f'failed: {error}'}"
         self._has_ended = True
-        for interest in self._all():
+        for interest in (*self._unrequested, *self._requested):
             interest.known.set()
 
     async def close(self) -> None:
@@ -108,7 +114,8 @@ class MetaSession:
             request = ClientRegisterRequest(
                 subject, client_type, self._app, self.client_id, group, ClientRequestType.ONLINE
             )
-            by_group[group] = _Interest(request)
+            interest = by_group[group] = _Interest(request)
+            self._unrequested[interest] = None
             self._wake.set()
 
     async def wait_routes(self, subject: str, client_type: ClientType, group: str = "") -> tuple[BrokerGroupRoute, ...]:
@@ -132,7 +139,8 @@ class MetaSession:
         now = asyncio.get_running_loop().time()
         for interest in self._interests.get((subject, int(client_type)), {}).values():
             if now - interest.requested_at >= REFRESH_INTERVAL_SECONDS:
-                interest.is_requested = False
+                self._requested.pop(interest, None)
+                self._unrequested[interest] = None
                 self._wake.set()
 
     async def _run(self) -> None:
@@ -141,7 +149,7 @@ class MetaSession:
             self._wake.clear()
             try:
                 await self._connect()
-                self._send_requests()
+                await self._send_requests()
                 failures = 0
                 self.last_error = ""
             except (QmqError, OSError) as error:
@@ -164,21 +172,28 @@ class MetaSession:
         )
         await caller.connect()
         self._caller = caller
-        for interest in self._all():
-            interest.is_requested = False
+        self._unrequested, self._requested = self._requested | self._unrequested, OrderedDict()
 
-    def _all(self) -> Iterator[_Interest]:
-        for by_group in self._interests.values():
-            yield from by_group.values()
+    async def _send_requests(self) -> None:
+        """Register what is due. Raises ConnectionLost; what is left is registered on the next connection."""
+        caller, now, sent = self._caller, asyncio.get_running_loop().time(), 0
+        assert caller is not None
+        while (interest := self._next_due(now)) is not None:
+            caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode()))
+            interest.requested_at = now
+            self._unrequested.pop(interest, None)
+            self._requested.pop(interest, None)
+            self._requested[interest] = None
+            sent += 1
+            if sent % REQUESTS_PER_TURN == 0:
+                await asyncio.sleep(0)
 
-    def _send_requests(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for interest in self._all():
-            if interest.is_requested and now - interest.requested_at < REFRESH_SECONDS:
-                continue
-            interest.is_requested, interest.requested_at = True, now
-            assert self._caller is not None
-            self._caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode()))
+    def _next_due(self, now: float) -> _Interest | None:
+        """The next to be registered, if any is due."""
+        if self._unrequested:
+            return next(iter(self._unrequested))
+        oldest = next(iter(self._requested), None)
+        return oldest if oldest is not None and now - oldest.requested_at >= REFRESH_SECONDS else None
 
     def _pushed(self, frame: Frame) -> None:
         if frame.code != ResponseCode.SUCCESS:

@@ -1,0 +1,105 @@
+"""Registrations of many subjects: when each is sent, and how many in one turn of the event loop."""
+
+import asyncio
+
+import pytest
+
+from qmq.errors import ConnectionLost
+from qmq.net import session as module
+from qmq.net.session import REFRESH_INTERVAL_SECONDS, REFRESH_SECONDS, MetaSession
+from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
+from qmq.protocol.codes import ClientType
+from qmq.protocol.commands import ClientRegisterRequest
+from qmq.protocol.frames import HEADER_BYTES
+
+
+class Line:
+    """A connection that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.is_closed = False
+
+    def send_frame(self, frame: bytes) -> None:
+        if self.is_closed:
+            raise ConnectionLost("closed")
+        self.sent.append(ClientRegisterRequest.decode(memoryview(frame)[HEADER_BYTES:]).subject)
+
+    def taken(self) -> list[str]:
+        sent, self.sent = self.sent, []
+        return sent
+
+
+def session_on(line: Line, count: int) -> MetaSession:
+    """A session that is connected, with subjects s0, s1 and so on."""
+    session = MetaSession("unused", app="app", client_id="c", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF)
+    session._caller = line  # type: ignore[assignment]
+    for number in range(count):
+        session.register(f"s{number}", ClientType.PRODUCER)
+    return session
+
+
+async def test_each_subject_is_registered_once_then_every_minute_and_sooner_on_request() -> None:
+    line, names = Line(), [f"s{number}" for number in range(5)]
+    session = session_on(line, 5)
+    await session._send_requests()
+    assert line.taken() == names
+    await asyncio.sleep(REFRESH_SECONDS / 2)
+    session.register("late", ClientType.PRODUCER)
+    session.refresh("s3", ClientType.PRODUCER)
+    await session._send_requests()
+    assert line.taken() == ["late", "s3"]
+    await asyncio.sleep(REFRESH_INTERVAL_SECONDS / 2)
+    session.refresh("s3", ClientType.PRODUCER)
+    await session._send_requests()
+    assert line.taken() == [], "it was asked for a moment ago"
+    await asyncio.sleep(REFRESH_SECONDS / 2)
+    await session._send_requests()
+    assert line.taken() == ["s0", "s1", "s2", "s4"]
+    await asyncio.sleep(REFRESH_SECONDS / 2)
+    await session._send_requests()
+    assert line.taken() == ["late", "s3"]
+
+
+async def test_a_turn_of_the_loop_sends_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REQUESTS_PER_TURN", 10)
+    line = Line()
+    session = session_on(line, 25)
+    sending = asyncio.create_task(session._send_requests())
+    counts = []
+    for _ in range(4):
+        await asyncio.sleep(0)
+        counts.append(len(line.sent))
+    assert counts == [10, 20, 25, 25]
+    await sending
+
+
+async def test_what_a_lost_connection_left_is_registered_on_the_next_one_with_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REQUESTS_PER_TURN", 2)
+    line = Line()
+    session = session_on(line, 5)
+    sending = asyncio.create_task(session._send_requests())
+    await asyncio.sleep(0)
+    line.is_closed = True
+    with pytest.raises(ConnectionLost):
+        await sending
+    assert line.taken() == ["s0", "s1"]
+    again = Line()
+
+    async def found(url: str) -> tuple[str, int]:
+        return "", 0
+
+    class Caller:
+        def __init__(self, *arguments: object, **more: object) -> None:
+            self.is_closed, self.send_frame = False, again.send_frame
+
+        async def connect(self) -> None:
+            pass
+
+    monkeypatch.setattr(module, "find_metaserver", found)
+    monkeypatch.setattr(module, "Caller", Caller)
+    await session._connect()
+    await session._send_requests()
+    assert again.taken() == ["s0", "s1", "s2", "s3", "s4"]
