@@ -162,8 +162,10 @@ class DenseIndex(IndexFiles):
 
     def write(self) -> None:
         """Write what was taken; in one thread at a time, which may wait. Raises OSError: it can be tried again."""
-        at, entries = self.tail.taken
-        self._write_entries(at // self.entry_bytes, entries)
+        at, pieces = self.tail.taken
+        for piece in pieces:
+            self._write_entries(at // self.entry_bytes, piece)
+            at += len(piece)
 
     def written(self) -> None:
         """What was taken is in the files now."""
@@ -268,7 +270,8 @@ class DenseIndex(IndexFiles):
         page = offset // PAGE_BYTES
         held, empty = range(sequences.start, min(sequences.stop, self.flushed_end)), bytes(size)
         at, taken = self.tail.taken
-        data = b"".join(entries.get(sequence, empty) for sequence in held) + taken[: max(0, sequences.stop * size - at)]
+        _, beyond = self.tail.memory(at, min(sequences.stop * size, at + sum(map(len, taken))))
+        data = b"".join((*(entries.get(sequence, empty) for sequence in held), *beyond))
         delay = self._handles.unreadable.delay_seconds(path, page)
         try:
             self._write_pages(path, data, offset)

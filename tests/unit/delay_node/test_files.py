@@ -21,6 +21,7 @@ from delay_node.records import (
 )
 from delay_node.schedule_log import INDEX_BYTES, DispatchLog, checks_of, hour_name, hour_number, is_valid, make_index
 from qmq.errors import LogError
+from qmq.log import append_file
 from qmq.log.append_file import AppendFile
 from qmq.log.disk import SystemDisk
 from qmq.log.handles import HandleCache
@@ -101,7 +102,11 @@ def test_hours_have_names_and_names_hours() -> None:
     assert hour_number("lost+found") is None
 
 
-def test_a_file_that_grows_reads_the_same_before_during_and_after_a_write(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece_bytes", [1, 700, append_file.PIECE_BYTES])
+def test_a_file_that_grows_reads_the_same_before_during_and_after_a_write(
+    tmp_path: Path, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_file, "PIECE_BYTES", piece_bytes)
     disk, rng, expected = SystemDisk(), random.Random(4), bytearray()
     file = AppendFile(HandleCache(disk), lambda: str(tmp_path / "file"))
 
@@ -118,6 +123,11 @@ def test_a_file_that_grows_reads_the_same_before_during_and_after_a_write(tmp_pa
             file.append(data)
             expected += data
             same()
+            begin = rng.randrange(file.written_end, file.end + 1)
+            part = rng.randbytes(rng.randrange(min(2_000, file.end - begin) + 1))
+            file.replace(begin, part)
+            expected[begin : begin + len(part)] = part
+            same()
         if rng.random() < 0.5:
             file.take()
             same()
@@ -129,8 +139,24 @@ def test_a_file_that_grows_reads_the_same_before_during_and_after_a_write(tmp_pa
                 same()
                 file.written()
                 same()
+    file.take()
+    file.write()
+    file.written()
     again = AppendFile(HandleCache(disk), lambda: str(tmp_path / "file"), file.written_end)
-    assert again.read(0, again.end) == expected[: again.end]
+    assert again.read(0, len(expected)) == expected
+
+
+def test_what_waits_to_be_written_is_not_moved_to_larger_and_larger_rooms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_file, "PIECE_BYTES", 1_000)
+    file = AppendFile(HandleCache(SystemDisk()), lambda: str(tmp_path / "file"))
+    for _ in range(100):
+        file.append(bytes(70))
+    file.take()
+    _, pieces = file.taken
+    assert sum(map(len, pieces)) == 7_000
+    assert max(map(len, pieces)) <= 1_500
 
 
 def test_the_dispatch_log_tells_damage_from_entries(tmp_path: Path) -> None:
