@@ -21,7 +21,7 @@ REFRESH_SECONDS = 60.0
 """How often every subject is registered again, as the official client does."""
 REFRESH_INTERVAL_SECONDS = 1.0
 """Refreshes because of failures are at least this far apart, per subject."""
-REQUESTS_PER_TURN = 100
+REQUESTS_PER_BATCH = 100
 """Registrations sent in one turn of the event loop: some 2 ms."""
 
 
@@ -185,7 +185,7 @@ class MetaSession:
             self._requested.pop(interest, None)
             self._requested[interest] = None
             sent += 1
-            if sent % REQUESTS_PER_TURN == 0:
+            if sent % REQUESTS_PER_BATCH == 0:
                 await asyncio.sleep(0)
 
     def _next_due(self, now: float) -> _Interest | None:

@@ -62,7 +62,7 @@ async def test_each_subject_is_registered_once_then_every_minute_and_sooner_on_r
 
 
 async def test_a_turn_of_the_loop_sends_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REQUESTS_PER_TURN", 10)
+    monkeypatch.setattr(module, "REQUESTS_PER_BATCH", 10)
     line = Line()
     session = session_on(line, 25)
     sending = asyncio.create_task(session._send_requests())
@@ -77,7 +77,7 @@ async def test_a_turn_of_the_loop_sends_a_limited_number(monkeypatch: pytest.Mon
 async def test_what_a_lost_connection_left_is_registered_on_the_next_one_with_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "REQUESTS_PER_TURN", 2)
+    monkeypatch.setattr(module, "REQUESTS_PER_BATCH", 2)
     line = Line()
     session = session_on(line, 5)
     sending = asyncio.create_task(session._send_requests())
