@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar, overload
@@ -52,32 +52,50 @@ class Owner(Protocol):
         ...
 
 
-@dataclass(eq=False, repr=False, slots=True)
 class Pulled(Span):
-    """The messages of one answer. A raw message is released when it is settled, and `on_settled` is called then."""
+    """The messages of one answer. A raw message is released when it is settled, and `on_settled` is called then.
 
-    first: int
-    raws: "list[bytes | None]"
-    owner: Owner
-    prefetch: Prefetch
-    broker_group: str
-    received_at_ms: int
-    is_plain: bool
-    """No message has a body with a content type or encoding."""
-    on_settled: Callable[[], None]
-    middleware: Hooks | None = field(init=False)
-    data_finder: PropertyFinder = field(init=False)
-    open: int = field(init=False)
-    """As in Span."""
+    `is_plain`: no message has a body with a content type or encoding.
+    """
 
-    def __post_init__(self) -> None:
-        Span.__init__(self, self.first, len(self.raws))
-        self.middleware = self.owner.middleware
+    __slots__ = (
+        "broker_group",
+        "data_finder",
+        "is_plain",
+        "middleware",
+        "on_settled",
+        "owner",
+        "prefetch",
+        "raws",
+        "received_at_ms",
+    )
+
+    def __init__(
+        self,
+        first: int,
+        raws: "list[bytes | None]",
+        *,
+        owner: Owner,
+        prefetch: Prefetch,
+        broker_group: str,
+        received_at_ms: int,
+        is_plain: bool,
+        on_settled: Callable[[], None],
+    ) -> None:
+        super().__init__(first, len(raws))
+        self.raws = raws
+        self.owner = owner
+        self.middleware = owner.middleware
+        self.prefetch = prefetch
+        self.broker_group = broker_group
+        self.received_at_ms = received_at_ms
+        self.is_plain = is_plain
+        self.on_settled = on_settled
         self.data_finder = PropertyFinder(_DATA)
 
     def skip(self, index: int) -> None:
         """Settle a message that is not delivered."""
-        Span.settle(self, index)
+        super().settle(index)
         self.raws[index] = None
 
     def settle(self, index: int) -> None:
@@ -102,7 +120,7 @@ class Pulled(Span):
                 if raw is not None and not self.marks[index]:
                     size += len(raw)
                     self.raws[index] = None
-        count = Span.settle_range(self, begin, end)
+        count = super().settle_range(begin, end)
         if count:
             self.prefetch.remove(count, size)
             self.on_settled()
