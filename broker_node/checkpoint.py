@@ -13,7 +13,7 @@ for each index, and the entries of those without files behind them.
 import json
 import logging
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from struct import calcsize, pack, unpack_from
 from typing import Any
 
@@ -204,7 +204,7 @@ def encode_state(
             end_slice()
             yield
     end_slice()
-    head |= {"subjects": count, "tails": tails.position.encode()}
+    head |= {"subjects": count, "tails": asdict(tails.position)}
     return [json.dumps(head).encode() + b"\n", *slices[0], *slices[1]], files
 
 
@@ -239,12 +239,11 @@ class _Places:
     """Where the entries of indexes are, in the order of the subjects' lines."""
 
     def __init__(self, checkpoint_format: int, data: bytes, count: int) -> None:
-        self._data, self._at, self._has_entries = data, 0, checkpoint_format == 2
         code = {1: "", 2: f">{count}I", 3: f">{count}Q"}[checkpoint_format]
         size = calcsize(code)
         if len(data) < size or (checkpoint_format != 2 and len(data) > size):
             raise DerivedStateWrong(f"the checkpoint has {len(data)} bytes behind its lines, not {size}")
-        self._at = size
+        self._data, self._at, self._has_entries = data, size, checkpoint_format == 2
         self._values = iter(unpack_from(code, data))
 
     def next(self) -> tuple[int, bool, bytes]:
@@ -356,7 +355,7 @@ def _fit(found: _Index) -> None:
     """Let an index hold what the checkpoint counted; entries written after it are replayed."""
     index, end, what = found.index, found.end, found.what
     if found.entries:
-        index.hold(found.entries, end)
+        index.restore(end * index.entry_bytes - len(found.entries), found.entries, 0)
     begin = index.begin if found.begin is None else found.begin
     if begin == end and not found.number and not found.entries:
         # It counts on no entry. There may be files of entries that are gone, or of a subject of that name that was removed.

@@ -171,23 +171,15 @@ class DenseIndex(IndexFiles):
         """What was taken is in the files now."""
         self.tail.written()
 
-    def hold(self, entries: bytes, end: int) -> None:
-        """Let an index without files hold these entries, of which the last is number `end` - 1. Raises ValueError."""
-        count, rest = divmod(len(entries), self.entry_bytes)
-        if rest or count > end:
-            raise ValueError(f"index {self._folder}: {len(entries)} bytes of entries before {end}")
-        self.start_at(end - count)
-        self.append(entries)
-
     def restore(self, place: int, entries: bytes, number: int) -> None:
-        """Take entries from a `TailsFile`, which has them by this number; `place`: the bytes before them. Raises ValueError."""
+        """Take entries behind `place` bytes of others, which a `TailsFile` has by this number (0: none). Raises ValueError."""
         if place != self.tail.end:
             sequence = place // self.entry_bytes
             if self._firsts or self.tail.memory_bytes:
                 self.truncate(sequence)
             else:
                 self.start_at(sequence)
-        if place != self.tail.end or len(entries) % self.entry_bytes:
+        if place < 0 or place != self.tail.end or len(entries) % self.entry_bytes:
             raise ValueError(f"index {self._folder}: {len(entries)} bytes at {place}, it ends at {self.tail.end}")
         self.tail.append(entries)
         self.tail.number, self.tail.saved_end = number, self.tail.end

@@ -11,8 +11,8 @@ begins another one with all entries. From any one thread at a time, except where
 """
 
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 from zlib import crc32
@@ -48,13 +48,9 @@ class TailsPosition:
     next: int = 1
     """The number for the next index that gets one."""
 
-    def encode(self) -> dict[str, int]:
-        """For a checkpoint's head."""
-        return asdict(self)
-
     @classmethod
     def decode(cls, state: Mapping[str, Any]) -> "TailsPosition":
-        """Raises ValueError or LookupError for what `encode` does not make."""
+        """From a checkpoint's head, which has the fields by name. Raises ValueError or LookupError."""
         return cls(*(as_number(state[name]) for name in ("file", "size", "crc", "first", "next")))
 
 
@@ -134,9 +130,16 @@ class TailsFile:
             # A checkpoint whose save failed may exist, and count on the file before.
             self._delete_all_but({file - 1, self._kept} - {file})
         path = self._path(file)
-        with closing(self._disk.create(path, 0) if is_new else self._disk.open(path, writable=True)) as opened:
-            opened.pwritev(draft.parts, draft.begin)
-            opened.datasync()
+        try:
+            with closing(self._disk.create(path, 0) if is_new else self._disk.open(path, writable=True)) as opened:
+                opened.pwritev(draft.parts, draft.begin)
+                opened.datasync()
+        except OSError:
+            if is_new:
+                # No checkpoint counts on it, and on a full disk each byte counts.
+                with suppress(OSError):
+                    self._disk.remove(path)
+            raise
         if is_new:
             self._disk.sync_dir(self._folder)
 
@@ -162,15 +165,14 @@ class TailsFile:
         try:
             if max(indexes, default=0) >= position.next:
                 raise ValueError(f"has no index {max(indexes)}, the next one is {position.next}")
-            self._read(position, indexes)
+            if position.size:
+                self._read(position, indexes)
         except (OSError, ValueError) as error:
             raise TailsWrong(f"{self._path(position.file)}: {error}") from error
         self._live_bytes = sum(index.tail.end - index.tail.written_end for index in indexes.values())
         self._position, self._kept, self._is_known = position, position.file, position.file > 0
 
     def _read(self, position: TailsPosition, indexes: Mapping[int, DenseIndex]) -> None:
-        if not position.size:
-            return
         crc, at, rest = 0, 0, b""
         with closing(self._disk.open(self._path(position.file), writable=False)) as file:
             while at < position.size:
