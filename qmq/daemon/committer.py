@@ -1,7 +1,7 @@
 """The one writing task: gather what arrived, one write, one sync in a thread, answer all that waited.
 
 While a commit is on its way to the disk the event loop goes on gathering the next, so the number of messages that share
-a sync grows with the load by itself. What is not urgent does not begin a commit for GATHER_SECONDS. Cost per commit: one
+a sync grows with the load by itself; `qmq.daemon.group_commit` has when the next one waits for more. Cost per commit: one
 hand-over to the thread and back, one pwritev, one fdatasync.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from qmq.clock import Clock
+from qmq.daemon.group_commit import GATHER_SECONDS, GroupCommit
 from qmq.daemon.job_thread import JobThread, OsThread, StartThread
 from qmq.errors import CommitNotApplied, LogError
 from qmq.log.commit import FlushPolicy, SealedCommit
@@ -22,8 +23,6 @@ logger = logging.getLogger("qmq.committer")
 
 SEAL_AFTER_SECONDS = 0.05
 """Idle this long, an empty commit is written (not synced): it proves to a later recovery that the last one was synced."""
-GATHER_SECONDS = 0.001
-"""How long answers that are not urgent, such as those of acks, wait for another commit before one is made for them alone."""
 SLOW_SYNC_SECONDS = 0.5
 """A commit slower than this is said in the log."""
 PREPARE_SECONDS = 1.0
@@ -71,6 +70,7 @@ class Committer:
         self._thread: JobThread | None = None
         self._in_flight = False
         self._scheduled = False
+        self._group = GroupCommit(clock)
         self._is_urgent = False
         """Whether something of what is not taken yet does not wait for others, or may not."""
         self._gather_timer: asyncio.TimerHandle | None = None
@@ -132,6 +132,9 @@ class Committer:
         self._is_urgent = True
         if self._in_flight or self._scheduled or self.failed is not None or self._thread is None:
             return
+        if self._group.expects_more(len(self._waiting)):
+            self._gather()
+            return
         self._scheduled = True
         self._idle.clear()
         self._loop.call_soon(self._begin)
@@ -140,7 +143,7 @@ class Committer:
         if self._scheduled or self._gather_timer is not None or self._thread is None:
             return
         self._idle.clear()
-        self._gather_timer = self._supervisor.later(GATHER_SECONDS, "gathered_commit", self.kick)
+        self._gather_timer = self._supervisor.later(GATHER_SECONDS, "gathered_commit", self._begin)
 
     @property
     def is_idle(self) -> bool:
@@ -149,8 +152,12 @@ class Committer:
 
     async def drain(self) -> None:
         """Wait until everything appended so far is on disk and called back."""
-        self.kick()
-        await self._idle.wait()
+        self._group.is_off = True
+        try:
+            self.kick()
+            await self._idle.wait()
+        finally:
+            self._group.is_off = False
 
     async def stop(self) -> None:
         """Write what is left, end the thread."""
@@ -164,15 +171,17 @@ class Committer:
 
     def _begin(self) -> None:
         self._scheduled = False
-        if self._in_flight or self.failed is not None or self._thread is None:
-            return
         if self._gather_timer is not None:
             self._gather_timer.cancel()
             self._gather_timer = None
+        if self._in_flight or self.failed is not None or self._thread is None:
+            return
         is_written = self._write(self._log.take)
         # More than one commit holds: the rest follows at once.
         self._is_urgent = self._is_urgent and self._log.has_pending
-        if not is_written:
+        if is_written:
+            self._group.begun(len(self._waiting), is_partial=self._log.has_pending)
+        else:
             self._release(self._log.synced_end)
             self._idle.set()
             self._seal_later()
@@ -205,9 +214,12 @@ class Committer:
             failure.__cause__ = error
             self._fail(failure)
             return
+        requests = len(self._waiting)
         self._release(self._log.synced_end)
+        if self._policy is FlushPolicy.ALWAYS:
+            self._group.completed(requests, commit.end - commit.offset)
         self.prepare()
-        if self._waiting and not self._is_urgent:
+        if self._waiting and (not self._is_urgent or self._group.expects_more(len(self._waiting))):
             self._gather()
         elif not self._scheduled:
             self._begin()

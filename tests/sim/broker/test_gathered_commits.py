@@ -99,3 +99,32 @@ async def test_what_is_more_than_a_commit_holds_is_written_commit_after_commit(
             give(broker, sending, Command.SEND_MESSAGE, encode_entry(message(number)))
         await eventually_async(lambda: all(sending.codes for sending in sends))
         assert broker.committer.commits > before + 1
+
+
+async def test_requests_of_clients_that_were_answered_together_share_the_next_commit(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+
+        def send() -> FakeConnection:
+            connection = FakeConnection(1)
+            give(broker, connection, Command.SEND_MESSAGE, encode_entry(message(0)))
+            return connection
+
+        first = [send() for _ in range(3)]
+        while not all(sending.codes for sending in first):
+            await asyncio.sleep(GATHER_SECONDS / 100)
+        before, second = broker.committer.commits, []
+        for _ in range(3):
+            assert broker.committer.commits == before, "each sends after the other, and the first waits for the last"
+            second.append(send())
+            await asyncio.sleep(GATHER_SECONDS / 10)
+        await eventually_async(lambda: all(sending.codes for sending in second))
+        assert broker.committer.commits == before + 1
+
+
+async def test_a_request_is_answered_although_the_others_of_the_last_commit_do_not_come(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await asyncio.gather(client.send(message(0)), client.send(message(1)))
+        began = asyncio.get_running_loop().time()
+        await client.send(message(2))
+        assert asyncio.get_running_loop().time() - began < 10 * GATHER_SECONDS
+        await broker.committer.drain()

@@ -1,0 +1,50 @@
+"""class GroupCommit: whether a commit waits for further requests, so that one sync serves them all."""
+
+from qmq.clock import Clock
+
+GATHER_SECONDS = 0.001
+"""How long after a commit the next one waits for others to share its sync; also how long answers that are not urgent, such as
+those of acks, wait for another commit before one is made for them alone."""
+SMALL_COMMIT_BYTES = 64 << 10
+"""After a larger commit the next one does not wait: its sync takes its time for the bytes, and fewer syncs save little."""
+COMMITS_PASSED_MAX = 63
+"""Commits that do not wait after one that waited in vain: 1 after the first time, then 3, 7 and so on, up to this."""
+
+
+class GroupCommit:
+    """How many requests the next commit waits for.
+
+    Clients that wait for their answers send again soon after them. If a commit began with the first of their requests, the others
+    would need another one, and the two groups of clients would stay apart: twice as many commits for the same work. So a commit
+    waits until as many requests wait as did when the last one was complete: those that it answered, and those that came meanwhile.
+    """
+
+    __slots__ = ("_clock", "_expected", "_is_partial", "_passed", "_to_pass", "_until", "is_off")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.is_off = False
+        """No commit waits now."""
+        self._expected = 0
+        self._until = 0.0
+        self._is_partial = False
+        self._passed = self._to_pass = 0
+
+    def completed(self, requests: int, commit_bytes: int) -> None:
+        """A commit is complete; so many requests waited for it or came meanwhile."""
+        if self._to_pass:
+            self._to_pass -= 1
+        elif commit_bytes <= SMALL_COMMIT_BYTES and not self._is_partial:
+            self._expected, self._until = requests, self._clock.monotonic() + GATHER_SECONDS
+
+    def expects_more(self, requests: int) -> bool:
+        """Whether the next commit should wait, although so many requests wait for it."""
+        return requests < self._expected and not self.is_off and self._clock.monotonic() < self._until
+
+    def begun(self, requests: int, *, is_partial: bool) -> None:
+        """A commit begins, for which so many requests wait; with `is_partial` the next one has to follow at once."""
+        if requests < self._expected:
+            self._passed = self._to_pass = min(2 * self._passed + 1, COMMITS_PASSED_MAX)
+        elif self._expected:
+            self._passed = 0
+        self._expected, self._is_partial = 0, is_partial
