@@ -5,7 +5,6 @@ Messages that another live session of the same consumer holds (`broker_node/sess
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from itertools import groupby
 
 from broker_node.actions import Ack
@@ -17,9 +16,6 @@ from broker_node.settlements import Settlements
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from qmq.protocol.commands import AckRequest
-from qmq.protocol.names import retry_subject
-
-_retry_subject = lru_cache(10_000)(retry_subject)
 
 
 class _Verdict(Enum):
@@ -61,7 +57,11 @@ class Acks:
             return -1
         now = store.clock.monotonic()
         consumer = group.progress.consumers.get(request.consumer_id)
-        session = self._touch(request, peer, now)
+        session = self._touch(subject, group, request.consumer_id, request.pull_last, peer, now)
+        # A consumer's ack is a sign of life for the retry subject, too.
+        retry = store.retry_subjects.get((subject.real, request.group))
+        if retry is not None and retry is not subject and (retried := retry.groups.get(request.group)) is not None:
+            self._touch(retry, retried, request.consumer_id, -1, peer, now)
         if consumer is None or request.is_heartbeat:
             self._counters.lost_acks += 0 if request.is_heartbeat else 1
             return -1
@@ -112,27 +112,25 @@ class Acks:
         progress, before = group.progress, consumer.log.in_flight
         at_ms = self._store.clock.wall_ms()
         action = Ack(subject.name, progress.group, consumer.consumer_id, at_ms, progress.broadcast, begin, end)
-        self._store.act(subject, group, action)
+        self._store.act(subject, group, action, consumer.names)
         done = before - consumer.log.in_flight
         group.acked_total += done
         self._counters.acked += done
 
-    def _touch(self, request: AckRequest, peer: Peer | None, now: float) -> Session | None:
-        """Note a consumer's ack as a sign of life, for the real and the retry subject alike; its session on this subject."""
-        own: Session | None = None
-        for name in (request.subject, _retry_subject(request.subject, request.group)):
-            subject = self._store.subjects.get(name)
-            group = subject.groups.get(request.group) if subject is not None else None
-            consumer = group.progress.consumers.get(request.consumer_id) if group is not None else None
-            if consumer is None:
-                continue
-            consumer.seen_at = now
-            if peer is not None:
-                sessions, is_own = consumer.sessions, name == request.subject
-                last = request.pull_last if is_own else -1
-                session = sessions.ack_arrived(peer, last, consumer.log.holder_of, now, self._lease_seconds)
-                if sessions.is_duplicate:
-                    self._duplicates.note(name, request.group, consumer, now)
-                if is_own:
-                    own = session
-        return own
+    def _touch(
+        self, subject: Subject, group: Group, consumer_id: str, last: int, peer: Peer | None, now: float
+    ) -> Session | None:
+        """Note an ack up to `last` as a sign of life of a consumer, and return its session on this subject."""
+        consumer = group.progress.consumers.get(consumer_id)
+        if consumer is None:
+            return None
+        consumer.seen_at = now
+        if not consumer.reported[0]:
+            subject.check_at = 0.0
+        if peer is None:
+            return None
+        sessions = consumer.sessions
+        session = sessions.ack_arrived(peer, last, consumer.log.holder_of, now, self._lease_seconds)
+        if sessions.is_duplicate:
+            self._duplicates.note(subject.name, group.progress.group, consumer, now)
+        return session

@@ -18,7 +18,6 @@ is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 
@@ -179,8 +178,8 @@ def _str(text: str) -> bytes:
     return _U16.pack(len(data)) + data
 
 
-@lru_cache(10_000)
-def _names(subject: str, group: str, consumer_id: str) -> bytes:
+def encode_names(subject: str, group: str, consumer_id: str) -> bytes:
+    """What an action's payload begins with."""
     return _str(subject) + _str(group) + _str(consumer_id)
 
 
@@ -199,9 +198,9 @@ def decode_messages_head(payload: memoryview) -> tuple[MessagesHead, int]:
     return MessagesHead(subject, first, stored_at_ms, count, origin), at + _MESSAGES.size
 
 
-def encode_action(action: Action) -> tuple[RecordKind, bytes]:
-    """An action's kind and payload."""
-    names = _names(action.subject, action.group, action.consumer_id)
+def encode_action(action: Action, names: bytes = b"") -> tuple[RecordKind, bytes]:
+    """An action's kind and payload; `names` if they are encoded already."""
+    names = names or encode_names(action.subject, action.group, action.consumer_id)
     head = names + _HEAD_TAIL.pack(action.at_ms, action.broadcast)
     kind = KIND_OF[type(action)]
     if isinstance(action, Pull):

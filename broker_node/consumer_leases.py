@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 
 from broker_node.progress import Consumer
 from broker_node.settlement import SettlementRunner
@@ -56,17 +57,21 @@ class ConsumerLeases:
             if not self._to_sweep:
                 break
             subject = self._store.subjects.get(self._to_sweep.popleft())
-            if subject is None:
+            if subject is None or now < subject.check_at:
                 continue
+            subject.check_at = inf
             for group in list(subject.groups.values()):
                 for consumer in list(group.progress.consumers.values()):
                     if settled >= SWEEP_CONSUMERS_MAX:
+                        subject.check_at = 0.0
                         break
                     try:
                         settled += self._settle_if_silent(subject, group, consumer, now)
                     except Exception as error:  # noqa: BLE001 - raised below, once the others were handled
                         settled += 1
                         failure = failure or error
+                    check_at = consumer.check_at(self.lease_seconds, self.forget_seconds)
+                    subject.check_at = min(subject.check_at, check_at)
         if settled:
             self._committer.kick()
         if failure is not None:

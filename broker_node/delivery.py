@@ -95,7 +95,7 @@ class Delivery:
             return Delivered()
         adjust_begin(store, subject)
         group = self._group(subject, request)
-        consumer = self._consumer(group, request.consumer_id)
+        consumer = self._consumer(subject, group, request.consumer_id)
         session = self._session(subject, group, consumer, request, peer, is_arrival)
         if self.settlements.deferred and is_arrival:
             self.settlements.returned((request.subject, request.group, request.consumer_id))
@@ -126,7 +126,8 @@ class Delivery:
         subject = self._subject(request.subject)
         if subject is not None:
             group = self._group(subject, request)
-            self._session(subject, group, self._consumer(group, request.consumer_id), request, peer, is_arrival=True)
+            consumer = self._consumer(subject, group, request.consumer_id)
+            self._session(subject, group, consumer, request, peer, is_arrival=True)
 
     def _subject(self, name: str) -> Subject | None:
         """The subject of a pull; None for a retry subject that nothing was stored in yet.
@@ -157,6 +158,7 @@ class Delivery:
             session = consumer.sessions.pull_arrived(peer, request.pull_last, now, self._lease_seconds)
             if before and len(consumer.sessions) > before:
                 consumer.sessions.prune({run.holder for run in consumer.log.runs()})
+                subject.check_at = 0.0
             if consumer.sessions.is_duplicate:
                 self.duplicates.note(subject.name, group.progress.group, consumer, now)
         return session
@@ -172,12 +174,15 @@ class Delivery:
             )
         return group
 
-    def _consumer(self, group: Group, consumer_id: str) -> Consumer:
+    def _consumer(self, subject: Subject, group: Group, consumer_id: str) -> Consumer:
         progress = group.progress
         most = self._store.limits.consumers_per_group_max
         if consumer_id not in progress.consumers and len(progress.consumers) >= most:
             raise LimitReached(f"group {progress.group} has {most} consumers, the limit (consumers_per_group_max)")
-        return progress.consumer(consumer_id, self._store.clock.monotonic())
+        consumer = progress.consumer(consumer_id, self._store.clock.monotonic())
+        if not consumer.reported[0]:
+            subject.check_at = 0.0
+        return consumer
 
     def _redeliver(
         self,
@@ -287,7 +292,7 @@ class Delivery:
                 position,
                 runs,
             )
-            self._store.act(subject, group, action)
+            self._store.act(subject, group, action, consumer.names)
             count = len(answer.raws)
             if count and consumer.holder is not None:
                 consumer.holder.delivered_end = answer.pull_begin + count

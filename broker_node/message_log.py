@@ -4,7 +4,7 @@ The one place where a wire batch becomes records and where stored bytes are chec
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from struct import Struct
@@ -46,17 +46,18 @@ _CHECKED = f"{ENTRY_HEAD_BYTES}sI"
 """Of an index entry, what its check covers, and the check."""
 
 
-@lru_cache(2 * BLOCK_ENTRIES)
+@lru_cache(2 * (BLOCK_ENTRIES + 1))
 def _block(fields: str, count: int) -> Struct:
     return Struct(">" + fields * count)
 
 
-def entry_fields(fields: str, index_bytes: bytes) -> list[Any]:
+def entry_fields(fields: str, index_bytes: bytes) -> Sequence[Any]:
     """Two fields of each index entry, one after the other."""
+    if (count := len(index_bytes) // ENTRY_BYTES) <= BLOCK_ENTRIES:
+        return _block(fields, count).unpack(index_bytes)
     found: list[Any] = []
     for at in range(0, len(index_bytes), BLOCK_ENTRIES * ENTRY_BYTES):
-        count = min(BLOCK_ENTRIES, (len(index_bytes) - at) // ENTRY_BYTES)
-        found += _block(fields, count).unpack_from(index_bytes, at)
+        found += entry_fields(fields, index_bytes[at : at + BLOCK_ENTRIES * ENTRY_BYTES])
     return found
 
 
@@ -82,9 +83,9 @@ class MessageLog:
         offset = self.log.append(RecordKind.MESSAGES, head, body[run.begin : run.end])
         return offset, offset + len(head)
 
-    def append_action(self, action: Action) -> int:
-        """Add an action; the offset of its record."""
-        kind, payload = encode_action(action)
+    def append_action(self, action: Action, names: bytes = b"") -> int:
+        """Add an action, `names` as in `encode_action`; the offset of its record."""
+        kind, payload = encode_action(action, names)
         return self.log.append(kind, payload)
 
     def read_raws(self, index_bytes: bytes, *, cached_only: bool, bytes_max: int = UNBOUNDED) -> list[Raw | None]:
@@ -107,7 +108,7 @@ class MessageLog:
         return raws
 
     def _read_whole(
-        self, index_bytes: bytes, offsets: list[int], sizes: list[int], cached_only: bool
+        self, index_bytes: bytes, offsets: Sequence[int], sizes: Sequence[int], cached_only: bool
     ) -> list[Raw | None] | None:
         """Messages that lie close together, with one read; None unless all pass their checks."""
         begin, size = offsets[0], sum(sizes)
@@ -127,7 +128,7 @@ class MessageLog:
         ]
         heads_checks = entry_fields(_CHECKED, index_bytes)
         # The checks of an empty message are right for a withheld one.
-        if all(raws) and list(map(crc32, heads_checks[::2], map(crc32, raws))) == heads_checks[1::2]:  # type: ignore[arg-type]
+        if all(raws) and list(map(crc32, heads_checks[::2], map(crc32, raws))) == list(heads_checks[1::2]):  # type: ignore[arg-type]
             return raws
         return None
 

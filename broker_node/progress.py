@@ -6,7 +6,7 @@ before (a checkpoint may be newer than the place the log is read from) and chang
 
 from collections.abc import Iterable
 
-from broker_node.actions import Ack, Action, Offline, Pull, SequenceRun, Start
+from broker_node.actions import Ack, Action, Offline, Pull, SequenceRun, Start, encode_names
 from broker_node.pull_log import PullLog, PullRun
 from broker_node.sessions import Session, Sessions
 
@@ -14,10 +14,12 @@ from broker_node.sessions import Session, Sessions
 class Consumer:
     """One consumer of a group: its pull log, and when it was last heard of."""
 
-    __slots__ = ("consumer_id", "holder", "log", "reported", "seen_at", "sessions", "touched_at")
+    __slots__ = ("consumer_id", "holder", "log", "names", "reported", "seen_at", "sessions", "touched_at")
 
-    def __init__(self, consumer_id: str, seen_at: float = 0.0) -> None:
+    def __init__(self, subject: str, group: str, consumer_id: str, seen_at: float = 0.0) -> None:
         self.consumer_id = consumer_id
+        self.names = encode_names(subject, group, consumer_id)
+        """What its actions begin with."""
         self.log = PullLog()
         self.seen_at = seen_at
         """Monotonic seconds of the last pull, ack or heartbeat; memory only: a restart counts as just seen."""
@@ -32,6 +34,16 @@ class Consumer:
     def presence(self, now: float, lease_seconds: float) -> tuple[bool, bool]:
         """Whether it was seen within the lease, and whether several connections use its id."""
         return now - self.seen_at < lease_seconds, self.sessions.are_duplicates(now, lease_seconds)
+
+    def check_at(self, lease_seconds: float, forget_seconds: float) -> float:
+        """The monotonic time from which on its lease may have ended. Whoever uses a consumer that is reported as offline, or makes
+        it a second session, has it checked at once."""
+        if len(self.sessions) > 1:
+            return 0.0
+        if not self.reported[0] and not self.log.in_flight:
+            return self.seen_at + max(lease_seconds, forget_seconds)
+        held = (run.holder.seen_at for run in self.log.runs() if run.holder is not None)
+        return min([self.seen_at, *held]) + lease_seconds
 
 
 class GroupProgress:
@@ -55,7 +67,7 @@ class GroupProgress:
         """The consumer, made when new, marked as seen."""
         consumer = self.consumers.get(consumer_id)
         if consumer is None:
-            consumer = self.consumers[consumer_id] = Consumer(consumer_id)
+            consumer = self.consumers[consumer_id] = Consumer(self.subject, self.group, consumer_id)
         consumer.seen_at = seen_at
         return consumer
 

@@ -119,9 +119,9 @@ class MessageStore(SubjectTable):
             self._unsynced.append(_Unsynced(record, subject, part, entries, stored_at_ms))
         return record
 
-    def act(self, subject: Subject, group: Group, action: Action) -> int:
-        """Add an action to the log and apply it; returns the record's log offset."""
-        offset = self.message_log.append_action(action)
+    def act(self, subject: Subject, group: Group, action: Action, names: bytes = b"") -> int:
+        """Add an action to the log, `names` as in `encode_action`, and apply it; returns the record's log offset."""
+        offset = self.message_log.append_action(action, names)
         self.note_age(self.log.appended_base, action.at_ms)
         self.apply(subject, group, action, offset, self.clock.monotonic())
         return offset

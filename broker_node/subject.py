@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_node.actions import SequenceRun
 from broker_node.consume_log import find_time
-from broker_node.progress import Consumer, GroupProgress
+from broker_node.progress import GroupProgress
 from broker_node.pull_log import PullRun
 from broker_node.rates import Meter
 from qmq.errors import LogError
@@ -64,6 +64,10 @@ class Subject:
     next_sequence: int = field(init=False)
     groups: dict[str, Group] = field(default_factory=dict)
     is_retry: bool = field(init=False)
+    real: str = field(init=False)
+    """The subject that this one is, or is the retry or dead-letter subject of."""
+    check_at: float = 0.0
+    """Monotonic time before which no consumer's lease ends."""
     checked_begin: int = -1
     """The log's oldest offset that this subject's begin was last adjusted to."""
     sent_total: int = 0
@@ -76,7 +80,8 @@ class Subject:
 
     def __post_init__(self) -> None:
         self.next_sequence = self.consume_log.end
-        self.is_retry = split_subject(self.name).kind == "retry"
+        parts = split_subject(self.name)
+        self.is_retry, self.real = parts.kind == "retry", parts.subject
 
     @property
     def begin(self) -> int:
@@ -184,7 +189,7 @@ def restore_groups(
         progress.applied_at = as_number(applied_at, -1)
         progress.orphans = [SequenceRun(*map(as_number, run)) for runs in orphans for run in runs]
         for consumer_id, acked, pulled, touched_at, runs in consumers:
-            consumer = progress.consumers[as_text(consumer_id)] = Consumer(consumer_id, seen_at)
+            consumer = progress.consumer(as_text(consumer_id), seen_at)
             consumer.touched_at = as_number(touched_at, -1)
             consumer.log.acked, consumer.log.pulled = as_number(acked), as_number(pulled)
             consumer.log.restore(

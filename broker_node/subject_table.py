@@ -15,7 +15,7 @@ from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.index import DenseIndex
 from qmq.log.tails_file import TailsFile
-from qmq.protocol.names import check_new_group, check_new_subject, split_subject
+from qmq.protocol.names import check_new_group, check_new_subject, retry_subject, split_subject
 from qmq.sorted_names import SortedNames
 
 
@@ -87,6 +87,8 @@ class SubjectTable:
     handles: HandleCache
     subjects: dict[str, Subject] = field(default_factory=dict)
     counters: StoreCounters = field(default_factory=StoreCounters)
+    retry_subjects: dict[tuple[str, str], Subject] = field(default_factory=dict)
+    """By real subject and group."""
     real_subjects: int = 0
     """How many of `subjects` are real ones: no retry and no dead-letter subjects."""
     touched: dict[Subject, None] = field(default_factory=dict)
@@ -154,7 +156,10 @@ class SubjectTable:
         """A subject over the file part of its consume log; the caller has checked that it is new."""
         subject = self.subjects[name] = Subject(name, index, self.touched, origin)
         self.subject_names.add(name)
-        self.real_subjects += split_subject(name).kind == "real"
+        parts = split_subject(name)
+        self.real_subjects += parts.kind == "real"
+        if name == retry_subject(parts.subject, parts.group):
+            self.retry_subjects[parts.subject, parts.group] = subject
         return subject
 
     def open_index(self, subject: str, begin: int | None = None) -> DenseIndex:
@@ -180,7 +185,10 @@ class SubjectTable:
             self._remove_group(subject, group)
         del self.subjects[name]
         self.subject_names.remove(name)
-        self.real_subjects -= split_subject(name).kind == "real"
+        parts = split_subject(name)
+        self.real_subjects -= parts.kind == "real"
+        if self.retry_subjects.get((parts.subject, parts.group)) is subject:
+            del self.retry_subjects[parts.subject, parts.group]
         subject.changed()
         self.counters.removed_subjects += 1
         self.maybe_empty.pop(name, None)

@@ -180,7 +180,7 @@ BREAKAGES = (
     Breakage(
         "an ack is answered and not stored",
         "broker_node.acks:Acks.act",
-        "self._store.act(subject, group, action)",
+        "self._store.act(subject, group, action, consumer.names)",
         "consumer.log.ack(begin, end)",
         "duplicate",
         KILLS,

@@ -85,11 +85,11 @@ def test_handing_out_messages_before_they_are_synced_is_caught(monkeypatch: pyte
 def test_an_assignment_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     act = MessageStore.act
 
-    def forgetful(self, subject, group, action):  # type: ignore[no-untyped-def]
+    def forgetful(self, subject, group, action, names=b""):  # type: ignore[no-untyped-def]
         if type(action).__name__ == "Pull":
             self.apply(subject, group, action, self.log.appended_end, 0.0)
             return -1
-        return act(self, subject, group, action)
+        return act(self, subject, group, action, names)
 
     monkeypatch.setattr(MessageStore, "act", forgetful)
     with CaughtBy(Check.MEANING):

@@ -69,16 +69,27 @@ def test_an_illegal_name_is_refused_each_time() -> None:
             known.pull(frame_of(Command.PULL_MESSAGE, body, version))
 
 
-def test_a_limited_number_of_requests_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_requests, "REQUESTS_KNOWN_MAX", 10)
+def test_names_that_only_an_ack_has_are_not_taken_for_checked_ones() -> None:
     known, version = KnownRequests(), VERSIONS[-1]
-    for number in range(25):
-        body = AckRequest("orders", "g", f"c{number}", 0, 9, False).encode(version)
-        known.ack(frame_of(Command.ACK_REQUEST, body, version))
-        body = PullRequest("orders", "g", f"c{number}", 1, 0, 9, 0, False).encode(version)
+    known.pull(frame_of(Command.PULL_MESSAGE, PullRequest("o", "g", "c", 1, 0, 9, 0, False).encode(version), version))
+    for _ in range(2):
+        known.ack(frame_of(Command.ACK_REQUEST, AckRequest("or ders", "g", "c", 0, 9, False).encode(version), version))
+    with pytest.raises(IllegalName):
+        body = PullRequest("or ders", "g", "c", 1, 0, 9, 0, False).encode(version)
         known.pull(frame_of(Command.PULL_MESSAGE, body, version))
-        assert max(len(known._acks), len(known._pulls)) <= 10
-    assert len(known._acks) == len(known._pulls) == 5
+
+
+def test_a_limited_number_of_requests_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_requests, "CONSUMERS_KNOWN_MAX", 10)
+    monkeypatch.setattr(known_requests, "ENDINGS_KNOWN_MAX", 5)
+    known, version = KnownRequests(), VERSIONS[-1]
+    for number in range(23):
+        tags = (TagFilter(TagType.OR, (f"t{number}",)),)
+        request = PullRequest("orders", "g", f"c{number}", 1, 0, 9, 0, False, tags)
+        for _ in range(2):
+            assert known.pull(frame_of(Command.PULL_MESSAGE, request.encode(version), version)) == request
+        assert len(known._names) == number % 10 + 1
+        assert len(known._filters) == number % 5 + 1
 
 
 def test_a_long_request_is_not_remembered() -> None:
@@ -87,4 +98,4 @@ def test_a_long_request_is_not_remembered() -> None:
     request = PullRequest("orders", "g", "c", 50, 0, 9, 200, False, (TagFilter(TagType.OR, tags),))
     frame = frame_of(Command.PULL_MESSAGE, request.encode(version), version)
     assert known.pull(frame) == request
-    assert known._pulls == {}
+    assert known._names == known._filters == {}
