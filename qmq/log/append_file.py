@@ -4,6 +4,7 @@ One thread (the event loop) appends, `take`s and calls `written`; any thread rea
 look at one tuple that is replaced whole, never changed, so they need no lock.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
@@ -15,6 +16,10 @@ ROOM_BYTES_MIN = 256
 """First room for what waits to be written."""
 PIECE_BYTES = 1 << 20
 """From here on what waits gets another room beside the first: moving 30 MB to a larger one held up the event loop for 0.1 s."""
+
+
+_Parts = tuple[int, int, tuple[memoryview, ...], tuple[int, ...], bytearray | None]
+"""Bytes in files, how many of the pieces are being written, pieces, the end of each, room behind them, of which a part is used."""
 
 
 class Tail:
@@ -35,8 +40,7 @@ class Tail:
         """Up to here that file has them."""
         self._used = 0
         """Of the room."""
-        self._parts: tuple[int, int, tuple[memoryview, ...], bytearray | None] = (end, 0, (), None)
-        """(bytes in files, how many of the pieces are being written, pieces, room behind them, of which the first are used)."""
+        self._parts: _Parts = (end, 0, (), (), None)
 
     @property
     def written_end(self) -> int:
@@ -50,12 +54,12 @@ class Tail:
     @property
     def taken(self) -> tuple[int, Sequence[Buffer]]:
         """What was taken to be written: where it begins, and the bytes in pieces as they were appended, none of them cut."""
-        written, count, pieces, _ = self._parts
+        written, count, pieces, _, _ = self._parts
         return written, pieces[:count]
 
     def append(self, data: Buffer) -> None:
         """Add bytes at the end."""
-        room, used = self._parts[3], self._used
+        room, used = self._parts[4], self._used
         stop = used + len(data)
         if room is None or stop > len(room):
             room = self._more_room(len(data))
@@ -65,39 +69,36 @@ class Tail:
         self.end += stop - used
 
     def _more_room(self, size: int) -> bytearray:
-        written, taken, pieces, room = self._parts
+        written, taken, pieces, ends, room = self._parts
         used = self._used
         # By half, and not by bytearray's own eighth: that would copy each byte eight times over.
         more = bytearray(
             max(size, PIECE_BYTES) if used >= PIECE_BYTES else max(used + size, used * 3 // 2, ROOM_BYTES_MIN)
         )
         if room is not None and used >= PIECE_BYTES:
-            pieces, self._used = (*pieces, memoryview(room)[:used]), 0
+            pieces, ends, self._used = (*pieces, memoryview(room)[:used]), (*ends, self.end), 0
         elif room is not None:
             more[:used] = memoryview(room)[:used]
-        self._parts = (written, taken, pieces, more)
+        self._parts = (written, taken, pieces, ends, more)
         return more
 
     def memory(self, begin: int, end: int) -> tuple[int, list[Buffer]]:
         """Where memory begins, and what of [begin, end) is in it; `end` is not above `self.end`. From any thread."""
-        written, _, pieces, room = self._parts
-        if not pieces:
-            return written, [
-                room[max(0, begin - written) : end - written]
-            ] if room is not None and end > written else []
+        written, _, pieces, ends, room = self._parts
         found: list[Buffer] = []
-        at = written
-        for piece in (*pieces, room or b""):
-            if at >= end:
-                break
-            if begin < at + len(piece):
-                found.append(piece[max(0, begin - at) : end - at])
-            at += len(piece)
+        number = bisect_right(ends, begin)
+        at = ends[number - 1] if number else written
+        while at < end and number < len(pieces):
+            found.append(pieces[number][max(0, begin - at) : end - at])
+            at = ends[number]
+            number += 1
+        if at < end and room is not None:
+            found.append(room[max(0, begin - at) : end - at])
         return written, found
 
     def replace(self, at: int, data: Buffer) -> None:
         """Replace bytes that are in memory."""
-        begin, _, pieces, room = self._parts
+        begin, _, pieces, _, room = self._parts
         self.saved_end = min(self.saved_end, at)
         for piece in (*pieces, room):
             if piece is not None and at >= begin:
@@ -108,17 +109,18 @@ class Tail:
 
     def take(self) -> bool:
         """Set aside what is in memory, to be written; whether there is anything."""
-        written, _, pieces, room = self._parts
+        written, _, pieces, ends, room = self._parts
         self.number = 0
         if room is not None and self._used:
-            pieces, room, self._used = (*pieces, memoryview(room)[: self._used]), None, 0
-        self._parts = (written, len(pieces), pieces, room)
+            pieces, ends, room = (*pieces, memoryview(room)[: self._used]), (*ends, self.end), None
+            self._used = 0
+        self._parts = (written, len(pieces), pieces, ends, room)
         return bool(pieces)
 
     def written(self) -> None:
         """What was taken is in files now."""
-        written, count, pieces, room = self._parts
-        self._parts = (written + sum(map(len, pieces[:count])), 0, pieces[count:], room)
+        written, count, pieces, ends, room = self._parts
+        self._parts = (ends[count - 1] if count else written, 0, pieces[count:], ends[count:], room)
 
 
 class AppendFile(Tail):
