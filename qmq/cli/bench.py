@@ -163,11 +163,12 @@ def pull_all(pullers: list[PullingConnection], arguments: argparse.Namespace) ->
                     got, got_bytes = got + messages, got_bytes + len(raws)
                     last = begin + messages - 1
                     ack = AckRequest(arguments.subject, arguments.group, puller.consumer_id, begin, last, False)
-                    _send_all(puller.sock, encode_request(Command.ACK_REQUEST, 0, ack.encode()))
+                    frames_before = encode_request(Command.ACK_REQUEST, 0, ack.encode())
                     puller.last, puller.idle = last, 0
                 else:
+                    frames_before = b""
                     puller.idle += 1
-                _pull(puller, arguments, 200)
+                _pull(puller, arguments, 200, frames_before)
     return got, got_bytes, time.perf_counter() - began, latencies
 
 
@@ -181,7 +182,8 @@ def _ensure_group(puller: PullingConnection, request: EnsureGroupRequest) -> Non
             frames = _receive(puller)
     except TimeoutError as error:
         raise QmqError(no_answer()) from error
-    puller.sock.setblocking(False)
+    # Read only when there is something to read, and what is written fits the kernel's buffer.
+    puller.sock.setblocking(True)
     if frames[0].code == ResponseCode.UNKNOWN_CODE:
         raise start_unsupported("{}:{}".format(*puller.sock.getpeername()[:2]), request)
 
@@ -193,22 +195,19 @@ def _receive(puller: PullingConnection) -> list[Frame]:
     return puller.reader.buffer_updated(size)
 
 
-def _pull(puller: PullingConnection, arguments: argparse.Namespace, timeout_ms: int) -> None:
+def _pull(
+    puller: PullingConnection, arguments: argparse.Namespace, timeout_ms: int, frames_before: bytes = b""
+) -> None:
+    """Send a pull, in one call with the ack before it."""
     request = PullRequest(
         arguments.subject, arguments.group, puller.consumer_id, arguments.batch, -1, puller.last, timeout_ms, False
     )
     puller.requested_at = time.perf_counter()
-    _send_all(puller.sock, encode_request(Command.PULL_MESSAGE, 0, request.encode()))
+    puller.sock.sendall(frames_before + encode_request(Command.PULL_MESSAGE, 0, request.encode()))
 
 
 def no_answer() -> str:
     return f"the brokers have not responded for {limits.ANSWER_SECONDS:g} s; check `qmq status` and their logs"
-
-
-def _send_all(sock: socket.socket, data: bytes) -> None:
-    sock.setblocking(True)
-    sock.sendall(data)
-    sock.setblocking(False)
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
