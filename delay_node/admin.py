@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import InitVar, asdict, dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -102,19 +102,15 @@ async def answered(work: Awaitable[T]) -> T:
         raise BadRequest(500, error.code, str(error)) from error
 
 
+@dataclass(eq=False, repr=False)
 class DelayPages:
-    def __init__(
-        self,
-        describe: Callable[[], dict[str, Any]],
-        confirm_clock: Callable[[], Awaitable[HeldStep | None]],
-        queries: Queries,
-        changes: Changes,
-        clock: Clock,
-    ) -> None:
-        self._describe = describe
-        self._confirm = confirm_clock
-        self._queries = queries
-        self._changes = changes
+    _describe: Callable[[], dict[str, Any]]
+    _confirm: Callable[[], Awaitable[HeldStep | None]]
+    _queries: Queries
+    _changes: Changes
+    clock: InitVar[Clock]
+
+    def __post_init__(self, clock: Clock) -> None:
         self._stats_pages = SharedPages(clock)
         self.json_routes = {
             "/stats": self._stats,
