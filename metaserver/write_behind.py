@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, TypeVar
 
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
@@ -79,37 +79,33 @@ class WriteCounters:
     unstorable: int = counted("unstorable_changes", "Changes that the database rejects permanently")
 
 
+@dataclass(eq=False, repr=False)
 class WriteBehind:
     """Loads metadata from the repository and writes changes to it, in one thread.
 
     `on_route` gets the route that another metaserver stored first; the end of `run` waits `last_write_seconds` for the database.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        on_route: Callable[[Route], None],
-        clock: Clock,
-        *,
-        last_write_seconds: float = LAST_WRITE_SECONDS,
-    ) -> None:
-        self._clock = clock
-        self._repository = repository
-        self._on_route = on_route
-        self._last_write_seconds = last_write_seconds
-        self._routes: OrderedDict[str, Route] = OrderedDict()
-        self._groups: OrderedDict[str, tuple[BrokerGroup, str]] = OrderedDict()
-        self._nodes: OrderedDict[str, Node] = OrderedDict()
-        self._clients: OrderedDict[ClientSeen, None] = OrderedDict()
-        self._sightings: OrderedDict[ClientSeen, float] = OrderedDict()
-        """When each client was recorded, in monotonic seconds; the least recently registered first."""
-        self._heartbeat: tuple[str, float, int] | None = None
-        self._wake = asyncio.Event()
+    _repository: Repository
+    _on_route: Callable[[Route], None]
+    _clock: Clock
+    _: KW_ONLY
+    last_write_seconds: float = LAST_WRITE_SECONDS
+    _routes: OrderedDict[str, Route] = field(default_factory=OrderedDict, init=False)
+    _groups: OrderedDict[str, tuple[BrokerGroup, str]] = field(default_factory=OrderedDict, init=False)
+    _nodes: OrderedDict[str, Node] = field(default_factory=OrderedDict, init=False)
+    _clients: OrderedDict[ClientSeen, None] = field(default_factory=OrderedDict, init=False)
+    _sightings: OrderedDict[ClientSeen, float] = field(default_factory=OrderedDict, init=False)
+    """When each client was recorded, in monotonic seconds; the least recently registered first."""
+    _heartbeat: tuple[str, float, int] | None = field(default=None, init=False)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _loaded: MetadataVersion | None = field(default=None, init=False)
+    problem: str = field(default="", init=False)
+    """Why the database is unavailable; "" while it responds."""
+    counters: WriteCounters = field(default_factory=WriteCounters, init=False)
+
+    def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
-        self._loaded: MetadataVersion | None = None
-        self.problem = ""
-        """Why the database is unavailable; "" while it responds."""
-        self.counters = WriteCounters()
 
     async def load(self) -> Metadata | MetadataChanges | None:
         """Everything stored, or what changed since the last call; None when nothing did, or the store is unavailable."""
@@ -213,7 +209,7 @@ class WriteBehind:
                 failed += 1
                 await any_of(stop, seconds=BACK_OFF_SECONDS[min(failed, len(BACK_OFF_SECONDS)) - 1])
         try:
-            async with asyncio.timeout(self._last_write_seconds):
+            async with asyncio.timeout(self.last_write_seconds):
                 await self._write_all()
         except TimeoutError:
             logger.warning("the database does not respond: %d changes are not stored", self.pending)
