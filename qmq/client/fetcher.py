@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from qmq.client.ack_window import AckWindow
@@ -119,32 +119,26 @@ class Acker:
         self._last_contact = asyncio.get_running_loop().time()
 
 
+@dataclass(eq=False, repr=False)
 class Fetcher:
-    """Pulls one subject from one broker group, and acks to it. It begins at once, on the running loop.
+    """Pulls one subject from one broker group, and acks to it. It begins at once, on the running loop."""
 
-    Args:
-        may_pull: called with a name of this fetcher and the messages that its next pull requests. Waits while the consumer is
-            paused, full, or has enough messages queued, and returns how many messages it has room for.
-        deliver: queues the messages of an answer, with the bytes before each one's first property, and whether one of them may
-            have a consumer group or an attempt among its properties.
-    """
+    link: Link
+    _may_pull: Callable[[str, int], Awaitable[int]]
+    """Called with a name of this fetcher and the messages that its next pull requests. Waits while the consumer is paused, full, or
+    has enough messages queued, and returns how many messages it has room for."""
+    _deliver: Callable[[Pulled, list[int], bool], None]
+    """Queues the messages of an answer, with the bytes before each one's first property, and whether one of them may have a
+    consumer group or an attempt among its properties."""
+    _has_pulled: bool = field(default=False, init=False)
 
-    def __init__(
-        self,
-        link: Link,
-        may_pull: Callable[[str, int], Awaitable[int]],
-        deliver: Callable[[Pulled, list[int], bool], None],
-    ) -> None:
-        self.link = link
-        self._may_pull = may_pull
-        self._deliver = deliver
-        self._context = link.context
-        self._acker = Acker(link)
+    def __post_init__(self) -> None:
+        self._context = self.link.context
+        self._acker = Acker(self.link)
         self._window = self._acker.window
-        self._size = PullSize(link.context.limits.pull_messages, link.context.limits.pull_bytes)
-        self._is_ensured = link.source.start is None
-        self._has_pulled = False
-        where = f"{link.source.subject} from {link.route.name}"
+        self._size = PullSize(self._context.limits.pull_messages, self._context.limits.pull_bytes)
+        self._is_ensured = self.link.source.start is None
+        where = f"{self.link.source.subject} from {self.link.route.name}"
         self._pull_task = self._context.supervisor.critical(f"pull {where}", self._pull_loop())
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())
 

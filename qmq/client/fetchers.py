@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from qmq.client.delivery import Delivery, Pulled
@@ -21,30 +22,25 @@ ROUTE_CHECK_SECONDS = 1.0
 """How often routes are checked without a message of the metaserver, and whether a consumer that is offline may pull again."""
 
 
+@dataclass(eq=False, repr=False)
 class Fetchers:
     """Keeps a fetcher for each source and readable broker group, and queues what they pull."""
 
-    def __init__(
-        self,
-        context: PullContext,
-        middleware: MiddlewareChain | None,
-        subscription: Subscription,
-        session: MetaSession,
-        ready: ReadyQueue,
-    ) -> None:
-        self._context = context
-        self._middleware = middleware
-        self._subscription = subscription
-        self._session = session
-        self._ready = ready
-        self._sources: list[Source] = []
-        self._fetchers: dict[tuple[str, str], Fetcher] = {}
-        self._changed = asyncio.Event()
-        session.on_change = lambda *_: self._changed.set()
-        self.resumed = asyncio.Event()
-        """Set unless the consumer is paused."""
+    _context: PullContext
+    _middleware: MiddlewareChain | None
+    _subscription: Subscription
+    _session: MetaSession
+    _ready: ReadyQueue
+    _sources: list[Source] = field(default_factory=list, init=False)
+    _fetchers: dict[tuple[str, str], Fetcher] = field(default_factory=dict, init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    resumed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set unless the consumer is paused."""
+    _task: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._session.on_change = lambda *_: self._changed.set()
         self.resumed.set()
-        self._task: asyncio.Task[None] | None = None
 
     def start(self, sources: list[Source]) -> None:
         self._sources = sources

@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -19,33 +20,30 @@ from qmq.supervisor import Supervisor
 CALLBACK_NAME = "send_callback"
 
 
+@dataclass(eq=False, repr=False)
 class SendQueue:
-    """Admits messages in the order of their callers, and reports the outcome of each.
+    """Admits messages in the order of their callers, and reports the outcome of each."""
 
-    Args:
-        delivery_seconds: until a message fails, from the moment it is in the queue.
-        on_opened: called when a batch was opened, to which more messages may be added.
-        on_ready: called when a batch may be sent.
-    """
+    _limits: Limits
+    _delivery_seconds: float
+    """Until a message fails, from the moment it is in the queue."""
+    _on_opened: Callable[[], None]
+    """Called when a batch was opened, to which more messages may be added."""
+    _on_ready: Callable[[], None]
+    """Called when a batch may be sent."""
+    loop: asyncio.AbstractEventLoop = field(init=False)
+    _supervisor: Supervisor = field(init=False)
+    unsettled: int = field(default=0, init=False)
+    """Messages without an outcome."""
+    _all_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    waiting: OrderedDict[Batch, None] = field(default_factory=OrderedDict, init=False)
+    """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
+    failed: BaseException | None = field(default=None, init=False)
+    _closed: SendFailed | None = field(default=None, init=False)
+    """The error of every message after `close`."""
 
-    def __init__(
-        self, limits: Limits, delivery_seconds: float, on_opened: Callable[[], None], on_ready: Callable[[], None]
-    ) -> None:
-        self.accumulator = Accumulator(limits)
-        self._limits = limits
-        self._delivery_seconds = delivery_seconds
-        self._on_opened = on_opened
-        self._on_ready = on_ready
-        self.loop: asyncio.AbstractEventLoop
-        self._supervisor: Supervisor
-        self.unsettled = 0
-        """Messages without an outcome."""
-        self._all_settled = asyncio.Event()
-        self.waiting: OrderedDict[Batch, None] = OrderedDict()
-        """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
-        self.failed: BaseException | None = None
-        self._closed: SendFailed | None = None
-        """The error of every message after `close`."""
+    def __post_init__(self) -> None:
+        self.accumulator = Accumulator(self._limits)
 
     def start(self, supervisor: Supervisor) -> None:
         self.loop = asyncio.get_running_loop()
