@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
@@ -62,38 +62,31 @@ class ReadCounters:
     waited_seconds: float = counted("bulk_read_wait_seconds", "Time that bulk reads were throttled")
 
 
+@dataclass(eq=False, repr=False)
 class BulkReadLimiter:
-    """Admits bulk reads, runs them one at a time and throttles them.
+    """Admits bulk reads, runs them one at a time and throttles them."""
 
-    Args:
-        token: what requests must carry; "": no token is required.
-        bytes_per_second: for all readers together; 0: no limit.
-        pause: waits for so many seconds.
-    """
+    _clock: Clock
+    _supervisor: Supervisor
+    _: KW_ONLY
+    token: InitVar[str]
+    """What requests must carry; "": no token is required."""
+    bytes_per_second: int
+    """For all readers together; 0: no limit."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits for so many seconds."""
+    _free_at: float = field(default=0.0, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _tasks: dict[asyncio.Task[None], None] = field(default_factory=dict, init=False)
+    _is_closed: bool = field(default=False, init=False)
+    _room: int = field(default=bulk_read.READ_BYTES_MAX, init=False)
+    """How many bytes the connection of the current read has room for."""
+    _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
+    counters: ReadCounters = field(default_factory=ReadCounters, init=False)
 
-    def __init__(
-        self,
-        clock: Clock,
-        supervisor: Supervisor,
-        *,
-        token: str,
-        bytes_per_second: int,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._clock = clock
-        self._supervisor = supervisor
+    def __post_init__(self, token: str) -> None:
         self._token = token.encode()
-        self._bytes_per_second = bytes_per_second
-        self._pause = pause
-        self._free_at = 0.0
-        self._lock = asyncio.Lock()
-        self._tasks: dict[asyncio.Task[None], None] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bulk-read")
-        self._is_closed = False
-        self._room = bulk_read.READ_BYTES_MAX
-        """How many bytes the connection of the current read has room for."""
-        self._log_limiter = LogLimiter()
-        self.counters = ReadCounters()
 
     def handler(self, kind: type[R], work: Work[R]) -> Callable[[Connection, Frame], None]:
         """Returns what answers the requests of one kind with the parts that `work` returns for them, or rejects them."""
@@ -135,15 +128,15 @@ class BulkReadLimiter:
             async with self._lock:
                 while (wait := self._free_at - self._clock.monotonic()) > 0:
                     self.counters.waited_seconds += wait
-                    await self._pause(wait)
+                    await self.pause(wait)
                 if connection.is_closed:
                     return
                 self._room = connection.answer_room
                 parts = await work(request)
                 size = sum(map(len, parts))
-                if self._bytes_per_second:
+                if self.bytes_per_second:
                     free_at = max(self._free_at, self._clock.monotonic())
-                    self._free_at = free_at + size / self._bytes_per_second
+                    self._free_at = free_at + size / self.bytes_per_second
             self.counters.bytes += size
             connection.reply(frame, ResponseCode.SUCCESS, *parts)
         except LogError as error:
@@ -161,8 +154,8 @@ class BulkReadLimiter:
     def piece_bytes(self, wanted: int) -> int:
         """How many bytes the answer of the current read may hold when `wanted` are requested."""
         most = min(bulk_read.READ_BYTES_MAX, self._room)
-        if self._bytes_per_second:
-            most = min(most, max(PIECE_BYTES_MIN, int(self._bytes_per_second * PIECE_SECONDS)))
+        if self.bytes_per_second:
+            most = min(most, max(PIECE_BYTES_MIN, int(self.bytes_per_second * PIECE_SECONDS)))
         return max(1, min(wanted, most))
 
     async def close(self) -> None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 from qmq.daemon.committer import Committer
 from qmq.daemon.counters import counted, counted_by
@@ -47,27 +47,23 @@ class Admission:
     message_bytes_max: int
 
 
+@dataclass(eq=False, repr=False)
 class SendHandler(ABC):
     """Handles SEND. A kind of node adds how it appends messages."""
 
     busy = "broker busy"
     """What messages are answered when too much waits for the disk."""
 
-    def __init__(
-        self,
-        log: SegmentedLog,
-        committer: Committer,
-        admission: Admission,
-        rejections: Rejections,
-        counters: SendCounters,
-    ) -> None:
-        self._log = log
-        self._committer = committer
+    _log: SegmentedLog
+    _committer: Committer
+    admission: InitVar[Admission]
+    rejections: Rejections
+    counters: SendCounters
+
+    def __post_init__(self, admission: Admission) -> None:
         self._refuse_sends = admission.refuse_sends
         self._send_gate = admission.send_gate
         self._scanner = BatchScanner(admission.message_bytes_max)
-        self.rejections = rejections
-        self.counters = counters
 
     @abstractmethod
     def append(self, run: Run, frame: Frame, connection: Connection, failures: list[SendFailure]) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
@@ -29,27 +29,25 @@ class _Page:
     until: float = float("-inf")
 
 
+@dataclass(eq=False, repr=False)
 class SharedPages:
-    """Answers of one kind of page, by key.
+    """Answers of one kind of page, by key."""
 
-    Args:
-        lifetime_factor: a page answers requests at least this many times as long as it took to build it, up to
-            LIFETIME_MAX_SECONDS: 20 leaves 95 % of the time to clients.
-    """
-
-    def __init__(self, clock: Clock, *, lifetime_factor: float = 0.0, pages_max: int = PAGES_MAX) -> None:
-        self._clock = clock
-        self._lifetime_factor = lifetime_factor
-        self._pages_max = pages_max
-        self._pages: OrderedDict[object, _Page] = OrderedDict()
-        self._lock = asyncio.Lock()
+    _clock: Clock
+    _: KW_ONLY
+    lifetime_factor: float = 0.0
+    """A page answers requests at least this many times as long as it took to build it, up to LIFETIME_MAX_SECONDS: 20 leaves 95 %
+    of the time to clients."""
+    pages_max: int = PAGES_MAX
+    _pages: OrderedDict[object, _Page] = field(default_factory=OrderedDict, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def get(self, key: object, build: Callable[[], Awaitable[bytes]]) -> bytes:
         """The page of this key: the stored one if it is recent, else a new one. Only one page is built at a time."""
         page = self._pages.get(key)
         if page is None:
             page = self._pages[key] = _Page()
-            if len(self._pages) > self._pages_max:
+            if len(self._pages) > self.pages_max:
                 self._pages.popitem(last=False)
         async with page.lock:
             left = page.until - self._clock.monotonic()
@@ -63,7 +61,7 @@ class SharedPages:
                 page.body = await build()
                 now = self._clock.monotonic()
             page.answers = 1
-            lifetime = max(SHARED_SECONDS, min(self._lifetime_factor * (now - began), LIFETIME_MAX_SECONDS))
+            lifetime = max(SHARED_SECONDS, min(self.lifetime_factor * (now - began), LIFETIME_MAX_SECONDS))
             page.until = now + lifetime
             return page.body
 
