@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import cast
 
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, Unreachable
@@ -19,34 +20,26 @@ ANSWER_TOO_LARGE = "net.answer_too_large"
 logger = logging.getLogger("qmq.net")
 
 
+@dataclass(eq=False, repr=False)
 class Caller(asyncio.BufferedProtocol):
-    """One connection to a server.
+    """One connection to a server."""
 
-    Args:
-        on_push: called with frames that answer nothing: the metaserver sends changed routes so.
-        on_lost: called once when the connection ends, however it ends.
-    """
+    host: str
+    port: int
+    _: KW_ONLY
+    on_push: Callable[[Frame], None] | None = None
+    """Called with frames that answer nothing: the metaserver sends changed routes so."""
+    on_lost: Callable[[], None] | None = None
+    """Called once when the connection ends, however it ends."""
+    connect_seconds: float = CONNECT_SECONDS
+    frame_bytes_max: InitVar[int] = FRAME_BYTES_MAX
+    _transport: asyncio.Transport | None = field(default=None, init=False)
+    _pending: dict[int, asyncio.Future[Frame]] = field(default_factory=dict, init=False)
+    _opaque: int = field(default=0, init=False)
+    is_closed: bool = field(default=False, init=False)
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        on_push: Callable[[Frame], None] | None = None,
-        on_lost: Callable[[], None] | None = None,
-        connect_seconds: float = CONNECT_SECONDS,
-        frame_bytes_max: int = FRAME_BYTES_MAX,
-    ) -> None:
-        self.host = host
-        self.port = port
-        self._on_push = on_push
-        self._on_lost = on_lost
-        self._connect_seconds = connect_seconds
+    def __post_init__(self, frame_bytes_max: int) -> None:
         self._reader = FrameReader(frame_bytes_max)
-        self._transport: asyncio.Transport | None = None
-        self._pending: dict[int, asyncio.Future[Frame]] = {}
-        self._opaque = 0
-        self.is_closed = False
 
     @property
     def address(self) -> str:
@@ -60,12 +53,12 @@ class Caller(asyncio.BufferedProtocol):
         """Open the connection. Raises ConnectionLost when no server accepts it in time."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._connect_seconds):
+            async with asyncio.timeout(self.connect_seconds):
                 await loop.create_connection(lambda: self, self.host, self.port)
         except (OSError, TimeoutError, UnicodeError) as error:
             # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
             self.is_closed = True
-            raise Unreachable(self.address, failure_reason(error, self._connect_seconds)) from error
+            raise Unreachable(self.address, failure_reason(error, self.connect_seconds)) from error
 
     def call_soon(self, code: int, *body: bytes, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
         """Send a request, its body in any number of parts; the future gets the answer, or ConnectionLost.
@@ -133,8 +126,8 @@ class Caller(asyncio.BufferedProtocol):
             future = self._pending.get(frame.opaque) if frame.is_response else None
             if future is not None and not future.done():
                 future.set_result(frame)
-            elif self._on_push is not None:
-                self._on_push(frame)
+            elif self.on_push is not None:
+                self.on_push(frame)
         if self._reader.error is not None:
             self._bad(self._reader.error)
 
@@ -160,8 +153,8 @@ class Caller(asyncio.BufferedProtocol):
         for future in list(self._pending.values()):
             if not future.done():
                 future.set_exception(ConnectionLost(f"the connection to {self.address} ended{reason}"))
-        if self._on_lost is not None:
-            self._on_lost()
+        if self.on_lost is not None:
+            self.on_lost()
 
 
 def timed_out(address: str, code: int, seconds: float) -> CallTimeout:

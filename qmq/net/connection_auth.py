@@ -5,7 +5,7 @@ It protects against who can connect, not against who can change what others send
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qmq.errors import AuthenticationFailed
 from qmq.net.caller import Caller
@@ -81,18 +81,15 @@ class _Peer:
     is_proven: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class ConnectionAuth:
-    """The server's side: which connections have proved that they know the secret.
+    """The server's side: which connections have proved that they know the secret."""
 
-    Args:
-        secret: None: every connection may do everything.
-    """
-
-    def __init__(self, secret: NodeSecret | None, nonces: Nonces = random_nonce) -> None:
-        self._secret = secret
-        self._nonces = nonces
-        self._peers: dict[Connection, _Peer] = {}
-        """Connections that began to authenticate and are open."""
+    _secret: NodeSecret | None
+    """None: every connection may do everything."""
+    _nonces: Nonces = random_nonce
+    _peers: dict[Connection, _Peer] = field(default_factory=dict, init=False)
+    """Connections that began to authenticate and are open."""
 
     def is_trusted(self, connection: Connection) -> bool:
         """Whether commands of nodes and the console are accepted on this connection."""

@@ -1,7 +1,7 @@
 """How often a repeated event is worth a line in the log."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 INTERVAL_SECONDS = 10.0
 """From the first line about a key to the second; doubled with each further line."""
@@ -17,15 +17,13 @@ class _Key:
     suppressed: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class LogLimiter:
     """Admits the first event of a key and later ones with a back-off, with the number of those suppressed between."""
 
-    def __init__(
-        self, interval_seconds: float = INTERVAL_SECONDS, interval_seconds_max: float = INTERVAL_SECONDS_MAX
-    ) -> None:
-        self._interval = interval_seconds
-        self._interval_max = interval_seconds_max
-        self._keys: dict[object, _Key] = {}
+    _interval: float = INTERVAL_SECONDS
+    _interval_max: float = INTERVAL_SECONDS_MAX
+    _keys: dict[object, _Key] = field(default_factory=dict, init=False)
 
     def admit(self, key: object, now: float) -> int | None:
         """How many events of a key were suppressed since its last line; None when this one is suppressed as well.

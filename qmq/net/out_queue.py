@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from qmq.net.server_limits import ServerMetrics
 from qmq.net.usage import ConnectionUsage
@@ -11,27 +12,22 @@ WRITE_BYTES = 256 << 10
 """Answers handed to the transport at a time; the next piece follows when the kernel has taken it."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class OutQueue:
-    """Answers that the kernel has not taken.
+    """Answers that the kernel has not taken."""
 
-    Args:
-        usage: counts their bytes in `answer_bytes` until the kernel has taken them.
-    """
-
-    __slots__ = ("_metrics", "_parts", "_sending_bytes", "_usage", "_written_bytes", "queued_bytes", "stalled_since")
-
-    def __init__(self, usage: ConnectionUsage, metrics: ServerMetrics) -> None:
-        self._usage = usage
-        self._metrics = metrics
-        self._parts: deque[bytes | memoryview] = deque()
-        self.queued_bytes = 0
-        """Of answers that the transport has not been handed."""
-        self._written_bytes = 0
-        """Handed to the transport since the connection was made."""
-        self._sending_bytes = 0
-        """Bytes of the piece that the transport holds because the kernel has not taken it."""
-        self.stalled_since: float | None = None
-        """When the kernel did not take all of a piece; None once it has."""
+    _usage: ConnectionUsage
+    """Counts their bytes in `answer_bytes` until the kernel has taken them."""
+    _metrics: ServerMetrics
+    _parts: deque[bytes | memoryview] = field(default_factory=deque, init=False)
+    queued_bytes: int = field(default=0, init=False)
+    """Of answers that the transport has not been handed."""
+    _written_bytes: int = field(default=0, init=False)
+    """Handed to the transport since the connection was made."""
+    _sending_bytes: int = field(default=0, init=False)
+    """Bytes of the piece that the transport holds because the kernel has not taken it."""
+    stalled_since: float | None = field(default=None, init=False)
+    """When the kernel did not take all of a piece; None once it has."""
 
     def add(self, head: bytes, parts: Iterable[bytes | memoryview], size: int) -> None:
         """Queue `head` and `parts`, together `size` bytes."""
