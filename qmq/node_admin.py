@@ -6,6 +6,7 @@ Every answer is a JSON object, bounded in size; an unavailable one raises a `Qmq
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -38,33 +39,27 @@ class NodeRefused(QmqError):
         self.status = status
 
 
+@dataclass(eq=False, repr=False)
 class NodeAdmin:
     """The admin pages of one node.
-
-    Args:
-        admin_address: `host:port`, as nodes register it with the metaserver.
-        timeout_seconds: for a whole request.
-        bytes_max: for an answer.
-        signer: signs requests with the node secret, for nodes that require it.
 
     Every method raises:
         ConnectionLost: no response in time, one that is not JSON, or a too large one (`net.answer_too_large`).
         NodeRefused: the node rejects the request.
     """
 
-    def __init__(
-        self,
-        admin_address: str,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-        bytes_max: int = ANSWER_BYTES_MAX,
-        signer: RequestSigner | None = None,
-    ) -> None:
-        if not _ADDRESS.fullmatch(admin_address):
-            raise SettingError(f"{admin_address!r} is not an admin address of the form host:port")
-        self.admin_address = admin_address
-        self._timeout_seconds = timeout_seconds
-        self._bytes_max = bytes_max
-        self._signer = signer
+    admin_address: str
+    """`host:port`, as nodes register it with the metaserver."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    """For a whole request."""
+    bytes_max: int = ANSWER_BYTES_MAX
+    """For an answer."""
+    signer: RequestSigner | None = None
+    """Signs requests with the node secret, for nodes that require it."""
+
+    def __post_init__(self) -> None:
+        if not _ADDRESS.fullmatch(self.admin_address):
+            raise SettingError(f"{self.admin_address!r} is not an admin address of the form host:port")
 
     # --- any node --------------------------------------------------------------------------------------------------
 
@@ -186,7 +181,7 @@ class NodeAdmin:
     ) -> tuple[int, dict[str, Any]]:
         url = f"http://{self.admin_address}{path}"
         status, raw = await send(
-            url, *body, timeout_s=self._timeout_seconds, bytes_max=self._bytes_max, signer=self._signer
+            url, *body, timeout_s=self.timeout_seconds, bytes_max=self.bytes_max, signer=self.signer
         )
         try:
             answer = json.loads(raw)

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -141,33 +141,27 @@ def _end(pause: "asyncio.Future[None]") -> None:
         pause.set_result(None)
 
 
+@dataclass(eq=False, repr=False)
 class Supervisor:
-    """Runs named jobs on the event loop. All methods are called on its thread.
+    """Runs named jobs on the event loop. All methods are called on its thread."""
 
-    Args:
-        logger: receives failures and recoveries.
-        on_failure: called once for each critical task that failed, or that ended before `stop`.
-        pause: begins the wait between two runs of a periodic job: a future that is done after this number of seconds.
-    """
+    _clock: Clock
+    _: KW_ONLY
+    logger: logging.Logger
+    """Receives failures and recoveries."""
+    on_failure: Callable[[str, BaseException], None]
+    """Called once for each critical task that failed, or that ended before `stop`."""
+    pause: InitVar["Callable[[float], asyncio.Future[None]] | None"] = None
+    """Begins the wait between two runs of a periodic job: a future that is done after this number of seconds."""
+    _jobs: dict[str, Job] = field(default_factory=dict, init=False)
+    _periodic: dict[asyncio.Task[Any], None] = field(default_factory=dict, init=False)
+    """Those that `stop` cancels."""
+    _tasks: dict[asyncio.Task[Any], None] = field(default_factory=dict, init=False)
+    _cancelled_by_owner: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
+    _is_stopping: bool = field(default=False, init=False)
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        logger: logging.Logger,
-        on_failure: Callable[[str, BaseException], None],
-        pause: "Callable[[float], asyncio.Future[None]] | None" = None,
-    ) -> None:
-        self._clock = clock
-        self._logger = logger
-        self._on_failure = on_failure
+    def __post_init__(self, pause: "Callable[[float], asyncio.Future[None]] | None") -> None:
         self._new_pause = pause or timer
-        self._jobs: dict[str, Job] = {}
-        self._periodic: dict[asyncio.Task[Any], None] = {}
-        """Those that `stop` cancels."""
-        self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._cancelled_by_owner: set[asyncio.Task[Any]] = set()
-        self._is_stopping = False
 
     # --- starting --------------------------------------------------------------------------------------------------
 
@@ -295,7 +289,7 @@ class Supervisor:
     def _new(self, name: str, kind: JobKind, period: float | None, is_vital: bool) -> Job:
         if name in self._jobs:
             raise ValueError(f"a job named {name!r} exists already")
-        record = self._jobs[name] = Job(self._clock, self._logger, name, kind, period, is_vital)
+        record = self._jobs[name] = Job(self._clock, self.logger, name, kind, period, is_vital)
         return record
 
     def _one_shot(self, name: str) -> Job:
@@ -366,8 +360,8 @@ class Supervisor:
             failure = CriticalTaskFailed(f"task {record.name!r} failed: {describe(error)}")
             failure.__cause__ = error
         record.count_failure(error or failure)
-        self._logger.critical("%s", failure, exc_info=error)
-        self._on_failure(record.name, failure)
+        self.logger.critical("%s", failure, exc_info=error)
+        self.on_failure(record.name, failure)
 
     def _background_ended(self, record: Job, task: "asyncio.Task[Any]") -> None:
         self._tasks.pop(task, None)

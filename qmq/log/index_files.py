@@ -4,7 +4,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qmq.errors import LogError
 from qmq.log.disk import Buffer, Disk
@@ -103,17 +103,15 @@ class RewrittenPage:
         self._handles.unreadable.withhold(self.path, self.page, self.delay_seconds, error)
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class IndexFiles:
     """The files of one index: which there are, and writing them. Entries in memory are `DenseIndex`'s."""
 
-    __slots__ = ("_firsts", "_folder", "_handles", "_segment_entries", "entry_bytes")
-
-    def __init__(self, handles: HandleCache, folder: str, entry_bytes: int, segment_entries: int) -> None:
-        self._handles = handles
-        self._folder = folder
-        self.entry_bytes = entry_bytes
-        self._segment_entries = segment_entries
-        self._firsts: list[int] = []
+    _handles: HandleCache
+    _folder: str
+    entry_bytes: int
+    _segment_entries: int
+    _firsts: list[int] = field(default_factory=list, init=False)
 
     @property
     def firsts(self) -> Sequence[int]:
