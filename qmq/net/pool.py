@@ -1,6 +1,7 @@
 """One connection per broker address, opened on demand and again after a loss."""
 
 import asyncio
+from dataclasses import dataclass, field
 
 from qmq.errors import ClientClosed
 from qmq.net.caller import Caller
@@ -8,19 +9,16 @@ from qmq.net.discovery import split_address
 from qmq.protocol.frames import FRAME_BYTES_MAX
 
 
+@dataclass(eq=False, repr=False)
 class Pool:
-    """Connections by `host:port`.
+    """Connections by `host:port`."""
 
-    Args:
-        frame_bytes_max: of an answer; a larger one closes its connection.
-    """
-
-    def __init__(self, connect_seconds: float, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._connect_seconds = connect_seconds
-        self._frame_bytes_max = frame_bytes_max
-        self._callers: dict[str, Caller] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._is_closed = False
+    _connect_seconds: float
+    _frame_bytes_max: int = FRAME_BYTES_MAX
+    """Of an answer; a larger one closes its connection."""
+    _callers: dict[str, Caller] = field(default_factory=dict, init=False)
+    _locks: dict[str, asyncio.Lock] = field(default_factory=dict, init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     def connected(self, address: str) -> Caller | None:
         """The caller of an open connection; None when `get` would have to open one."""

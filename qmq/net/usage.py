@@ -1,6 +1,7 @@
 """What the connections of one server use together, also for frames of which a part has arrived, and which of them may go on."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.net.server_limits import ServerLimits
@@ -14,22 +15,20 @@ LARGE_FRAME_BYTES = 1 << 20
 """An unfinished frame above this size takes room of `large_frames_bytes_max`; smaller ones are bounded by `connections_max`."""
 
 
+@dataclass(eq=False, repr=False)
 class LargeFrames:
     """Grants room for unfinished large frames, to one connection after the other in the order of their requests.
 
     Room is granted for the whole frame before its body is read: if connections took room as bytes arrive, many frames could be
     half read at the limit and none of them ever completed.
-
-    Args:
-        bytes_max: of all granted frames together.
-        may_grant: whether any room may be granted now; the owner calls `grant_waiting` when that becomes true.
     """
 
-    def __init__(self, bytes_max: int, may_grant: Callable[[], bool]) -> None:
-        self._free = bytes_max
-        self._may_grant = may_grant
-        self._granted: dict[Callable[[], None], int] = {}
-        self._waiting: dict[Callable[[], None], int] = {}
+    _free: int
+    """Bytes that are not granted; at first those of all granted frames together."""
+    _may_grant: Callable[[], bool]
+    """Whether any room may be granted now; the owner calls `grant_waiting` when that becomes true."""
+    _granted: dict[Callable[[], None], int] = field(default_factory=dict, init=False)
+    _waiting: dict[Callable[[], None], int] = field(default_factory=dict, init=False)
 
     def request(self, on_granted: Callable[[], None], size: int) -> bool:
         """Ask for room, for a connection that has none yet; False: wait, `on_granted` is called later."""
@@ -63,24 +62,23 @@ class LargeFrames:
             following()
 
 
+@dataclass(eq=False, repr=False)
 class ServerUsage:
-    """The sums over all connections.
+    """The sums over all connections."""
 
-    Args:
-        call_soon: calls a function in the next turn of the event loop.
-    """
+    limits: ServerLimits
+    _call_soon: Callable[[Callable[[], None]], object]
+    """Calls a function in the next turn of the event loop."""
+    in_flight_bytes: int = field(default=0, init=False)
+    """Of requests without an answer."""
+    answer_bytes: int = field(default=0, init=False)
+    """Of answers that wait for the disk or for a peer that does not read."""
+    is_over: bool = field(default=False, init=False)
+    """`in_flight_total_bytes_max` was exceeded, and more than half of it is still unanswered."""
+    _waiting: dict[Callable[[], None], None] = field(default_factory=dict, init=False)
 
-    def __init__(self, limits: ServerLimits, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        self.limits = limits
-        self._call_soon = call_soon
-        self.large_frames = LargeFrames(limits.large_frames_bytes_max, lambda: not self.is_over)
-        self.in_flight_bytes = 0
-        """Of requests without an answer."""
-        self.answer_bytes = 0
-        """Of answers that wait for the disk or for a peer that does not read."""
-        self.is_over = False
-        """`in_flight_total_bytes_max` was exceeded, and more than half of it is still unanswered."""
-        self._waiting: dict[Callable[[], None], None] = {}
+    def __post_init__(self) -> None:
+        self.large_frames = LargeFrames(self.limits.large_frames_bytes_max, lambda: not self.is_over)
 
     def add_in_flight(self, size: int) -> None:
         """Follow the sum over all connections; when it is back at half of the limit, connections are read again."""
@@ -208,24 +206,20 @@ class ConnectionUsage:
         )
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class UnfinishedFrame:
     """The frame of one connection that is not complete yet, if there is one."""
 
-    __slots__ = ("_clock", "_has_room", "_large_frames", "_on_granted", "_reader", "since", "waits_for_room")
-
-    def __init__(
-        self, reader: FrameReader, large_frames: LargeFrames, clock: Clock, on_granted: Callable[[], None]
-    ) -> None:
-        self._reader = reader
-        self._large_frames = large_frames
-        self._clock = clock
-        self._on_granted = on_granted
-        self._has_room = False
-        """It has, or waits for, room of `large_frames`."""
-        self.since: float | None = None
-        """Since when it is unfinished; None: there is none."""
-        self.waits_for_room = False
-        """No more of it may be read before there is room."""
+    _reader: FrameReader
+    _large_frames: LargeFrames
+    _clock: Clock
+    _on_granted: Callable[[], None]
+    _has_room: bool = field(default=False, init=False)
+    """It has, or waits for, room of `large_frames`."""
+    since: float | None = field(default=None, init=False)
+    """Since when it is unfinished; None: there is none."""
+    waits_for_room: bool = field(default=False, init=False)
+    """No more of it may be read before there is room."""
 
     def watch(self, *, has_frames: bool) -> bool:
         """Follow a read that completed frames or not; whether a large frame has to wait for room from now on."""
