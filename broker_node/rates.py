@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from dataclasses import dataclass, field
 from itertools import islice
 
 WINDOW_SECONDS = 10.0
@@ -25,19 +26,17 @@ class Meter:
         self.at = 0.0
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class RateTable:
     """The increases of meters within the window. Costs time and memory for meters that increased, not for others."""
 
-    __slots__ = ("_began_at", "_samples", "_share", "_times")
-
-    def __init__(self) -> None:
-        self._samples: deque[dict[Meter, tuple[int, int]]] = deque()
-        """Increases by meter, one sample for each time; that of the first time is not part of the window."""
-        self._times: deque[float] = deque()
-        """Times of the samples within the window, and the one before."""
-        self._began_at = 0.0
-        self._share = 0.0
-        """What an increase adds to a smoothed rate in the present sample; 0 when no time has passed."""
+    _samples: deque[dict[Meter, tuple[int, int]]] = field(default_factory=deque, init=False)
+    """Increases by meter, one sample for each time; that of the first time is not part of the window."""
+    _times: deque[float] = field(default_factory=deque, init=False)
+    """Times of the samples within the window, and the one before."""
+    _began_at: float = field(default=0.0, init=False)
+    _share: float = field(default=0.0, init=False)
+    """What an increase adds to a smoothed rate in the present sample; 0 when no time has passed."""
 
     def begin(self, at: float) -> None:
         """Begins a sample at a monotonic time in seconds; `count` adds to it. The first sample starts the measurement."""

@@ -189,17 +189,14 @@ def _id_at(data: RawBytes, position: int) -> int:
     return subject_at + 2 * U16.size + int(_read_length(data, subject_at)[0])
 
 
+@dataclass(eq=False, repr=False)
 class BatchScanner:
-    """Checks SEND bodies. It remembers how the messages of subjects looked, which makes it faster for those that follow.
+    """Checks SEND bodies. It remembers how the messages of subjects looked, which makes it faster for those that follow."""
 
-    Args:
-        message_bytes_max: a larger entry is a failure of its own; the rest of its batch is not affected.
-    """
-
-    def __init__(self, message_bytes_max: int = MESSAGE_BYTES_MAX) -> None:
-        self._message_bytes_max = message_bytes_max
-        self._layouts: dict[bytes, _Layouts] = {}
-        """By the subject with its length, and the length of the message id."""
+    _message_bytes_max: int = MESSAGE_BYTES_MAX
+    """A larger entry is a failure of its own; the rest of its batch is not affected."""
+    _layouts: dict[bytes, _Layouts] = field(default_factory=dict, init=False)
+    """By the subject with its length, and the length of the message id."""
 
     def scan(
         self, data: bytes | bytearray, begin: int = 0, end: int | None = None
