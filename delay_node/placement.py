@@ -49,12 +49,7 @@ class Placer:
         self.on_near: Callable[[int], None] = lambda due_ms: None
 
     def prepare(
-        self,
-        run: Run,
-        data: memoryview,
-        dues: NDArray[np.int64],
-        subject: int,
-        given: Sequence[int] | None = None,
+        self, run: Run, data: memoryview, dues: NDArray[np.int64], subject: int, given: Sequence[int] | None = None
     ) -> tuple[Placement, list[int]]:
         """Sort a record's messages by hour; numbers are those `given`, or the next of each hour. Raises LimitReached."""
         begins = np.array(run.raw_begins, dtype=np.int64)

@@ -22,11 +22,7 @@ from qmq.net.connection import Connection
 from qmq.net.connection_auth import ConnectionAuth
 from qmq.protocol.bulk_read import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode, Role
-from qmq.protocol.commands import (
-    BrokerAcquireMetaRequest,
-    BrokerAcquireMetaResponse,
-    BrokerRegisterRequest,
-)
+from qmq.protocol.commands import BrokerAcquireMetaRequest, BrokerAcquireMetaResponse, BrokerRegisterRequest
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part

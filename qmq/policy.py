@@ -78,10 +78,7 @@ class NodePolicy:
 
     @classmethod
     def of(
-        cls,
-        subjects: Mapping[str, SubjectPolicy] | None = None,
-        paused: Iterable[Pause] = (),
-        read_only: str = "",
+        cls, subjects: Mapping[str, SubjectPolicy] | None = None, paused: Iterable[Pause] = (), read_only: str = ""
     ) -> "NodePolicy":
         """A policy of this content. Raises ProtocolError for a name, value or size that a node would refuse."""
         content = _content(subjects or {}, paused, read_only)

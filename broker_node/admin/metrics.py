@@ -28,12 +28,7 @@ class BrokerMetrics(NodeMetrics):
     """The metrics that only brokers have."""
 
     def __init__(
-        self,
-        node: Node,
-        store: MessageStore,
-        delivery: Delivery,
-        handlers: Handlers,
-        retention_clock: RetentionClock,
+        self, node: Node, store: MessageStore, delivery: Delivery, handlers: Handlers, retention_clock: RetentionClock
     ) -> None:
         super().__init__(node, "qmq_broker")
         self._store = store

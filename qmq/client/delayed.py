@@ -98,12 +98,7 @@ class DelayedMessages:
     """Finds and changes delayed messages of the system with the metaserver at `url`. Use it as `async with`."""
 
     def __init__(
-        self,
-        url: str,
-        *,
-        timeouts: Timeouts = DEFAULT_TIMEOUTS,
-        pool: Pool | None = None,
-        clock: Clock = SYSTEM_CLOCK,
+        self, url: str, *, timeouts: Timeouts = DEFAULT_TIMEOUTS, pool: Pool | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._clock = clock
         self._own_pool = pool is None

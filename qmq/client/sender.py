@@ -185,11 +185,7 @@ class Sender:
         )
 
     def _wait(
-        self,
-        batch: Batch,
-        work: Coroutine[Any, Any, T],
-        then: Callable[[T], None],
-        failed: Callable[[QmqError], None],
+        self, batch: Batch, work: Coroutine[Any, Any, T], then: Callable[[T], None], failed: Callable[[QmqError], None]
     ) -> None:
         """Wait in a task, no longer than the batch has time, and continue with the result."""
 
