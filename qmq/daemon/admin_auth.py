@@ -26,20 +26,17 @@ _IS_TRUSTED = web.RequestKey("is_trusted", bool)
 
 @dataclass(frozen=True, slots=True)
 class AdminAccess:
-    """The settings of one server.
-
-    Args:
-        secret: None: every request is accepted.
-        metrics_token: a bearer token that allows to read /metrics; "" for none.
-        names: host names of the server, beside the address that it listens on.
-        open_paths: pages that need no proof and accept any Host, in addition to the health pages.
-    """
+    """The settings of one server."""
 
     clock: Clock
     secret: NodeSecret | None = None
+    """None: every request is accepted."""
     metrics_token: str = ""
+    """A bearer token that allows to read /metrics; "" for none."""
     names: frozenset[str] = frozenset()
+    """Host names of the server, beside the address that it listens on."""
     open_paths: frozenset[str] = frozenset()
+    """Pages that need no proof and accept any Host, in addition to the health pages."""
 
 
 class AdminAuth:
@@ -83,8 +80,7 @@ class AdminAuth:
         header = request.headers.get("Authorization", "")
         if self._challenges is None or not header.startswith(SCHEME) or not self._challenges.may_be_valid(header):
             return False
-        body = await request.read()
-        return self._challenges.accept(header, request.method, request.raw_path, body)
+        return self._challenges.accept(header, request.method, request.raw_path, await request.read())
 
     def _refused(self, request: web.Request, challenge: str, text: str) -> web.Response:
         # Not logged: requests without a proof, or with an outdated nonce. Every client sends those to get a challenge.

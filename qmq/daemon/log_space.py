@@ -1,6 +1,7 @@
 """The disk space of a log: what sends may use of it, and dropped segments that are to free it."""
 
 import asyncio
+from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.log.appender import commit_bytes_of
@@ -14,21 +15,18 @@ RETRY_SECONDS = 60.0
 """Pause after a failed deletion."""
 
 
+@dataclass(eq=False, repr=False)
 class LogSpace:
-    """The free space of a log, and the reserve below which sends are refused, so that stored messages can still be processed.
+    """The free space of a log, and the reserve below which sends are refused, so that stored messages can still be processed."""
 
-    Args:
-        folder: a folder on the disk of the log.
-        reserve_bytes: what sends leave free on the disk, and in the log.
-    """
-
-    def __init__(self, log: SegmentedLog, disk: Disk, folder: str, reserve_bytes: int) -> None:
-        self._log = log
-        self._disk = disk
-        self._folder = folder
-        self._reserve_bytes = reserve_bytes
-        self.disk_free_bytes = 0
-        self.disk_total_bytes = 0
+    _log: SegmentedLog
+    _disk: Disk
+    _folder: str
+    """A folder on the disk of the log."""
+    _reserve_bytes: int
+    """What sends leave free on the disk, and in the log."""
+    disk_free_bytes: int = field(default=0, init=False)
+    disk_total_bytes: int = field(default=0, init=False)
 
     def measure(self) -> None:
         """Measure the free space of the disk. To be called about once a second."""
@@ -49,8 +47,7 @@ class LogSpace:
         log = self._log
         # A record larger than half a segment must fit when the next segment exists: otherwise it could never be written.
         beside = max(0, log.current_segment_bytes - commit_bytes_of(record_bytes))
-        log_reserve = min(self._log_reserve_bytes, beside)
-        return self._lacks_room(log.room_after(record_bytes), log_reserve)
+        return self._lacks_room(log.room_after(record_bytes), min(self._log_reserve_bytes, beside))
 
     @property
     def _log_reserve_bytes(self) -> int:

@@ -34,17 +34,14 @@ class SendCounters(RequestCounters):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What decides whether messages are accepted.
-
-    Args:
-        refuse_sends: why all sends are refused at the moment (read only, disk full); "" when they are accepted.
-        send_gate: which subjects' messages are refused though.
-        message_bytes_max: the largest entry.
-    """
+    """What decides whether messages are accepted."""
 
     refuse_sends: Callable[[], str]
+    """Why all sends are refused at the moment (read only, disk full); "" when they are accepted."""
     send_gate: SendGate
+    """Which subjects' messages are refused though."""
     message_bytes_max: int
+    """The largest entry."""
 
 
 @dataclass(eq=False, repr=False)
