@@ -35,6 +35,5 @@ def tag_match(filters: Sequence[TagFilter | SubEnvFilter]) -> TagMatch | None:
     for item in filters:
         if isinstance(item, TagFilter) and item.tag_type != TagType.NO_TAG and item.tags:
             tags = [tag.encode() for tag in item.tags]
-            all_of = item.tag_type == TagType.AND
-            return TagMatch(frozenset(tags), all_of, tag_digest(tags))
+            return TagMatch(frozenset(tags), item.tag_type == TagType.AND, tag_digest(tags))
     return None

@@ -65,8 +65,7 @@ class _Slot:
 
     def first(self) -> int:
         """Return the smallest key of a sorted slot, which is not empty."""
-        heads = self.added[:1] + self.keys[self.begin : self.begin + 1].tolist()
-        return min(heads)
+        return min(self.added[:1] + self.keys[self.begin : self.begin + 1].tolist())
 
 
 class Wheel:

@@ -91,8 +91,7 @@ class Directory(RouteTable):
     def _follow(self, live: LiveGroup, lease: StoredLease) -> bool:
         """Replace the own state of a group by the stored one; whether clients see a difference."""
         before = live.state, live.node.address if live.node is not None else ""
-        known = self.nodes.get(lease.node.node_id, lease.node)
-        node = lease.node.with_newest_log_end(known)
+        node = lease.node.with_newest_log_end(self.nodes.get(lease.node.node_id, lease.node))
         live.row, live.node, live.reported = lease.group, node, lease.group.state
         live.is_expired = lease.group.state is GroupState.OFFLINE
         live.has_left, live.started_at_ms = False, None

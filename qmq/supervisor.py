@@ -200,13 +200,11 @@ class Supervisor:
 
     def critical(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run a task that the process can't do without: its failure, or its end before `stop`, calls `on_failure`."""
-        record = self._new(name, JobKind.CRITICAL, None, True)
-        return self._start(record, work, self._lasting_ended)
+        return self._start(self._new(name, JobKind.CRITICAL, None, True), work, self._lasting_ended)
 
     def background(self, name: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Run a one-shot task. Failures are counted and logged under `name`, which tasks of one kind share."""
-        record = self._one_shot(name)
-        return self._start(record, work, self._background_ended)
+        return self._start(self._one_shot(name), work, self._background_ended)
 
     def later(self, seconds: float, name: str, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """Call `callback` once after `seconds`, unless `stop` came first. A failure is counted and logged under `name`."""

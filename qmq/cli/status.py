@@ -91,8 +91,7 @@ def lag(arguments: argparse.Namespace) -> int:
         try:
             if not address:
                 raise QmqError("no admin address registered")
-            stats = node_stats(address, arguments.subject, deadline=deadline)
-            for subject in stats["subjects"]:
+            for subject in node_stats(address, arguments.subject, deadline=deadline)["subjects"]:
                 for group in subject["groups"]:
                     _add(groups, name, group)
             for group_name in list(groups):

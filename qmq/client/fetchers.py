@@ -69,8 +69,7 @@ class Fetchers:
         while True:
             self._changed.clear()
             for source in self._sources:
-                routes = self._session.routes(source.subject, ClientType.CONSUMER)
-                for route in usable(routes, READABLE):
+                for route in usable(self._session.routes(source.subject, ClientType.CONSUMER), READABLE):
                     key = (source.subject, route.name)
                     fetcher = self._fetchers.get(key)
                     if fetcher is None:

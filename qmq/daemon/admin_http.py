@@ -223,8 +223,7 @@ class AdminHttp:
     async def _readyz(self, _: web.Request) -> web.Response:
         vital = self._supervisor.failing(vital_only=True)
         problem = self._ready() or "; ".join(f"job {name} fails: {why}" for name, why in vital.items())
-        body = _state(problem) | self._restrictions()
-        return web.json_response(body, status=503 if problem else 200)
+        return web.json_response(_state(problem) | self._restrictions(), status=503 if problem else 200)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         body = await self._metric_pages.get("", self.metrics_text)

@@ -22,8 +22,7 @@ PORT_MAX = 65_535
 
 def meta_url(text: str) -> str:
     """A metaserver's address page from `host:port`, a base URL or the whole URL. Raises SettingError for anything else."""
-    url = text if "://" in text else f"http://{text}"
-    parts = urlsplit(url)
+    parts = urlsplit(text if "://" in text else f"http://{text}")
     try:
         port = parts.port
     except ValueError as error:
@@ -69,12 +68,7 @@ async def http_get(
 
 
 async def http_post_json(
-    url: str,
-    body: bytes,
-    *,
-    timeout_s: float,
-    bytes_max: int = ANSWER_BYTES_MAX,
-    signer: RequestSigner | None = None,
+    url: str, body: bytes, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX, signer: RequestSigner | None = None
 ) -> tuple[int, bytes]:
     """A POST of a JSON object: (status, body). Raises ConnectionLost; whether the request took effect is unknown then."""
     fields = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"

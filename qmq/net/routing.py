@@ -52,8 +52,7 @@ class RoundRobin:
     def choose(self, routes: Sequence[BrokerGroupRoute], now: float, avoid: str = "") -> BrokerGroupRoute | None:
         """The next group; `avoid` (where the batch failed last) only when there is no other; None when all are avoided."""
         fine = [route for route in routes if not self.breaker.is_open(route.name, now)]
-        others = [route for route in fine if route.name != avoid]
-        candidates = others or fine
+        candidates = [route for route in fine if route.name != avoid] or fine
         if not candidates:
             return None
         self._next_index += 1
