@@ -154,7 +154,7 @@ BREAKAGES = (
     Breakage(
         "a message's checksum is not compared",
         "broker_node.message_log:MessageLog._read_whole",
-        "all(raws) and list(map(crc32, heads_checks[::2], map(crc32, raws))) == heads_checks[1::2]",
+        "all(raws) and list(map(crc32, heads_checks[::2], map(crc32, raws))) == list(heads_checks[1::2])",
         "all(raws)",
         "content",
         replace(CALM, faults=("flipped_bit",), fault_seconds=0.05, batches=0.9, storm_seconds=25.0),

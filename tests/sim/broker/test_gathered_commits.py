@@ -110,8 +110,8 @@ async def test_requests_of_clients_that_were_answered_together_share_the_next_co
             return connection
 
         first = [send() for _ in range(3)]
-        while not all(sending.codes for sending in first):
-            await asyncio.sleep(GATHER_SECONDS / 100)
+        await broker.committer.drain()
+        assert all(sending.codes for sending in first)
         before, second = broker.committer.commits, []
         for _ in range(3):
             assert broker.committer.commits == before, "each sends after the other, and the first waits for the last"
