@@ -120,6 +120,8 @@ async def _http(
     finally:
         if writer is not None:
             writer.close()
+    if not pieces:
+        raise Unreachable(url, "connection closed without a response")
     head, _, answer = b"".join(pieces).partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
