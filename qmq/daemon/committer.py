@@ -142,6 +142,9 @@ class Committer:
     def _gather(self) -> None:
         if self._scheduled or self._gather_timer is not None or self._thread is None:
             return
+        if self._group.is_off:
+            self.kick()
+            return
         self._idle.clear()
         self._gather_timer = self._supervisor.later(GATHER_SECONDS, "gathered_commit", self._begin)
 
@@ -150,14 +153,19 @@ class Committer:
         """Whether no commit is under way or about to begin."""
         return self._idle.is_set()
 
+    def hurry(self) -> None:
+        """Wait for no further requests from now on: the node stops, and timers end nothing any more."""
+        self._group.is_off = True
+        self.kick()
+
     async def drain(self) -> None:
         """Wait until everything appended so far is on disk and called back."""
-        self._group.is_off = True
+        was_off = self._group.is_off
+        self.hurry()
         try:
-            self.kick()
             await self._idle.wait()
         finally:
-            self._group.is_off = False
+            self._group.is_off = was_off
 
     async def stop(self) -> None:
         """Write what is left, end the thread."""

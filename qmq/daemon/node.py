@@ -135,6 +135,7 @@ class Node(Daemon):
             self._membership_task = self.supervisor.critical("membership", self.membership.run(self._stop_membership))
 
     async def stopping(self) -> None:
+        self.committer.hurry()
         self._stop_membership.set()
         if self._membership_task is not None:
             await asyncio.wait([self._membership_task])

@@ -128,3 +128,20 @@ async def test_a_request_is_answered_although_the_others_of_the_last_commit_do_n
         await client.send(message(2))
         assert asyncio.get_running_loop().time() - began < 10 * GATHER_SECONDS
         await broker.committer.drain()
+
+
+@pytest.mark.parametrize("code", [Command.ACK_REQUEST, Command.SEND_MESSAGE])
+async def test_a_node_that_stops_answers_at_once_what_would_wait_for_others(tmp_path: Path, code: int) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await pulled(client)
+        for number in (10, 11):
+            give(broker, FakeConnection(number), Command.SEND_MESSAGE, encode_entry(message(number)))
+        await broker.committer.drain()
+        before, body = broker.committer.commits, AckRequest("orders", "g", "c1", 0, 0, False).encode()
+        answer = client.caller.call_soon(code, encode_entry(message(12)) if code == Command.SEND_MESSAGE else body)
+        await asyncio.sleep(GATHER_SECONDS / 2)
+        assert (broker.committer.waiting, broker.committer.commits) == (1, before), "it waits for another request"
+        began = asyncio.get_running_loop().time()
+        await broker.close()
+        assert (await answer).code == ResponseCode.SUCCESS
+        assert asyncio.get_running_loop().time() - began < broker.drain_seconds / 2
