@@ -282,16 +282,9 @@ class Delivery:
             if progress.broadcast and runs:
                 answer.pull_begin = runs[0].begin
             action = Pull(
-                subject.name,
-                progress.group,
-                consumer.consumer_id,
-                self._store.clock.wall_ms(),
-                progress.broadcast,
-                answer.pull_begin,
-                start,
-                position,
-                runs,
-            )
+                subject.name, progress.group, consumer.consumer_id, self._store.clock.wall_ms(), progress.broadcast,
+                answer.pull_begin, start, position, runs,
+            )  # fmt: skip
             self._store.act(subject, group, action, consumer.names)
             count = len(answer.raws)
             if count and consumer.holder is not None:

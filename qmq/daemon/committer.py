@@ -14,6 +14,7 @@ from functools import partial
 from qmq.clock import Clock
 from qmq.daemon.group_commit import GATHER_SECONDS, GroupCommit
 from qmq.daemon.job_thread import JobThread, OsThread, StartThread
+from qmq.daemon.segment_preparation import SegmentPreparation
 from qmq.errors import CommitNotApplied, LogError
 from qmq.log.commit import FlushPolicy, SealedCommit
 from qmq.log.log import SegmentedLog
@@ -25,8 +26,6 @@ SEAL_AFTER_SECONDS = 0.05
 """Idle this long, an empty commit is written (not synced): it proves to a later recovery that the last one was synced."""
 SLOW_SYNC_SECONDS = 0.5
 """A commit slower than this is said in the log."""
-PREPARE_SECONDS = 1.0
-"""How often the next segment is prepared if it is missing; also the pause after a failure, for example a full disk."""
 
 
 class Committer:
@@ -71,6 +70,7 @@ class Committer:
         self._in_flight = False
         self._scheduled = False
         self._group = GroupCommit(clock)
+        self.segments = SegmentPreparation(log, supervisor)
         self._is_urgent = False
         """Whether something of what is not taken yet does not wait for others, or may not."""
         self._gather_timer: asyncio.TimerHandle | None = None
@@ -86,7 +86,7 @@ class Committer:
         """Start the writing thread and the periodic jobs; on the event loop."""
         self._loop = asyncio.get_running_loop()
         self._thread = self._start_thread("committer", self._fail)
-        self._supervisor.every(PREPARE_SECONDS, "segment_preparation", self._prepare, until_close=True)
+        self.segments.start()
         if self._policy is FlushPolicy.INTERVAL:
             self._supervisor.every(self._interval, "interval_sync", self._sync_by_interval, until_close=True)
 
@@ -226,7 +226,7 @@ class Committer:
         self._release(self._log.synced_end)
         if self._policy is FlushPolicy.ALWAYS:
             self._group.completed(requests, commit.end - commit.offset)
-        self.prepare()
+        self.segments.soon()
         if self._waiting and (not self._is_urgent or self._group.expects_more(len(self._waiting))):
             self._gather()
         elif not self._scheduled:
@@ -267,25 +267,6 @@ class Committer:
     def _sync_by_interval(self) -> None:
         if self.failed is None and self._thread is not None:
             self._thread.put(self._log.sync)
-
-    def prepare(self) -> None:
-        """Have the next segment made in time, in another thread, so that a roll costs nothing. Called after each commit.
-
-        After a failure only the period of the job tries again.
-        """
-        if self._log.needs_segment and not self._log.is_out_of_space:
-            self._supervisor.run_soon("segment_preparation")
-
-    async def check_space(self) -> None:
-        """Create the next segment if it is missing, so that a lack of space is known before the first request arrives."""
-        try:
-            await self._prepare()
-        except OSError as error:
-            logger.error("the next segment can't be created: %s", error)
-
-    async def _prepare(self) -> None:
-        if self._log.needs_segment or self._log.is_out_of_space:
-            await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)
 
     def _fail(self, error: BaseException) -> None:
         if self.failed is None:

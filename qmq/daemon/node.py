@@ -123,7 +123,7 @@ class Node(Daemon):
         self.checkpoints.start()
         self.committer.start()
         if self.space.lacks_space():
-            await self.committer.check_space()
+            await self.committer.segments.check_space()
 
     def start_jobs(self) -> None:
         self.supervisor.every(JOB_SECONDS, "disk_space", self.space.measure, is_vital=True)
