@@ -13,7 +13,7 @@ CONSUMERS_KNOWN_MAX = 250_000
 """Consumers of a group on a subject that are remembered, some 300 bytes each; when there are more, all are forgotten."""
 ENDINGS_KNOWN_MAX = 1_000
 """Different filters that are remembered; when there are more, all are forgotten."""
-REQUEST_BYTES_MAX = 1024
+REQUEST_BYTES_MAX = 400
 """A longer request, with many tags for example, is decoded each time."""
 _length = Struct(">H").unpack_from
 _PULL = Struct(">iqqqqb")

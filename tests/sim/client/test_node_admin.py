@@ -91,7 +91,7 @@ async def test_an_answer_is_bounded_in_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (b"", "net.connection_lost"),
+        (b"", "net.unreachable"),
         (b"nonsense\r\n\r\n", "net.connection_lost"),
         (b"HTTP/1.1 200 OK\r\n\r\n<html>", "node.not_json"),
         (b"HTTP/1.1 200 OK\r\n\r\n[1]", "node.not_json"),
