@@ -70,8 +70,7 @@ class ConsumerLeases:
                     except Exception as error:  # noqa: BLE001 - raised below, once the others were handled
                         settled += 1
                         failure = failure or error
-                    check_at = consumer.check_at(self.lease_seconds, self.forget_seconds)
-                    subject.check_at = min(subject.check_at, check_at)
+                    subject.check_at = min(subject.check_at, consumer.check_at(self.lease_seconds, self.forget_seconds))
         if settled:
             self._committer.kick()
         if failure is not None:

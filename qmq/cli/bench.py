@@ -163,12 +163,12 @@ def pull_all(pullers: list[PullingConnection], arguments: argparse.Namespace) ->
                     got, got_bytes = got + messages, got_bytes + len(raws)
                     last = begin + messages - 1
                     ack = AckRequest(arguments.subject, arguments.group, puller.consumer_id, begin, last, False)
-                    frames_before = encode_request(Command.ACK_REQUEST, 0, ack.encode())
+                    before = encode_request(Command.ACK_REQUEST, 0, ack.encode())
                     puller.last, puller.idle = last, 0
                 else:
-                    frames_before = b""
+                    before = b""
                     puller.idle += 1
-                _pull(puller, arguments, 200, frames_before)
+                _pull(puller, arguments, 200, before)
     return got, got_bytes, time.perf_counter() - began, latencies
 
 
@@ -195,15 +195,13 @@ def _receive(puller: PullingConnection) -> list[Frame]:
     return puller.reader.buffer_updated(size)
 
 
-def _pull(
-    puller: PullingConnection, arguments: argparse.Namespace, timeout_ms: int, frames_before: bytes = b""
-) -> None:
+def _pull(puller: PullingConnection, arguments: argparse.Namespace, timeout_ms: int, before: bytes = b"") -> None:
     """Send a pull, in one call with the ack before it."""
     request = PullRequest(
         arguments.subject, arguments.group, puller.consumer_id, arguments.batch, -1, puller.last, timeout_ms, False
     )
     puller.requested_at = time.perf_counter()
-    puller.sock.sendall(frames_before + encode_request(Command.PULL_MESSAGE, 0, request.encode()))
+    puller.sock.sendall(before + encode_request(Command.PULL_MESSAGE, 0, request.encode()))
 
 
 def no_answer() -> str:

@@ -225,7 +225,7 @@ class Committer:
         requests = len(self._waiting)
         self._release(self._log.synced_end)
         if self._policy is FlushPolicy.ALWAYS:
-            self._group.completed(requests, commit.end - commit.offset)
+            self._group.completed(requests, len(self._waiting), commit.end - commit.offset)
         self.segments.soon()
         if self._waiting and (not self._is_urgent or self._group.expects_more(len(self._waiting))):
             self._gather()

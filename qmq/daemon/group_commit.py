@@ -17,21 +17,23 @@ class GroupCommit:
     Clients that wait for their answers send again soon after them. If a commit began with the first of their requests, the others
     would need another one, and the two groups of clients would stay apart: twice as many commits for the same work. So a commit
     waits until as many requests wait as did when the last one was complete: those that it answered, and those that came meanwhile.
+    That is in vain unless all of them come, and then none during the commit: clients that send anyway gain nothing from waiting.
     """
 
-    __slots__ = ("_clock", "_expected", "_is_partial", "_passed", "_to_pass", "_until", "is_off")
+    __slots__ = ("_clock", "_expected", "_is_partial", "_is_whole", "_passed", "_to_pass", "_until", "is_off")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.is_off = False
         """No commit waits now."""
-        self._expected = 0
-        self._until = 0.0
-        self._is_partial = False
+        self._expected, self._until = 0, 0.0
+        self._is_partial = self._is_whole = False
         self._passed = self._to_pass = 0
 
-    def completed(self, requests: int, commit_bytes: int) -> None:
+    def completed(self, requests: int, came_meanwhile: int, commit_bytes: int) -> None:
         """A commit is complete; so many requests waited for it or came meanwhile."""
+        if self._is_whole:
+            self._learn(is_in_vain=came_meanwhile > 0)
         if self._to_pass:
             self._to_pass -= 1
         elif commit_bytes <= SMALL_COMMIT_BYTES and not self._is_partial:
@@ -43,8 +45,10 @@ class GroupCommit:
 
     def begun(self, requests: int, *, is_partial: bool) -> None:
         """A commit begins, for which so many requests wait; with `is_partial` the next one has to follow at once."""
+        self._is_whole = 0 < self._expected <= requests
         if requests < self._expected:
-            self._passed = self._to_pass = min(2 * self._passed + 1, COMMITS_PASSED_MAX)
-        elif self._expected:
-            self._passed = 0
+            self._learn(is_in_vain=True)
         self._expected, self._is_partial = 0, is_partial
+
+    def _learn(self, *, is_in_vain: bool) -> None:
+        self._passed = self._to_pass = min(2 * self._passed + 1, COMMITS_PASSED_MAX) if is_in_vain else 0
