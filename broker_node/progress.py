@@ -36,8 +36,8 @@ class Consumer:
         return now - self.seen_at < lease_seconds, self.sessions.are_duplicates(now, lease_seconds)
 
     def check_at(self, lease_seconds: float, forget_seconds: float) -> float:
-        """The monotonic time from which on its lease may have ended. Whoever uses a consumer that is reported as offline, or makes
-        it a second session, has it checked at once."""
+        """Return the earliest monotonic time, in seconds, at which its lease may expire, or it may be removed. Callers that use a
+        consumer reported as offline, or add a second session, reset `Subject.check_at`."""
         if len(self.sessions) > 1:
             return 0.0
         if not self.reported[0] and not self.log.in_flight:

@@ -67,7 +67,7 @@ class Subject:
     real: str = field(init=False)
     """The subject that this one is, or is the retry or dead-letter subject of."""
     check_at: float = 0.0
-    """Monotonic time before which no consumer's lease ends."""
+    """Monotonic time, in seconds, before which no consumer's lease can expire."""
     checked_begin: int = -1
     """The log's oldest offset that this subject's begin was last adjusted to."""
     sent_total: int = 0

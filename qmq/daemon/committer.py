@@ -1,7 +1,7 @@
 """The one writing task: gather what arrived, one write, one sync in a thread, answer all that waited.
 
 While a commit is on its way to the disk the event loop goes on gathering the next, so the number of messages that share
-a sync grows with the load by itself; `qmq.daemon.group_commit` has when the next one waits for more. Cost per commit: one
+a sync grows with the load by itself; `qmq.daemon.group_commit` decides when the next one waits. Cost per commit: one
 hand-over to the thread and back, one pwritev, one fdatasync.
 """
 
@@ -154,7 +154,7 @@ class Committer:
         return self._idle.is_set()
 
     def hurry(self) -> None:
-        """Wait for no further requests from now on: the node stops, and timers end nothing any more."""
+        """Start each commit without waiting for further requests: the node is stopping, and its timers no longer fire."""
         self._group.is_off = True
         self.kick()
 

@@ -6,18 +6,18 @@ GATHER_SECONDS = 0.001
 """How long after a commit the next one waits for others to share its sync; also how long answers that are not urgent, such as
 those of acks, wait for another commit before one is made for them alone."""
 SMALL_COMMIT_BYTES = 64 << 10
-"""After a larger commit the next one does not wait: its sync takes its time for the bytes, and fewer syncs save little."""
+"""After a larger commit the next one does not wait: writing the bytes takes most of the time, so a shared sync saves little."""
 COMMITS_PASSED_MAX = 63
-"""Commits that do not wait after one that waited in vain: 1 after the first time, then 3, 7 and so on, up to this."""
+"""Commits that start without waiting after a failed wait: 1 after the first failure, then 3, 7 and so on, up to this."""
 
 
 class GroupCommit:
-    """How many requests the next commit waits for.
+    """Decides how many requests the next commit waits for.
 
-    Clients that wait for their answers send again soon after them. If a commit began with the first of their requests, the others
-    would need another one, and the two groups of clients would stay apart: twice as many commits for the same work. So a commit
-    waits until as many requests wait as did when the last one was complete: those that it answered, and those that came meanwhile.
-    That is in vain unless all of them come, and then none during the commit: clients that send anyway gain nothing from waiting.
+    Clients that wait for responses send their next requests soon after receiving them. If a commit started with the first of these
+    requests, the others would need a second commit, and the clients would stay split in two groups, with twice as many commits.
+    So a commit waits until as many requests are pending as when the last commit completed, answered ones included. A wait fails
+    unless all of them arrive, and none during the commit: clients that do not wait for responses gain nothing from it.
     """
 
     __slots__ = ("_clock", "_expected", "_is_partial", "_is_whole", "_passed", "_to_pass", "_until", "is_off")
@@ -25,7 +25,7 @@ class GroupCommit:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.is_off = False
-        """No commit waits now."""
+        """Whether commits start without waiting."""
         self._expected, self._until = 0, 0.0
         self._is_partial = self._is_whole = False
         self._passed = self._to_pass = 0

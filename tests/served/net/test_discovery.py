@@ -1,4 +1,4 @@
-"""What is said of a server that does not respond as it should."""
+"""The errors of `http_get` when a server does not return an HTTP response."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from qmq.net.discovery import http_get
 
 
 async def answer_of(data: bytes) -> tuple[int, bytes]:
-    """What `http_get` makes of a server that sends `data` and closes the connection."""
+    """Return the result of `http_get` from a server that sends `data` and closes the connection."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
