@@ -1,5 +1,6 @@
 """Users: made, changed, disabled; their teams and sessions. Every change is audited and can be tried as a dry run."""
 
+import contextlib
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ MEMBERS_MAX = 500
 PASSWORD_CHARS_MAX = 200
 PASSWORD_BYTES = 15
 """Random bytes of a password we make: 20 characters."""
+PASSWORDS_MAX = 100
+"""Passwords made in a row until the validators take one; the last is returned in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,14 @@ USER: Resource[User] = Resource(
 )
 
 
-def new_password() -> str:
-    """A random password."""
-    return secrets.token_urlsafe(PASSWORD_BYTES)
+def new_password(row: User) -> str:
+    """Return a random password for a user. One in some thousands is too similar to the name or address, and is not taken."""
+    for _ in range(PASSWORDS_MAX):
+        password = secrets.token_urlsafe(PASSWORD_BYTES)
+        with contextlib.suppress(ValidationError):
+            validate_password(password, row)
+            break
+    return password
 
 
 def ensure_first_admin() -> str | None:
@@ -101,8 +109,8 @@ def ensure_first_admin() -> str | None:
     """
     if User.objects.exists():
         return None
-    password = new_password()
     row = User(username=FIRST_ADMIN, role=Role.ADMIN)
+    password = new_password(row)
     row.set_password(password)
     try:
         with transaction.atomic():
@@ -124,12 +132,11 @@ def create_user(
     """
     if text := username_problem(name):
         raise ChangeRefused(f"username: {name[:80]!r} {text}", code="user.name_illegal", fields={"name": text})
-    made = new_password() if password is None else None
-    given = password if made is None else made
-    assert given is not None
     with USER.creating(User(username=name), name, **request) as edit:
         row = edit.row
         teams = _set(edit, values)
+        made = new_password(row) if password is None else None
+        given = made or password or ""
         _check_password(given, row)
         row.set_password(given)
         edit.save(USER.exists(name))
@@ -232,9 +239,9 @@ def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool =
     found = User.objects.filter(username=name).values_list("pk", flat=True).first()
     if found is None:
         raise USER.unknown(name)
-    password = new_password()
     with changing(dry_run=dry_run):
         row, _ = _locked(found)
+        password = new_password(row)
         before = {"sessions": row.sessions.count()}
         row.set_password(password)
         row.sign_in_generation += 1

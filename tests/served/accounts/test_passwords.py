@@ -54,9 +54,14 @@ def test_another_one_is_taken(password: str) -> None:
     validate_password(password)
 
 
-def test_what_the_console_makes_is_taken() -> None:
+def test_what_the_console_makes_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(200):
-        validate_password(new_password(), ADA)
+        validate_password(new_password(ADA), ADA)
+    made = iter(["Countess-2024", "ada.l-ada.l-1", PASSWORD])
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda size: next(made))
+    assert new_password(ADA) == PASSWORD
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda size: "Countess-2024")
+    assert new_password(ADA) == "Countess-2024", "validators that take nothing don't hang the console"
 
 
 def test_a_long_text_is_looked_at_once() -> None:
