@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
 from broker_node import consume_log, progress_log
 from broker_node.consume_log import ENTRY_BYTES
@@ -20,6 +19,7 @@ from broker_node.reader import damaged_entries, unreadable_entries
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
 from broker_node.subject_begin import begin_adjusted
+from qmq.checksum import crc32
 from qmq.clock import Clock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.daemon.committer import Committer

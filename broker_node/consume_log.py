@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.log.index import DenseIndex, IndexView
 from qmq.protocol.scan import Run
 

@@ -6,7 +6,6 @@ not rise, because it is not known that a consumer tried.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
 from broker_node.actions import Origin, SequenceRun
 from broker_node.disk_work import DiskWork
@@ -14,6 +13,7 @@ from broker_node.pull_log import PullRun
 from broker_node.reader import Wanted, read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Group, Subject
+from qmq.checksum import crc32
 from qmq.errors import NoSpace
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.protocol.names import retry_subject, split_subject

@@ -5,7 +5,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
-from zlib import crc32
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from delay_node.hour_reader import READ_BYTES_MAX, read_states, slices
 from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
 from delay_node.schedule_log import Entry, checks_of, message_id_of
 from delay_node.store import DelayStore
+from qmq.checksum import crc32
 from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedState, DelayedTarget, ListDelayedRequest
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES

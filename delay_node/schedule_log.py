@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import mul
 from struct import Struct
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from delay_node.records import HOUR_MS, ref_of
+from qmq.checksum import crc32
 from qmq.errors import LogError
 from qmq.log.append_file import AppendFile
 from qmq.protocol.raw import SUBJECT_AT, TIME_AT, RawView

@@ -6,8 +6,8 @@ millisecond. The bytes are those of `qmq.protocol.messages.encode_entry`.
 
 from collections.abc import Awaitable, Mapping, Sequence
 from struct import Struct
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.client.bodies import KEY_DATA, Body, encode_body
 from qmq.client.message import MakeId, standard_properties
 from qmq.client.middleware import MiddlewareChain, OutgoingMessage

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 from contextlib import closing
 from struct import Struct
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.log.disk import Buffer, Disk
 
 _CRC = Struct(">I")

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.log.atomic_file import replace_file
 from qmq.log.disk import Disk
 from qmq.log.record import Position

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.errors import LogError
 
 COMMIT_MAGIC = 0x514D5143  # "QMQC"

@@ -15,8 +15,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.errors import LogError
 from qmq.log.checkpoint import as_number
 from qmq.log.disk import Buffer, Disk

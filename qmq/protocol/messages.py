@@ -5,8 +5,8 @@ The layout of the raw form is in `qmq.protocol.raw`. Source: docs/reference/wire
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters
 from qmq.protocol.primitives import I32, I64, U16, encode_str, utf8

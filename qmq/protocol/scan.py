@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, repeat, takewhile
 from struct import Struct
 from struct import error as StructError
-from zlib import crc32
 
+from qmq.checksum import crc32
 from qmq.errors import IllegalName, ProtocolError
 from qmq.protocol.codes import SendResult
 from qmq.protocol.commands import SendFailure
