@@ -38,7 +38,7 @@ class _UnsyncedFile:
     def pread(self, size: int, offset: int) -> bytes:
         return self._file.pread(size, offset)
 
-    def pread_cached(self, size: int, offset: int) -> bytes | None:
+    def pread_cached(self, size: int, offset: int) -> bytes | bytearray | None:
         return self._file.pread_cached(size, offset)
 
     def next_data(self, offset: int) -> int | None:

@@ -26,7 +26,7 @@ class File(Protocol):
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
-    def pread_cached(self, size: int, offset: int) -> bytes | None:
+    def pread_cached(self, size: int, offset: int) -> bytes | bytearray | None:
         """As `pread`, but None when the bytes are not all in memory and the disk would have to be asked."""
 
     def next_data(self, offset: int) -> int | None:
@@ -116,7 +116,7 @@ class SystemFile:
             data += more
         return data
 
-    def pread_cached(self, size: int, offset: int) -> bytes | None:
+    def pread_cached(self, size: int, offset: int) -> bytes | bytearray | None:
         buffer = bytearray(size)
         try:
             read = os.preadv(self._fd, [buffer], offset, os.RWF_NOWAIT)
@@ -126,7 +126,7 @@ class SystemFile:
             if error.errno in (errno.EOPNOTSUPP, errno.EINVAL):
                 return self.pread(size, offset)
             raise
-        return bytes(buffer) if read == size else None
+        return buffer if read == size else None
 
     def next_data(self, offset: int) -> int | None:
         try:

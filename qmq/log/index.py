@@ -128,7 +128,7 @@ class DenseIndex(IndexFiles):
         written, parts = self.tail.memory(begin * size, end * size)
         return begin, min(end, written // size), parts
 
-    def _read_file_cached(self, path: str, size: int, offset: int) -> bytes | None:
+    def _read_file_cached(self, path: str, size: int, offset: int) -> Buffer | None:
         unreadable = self._handles.unreadable
         if unreadable and unreadable.has_any(path, pages_of(offset, offset + size)):
             return None

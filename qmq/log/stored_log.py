@@ -116,7 +116,7 @@ class StoredLog:
             raise LogError(f"log offset {offset}: {len(data)} of {size} bytes are there", code="log.unreadable")
         return data
 
-    def read_cached(self, offset: int, size: int) -> bytes | None:
+    def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
         """As `read`, but None when the disk would have to be waited for."""
         found = self._segments.opened(offset, size)
         if found is None:

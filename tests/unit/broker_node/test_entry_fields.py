@@ -1,9 +1,20 @@
-"""Fields of index entries are decoded in blocks."""
+"""Fields of index entries are decoded, and messages cut out of what was read, many at a time."""
 
 import pytest
 
 from broker_node.consume_log import ENTRY, ENTRY_BYTES, ENTRY_HEAD_BYTES
-from broker_node.message_log import _CHECKED, _PLACE, BLOCK_ENTRIES, _block, entry_fields
+from broker_node.message_log import (
+    _CHECKED,
+    _PLACE,
+    BLOCK_ENTRIES,
+    COPIED_BYTES_MAX,
+    COPIED_SPAN_BYTES_MAX,
+    CUT_TOGETHER_MIN,
+    _block,
+    _cut,
+    _equal,
+    entry_fields,
+)
 
 
 @pytest.mark.parametrize("count", [0, 1, BLOCK_ENTRIES - 1, BLOCK_ENTRIES, BLOCK_ENTRIES + 1, 3 * BLOCK_ENTRIES + 7])
@@ -20,3 +31,50 @@ def test_formats_are_kept_for_numbers_of_one_block_only() -> None:
     for count in range(4 * BLOCK_ENTRIES):
         entry_fields(_PLACE, bytes(count * ENTRY_BYTES))
     assert _block.cache_info().currsize == BLOCK_ENTRIES + 1
+
+
+def cut(sizes: list[int], gap: int) -> list[bytes]:
+    """Messages of these sizes, each a letter of its own, cut out of bytes in which gaps of dots lie between them."""
+    raws = [bytes([65 + n % 26]) * size for n, size in enumerate(sizes)]
+    offsets = tuple(1_000 + sum(sizes[:n]) + n * gap for n in range(len(sizes)))
+    found = _cut(bytearray((b"." * gap).join(raws)), offsets, tuple(sizes))
+    assert [bytes(raw) for raw in found] == raws
+    return found
+
+
+@pytest.mark.parametrize("gap", [0, 8])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [100] * CUT_TOGETHER_MIN, [100] * (CUT_TOGETHER_MIN - 1), [100] * BLOCK_ENTRIES, [100] * (BLOCK_ENTRIES + 1), [7],
+        [100] * 9 + [101], [101] + [100] * 9, [0] * 10, list(range(1, 40)), [COPIED_BYTES_MAX + 1] * 10,
+        [COPIED_SPAN_BYTES_MAX // 8] * 9, list(range(COPIED_BYTES_MAX + 1, COPIED_BYTES_MAX + 20)),
+    ],
+)  # fmt: skip
+def test_messages_are_cut_out_of_what_was_read_whatever_their_sizes(sizes: list[int], gap: int) -> None:
+    cut(sizes, gap)
+
+
+def test_large_messages_of_many_sizes_are_not_copied() -> None:
+    large = cut(list(range(COPIED_BYTES_MAX + 1, COPIED_BYTES_MAX + 20)), 8)
+    assert {type(raw) for raw in large} == {memoryview}
+    assert {type(raw) for raw in cut([COPIED_SPAN_BYTES_MAX // 8] * 9, 8)} == {memoryview}
+    assert {type(raw) for raw in cut([1024] * 50, 8)} == {type(raw) for raw in cut(list(range(1, 40)), 8)} == {bytes}
+
+
+def test_layouts_that_are_kept_are_limited() -> None:
+    _equal.cache_clear()
+    for size in range(1, 2 * BLOCK_ENTRIES):
+        cut([size] * CUT_TOGETHER_MIN, 8)
+    assert _equal.cache_info().currsize == BLOCK_ENTRIES
+
+
+def test_messages_of_two_batches_are_cut_where_they_lie() -> None:
+    data = bytes(range(220))
+    offsets = (*range(1_000, 1_100, 10), *range(1_120, 1_220, 10))
+    assert _cut(data, offsets, (10,) * 20) == [data[at - 1_000 : at - 990] for at in offsets]
+
+
+def test_entries_that_overlap_are_cut_as_they_say() -> None:
+    offsets = tuple(range(1_000, 1_000 + 5 * 10, 5))
+    assert _cut(bytes(range(60)), offsets, (10,) * 10) == [bytes(range(5 * n, 5 * n + 10)) for n in range(10)]
