@@ -205,7 +205,7 @@ def encode_action(action: Action, names: bytes = b"") -> tuple[RecordKind, bytes
     kind = KIND_OF[type(action)]
     if isinstance(action, Pull):
         positions = (action.pull_begin, action.from_sequence, action.next_sequence)
-        runs = b"".join(_RUN.pack(run.begin, run.count) for run in action.runs)
+        runs = b"".join([_RUN.pack(run.begin, run.count) for run in action.runs])
         return kind, head + _PULL.pack(*positions, len(action.runs)) + runs
     return kind, head + _LAYOUTS[kind][1].pack(*[getattr(action, name) for name in _NUMBERS[type(action)]])
 

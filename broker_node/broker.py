@@ -78,6 +78,7 @@ class Broker(Node):
     def build(self) -> AdminPages:
         options = self.options
         self.store.lacks_space_for_copy = self.space.lacks_space_for_copy
+        self.committer.while_written = self.store.write_histories
         self.delivery = Delivery(
             self.store,
             retry_delay_ms=round(options.retry_delay_seconds * 1000),

@@ -18,6 +18,7 @@ from broker_node.duplicate_ids import DuplicateIds
 from broker_node.filters import tag_match
 from broker_node.message_log import Raw
 from broker_node.progress import Consumer
+from broker_node.read_ahead import ReadAhead
 from broker_node.reader import SCAN_STEP, Wanted, read_messages
 from broker_node.sessions import Peer, Session
 from broker_node.settlements import Settlements
@@ -62,6 +63,7 @@ class Delivery:
         self._retry_delay_ms = retry_delay_ms
         self._lease_seconds = lease_seconds
         self.counters = DeliveryCounters()
+        self.read_ahead = ReadAhead(store)
         self.duplicates = DuplicateIds(lease_seconds)
         self.settlements = Settlements(store, lease_seconds, self.counters)
         self.acks = Acks(store, self.settlements, self.duplicates, self.counters, lease_seconds)
@@ -270,7 +272,9 @@ class Delivery:
             delay_ms = self._retry_delay_ms if subject.is_retry else 0
             now_ms = self._store.clock.wall_ms() if delay_ms > 0 else 0
             wanted = Wanted(((position, end),), limit, bytes_max, match, delay_ms, now_ms)
-            found = read_messages(self._store, subject, wanted, plan)
+            found = self.read_ahead.take(group, wanted) or read_messages(self._store, subject, wanted, plan)
+            if len(found.raws) == limit:
+                self.read_ahead.note(subject, group, wanted)
             runs, answer.raws, position = _chosen(position, found.raws, progress.broadcast)
             answer.retry_at_ms = found.due_at_ms
         if position != start:

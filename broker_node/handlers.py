@@ -85,9 +85,7 @@ class Handlers(RequestHandlers):
         self._committer = committer
         self._supervisor = supervisor
         sends = BrokerSends(store, committer, clock, admission, self.rejections, self.counters)
-        self.pulls = PullHandler(
-            store, delivery, committer, clock, supervisor, self.rejections, self.counters, self._after
-        )
+        self.pulls = PullHandler(delivery, committer, clock, supervisor, self.rejections, self.counters, self._after)
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
             store, committer, supervisor, on_ended=delivery.settlements.ended, on_no_space=delivery.settlements.no_space

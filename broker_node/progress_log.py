@@ -23,10 +23,9 @@ from bisect import bisect_left
 from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
-from zlib import crc32
 
 from broker_node.actions import KIND_OF, Ack, Action, Forget, Pull, RecordKind
-from broker_node.progress import GroupProgress
+from qmq.checksum import crc32
 from qmq.log.index import DenseIndex, IndexView
 
 LAYOUT = 1
@@ -85,14 +84,13 @@ def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
     return index.begin + bisect_left(range(index.begin, index.end), at_ms, key=found)
 
 
-def encode_progress(action: Action, progress: GroupProgress) -> bytes:
-    """The entries of an action that was just applied to `progress`: one, or of a pull as many as it has runs."""
+def encode_progress(action: Action, position: int) -> bytes:
+    """The entries of an action after which a group is at `position`: one, or of a pull as many as it has runs."""
     key = consumer_key(action.consumer_id)
     if isinstance(action, Pull):
         return _encode_pull(action, key)
     begin, end = (action.begin, action.end) if isinstance(action, Ack) else (0, 0)
-    position = -1 if isinstance(action, Forget) else progress.next_sequence
-    return _entry(action.at_ms, key, begin, end, position, KIND_OF[type(action)])
+    return _entry(action.at_ms, key, begin, end, -1 if isinstance(action, Forget) else position, KIND_OF[type(action)])
 
 
 def _encode_pull(pull: Pull, key: int) -> bytes:

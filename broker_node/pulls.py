@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from broker_node.consumer_connections import ConsumerConnections
 from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
@@ -11,7 +12,6 @@ from broker_node.long_poll import LongPolls, ParkedPull
 from broker_node.pull_gate import PullGate
 from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.settlement import BeingSettled, Settlement
-from broker_node.store import MessageStore
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.net.connection import Connection
@@ -30,38 +30,26 @@ COLD_READS_MAX = 64
 """Pulls that wait for the disk at a time; more are answered with nothing and ask again."""
 
 
+@dataclass(eq=False, repr=False)
 class PullHandler:
-    """Answers PULL requests.
+    """Answers PULL requests."""
 
-    Args:
-        after_settlement: takes a request again, from its beginning, once a settlement has ended.
-    """
+    _delivery: Delivery
+    _committer: Committer
+    _clock: Clock
+    _supervisor: Supervisor
+    _rejections: BrokerRejections
+    _counters: HandlerCounters
+    _after_settlement: Callable[[Settlement, Connection, Frame], None]
+    """Takes a request again, from its beginning, once a settlement has ended."""
+    _pull_gate: PullGate = field(default_factory=PullGate, init=False)
+    consumer_connections: ConsumerConnections = field(default_factory=ConsumerConnections, init=False)
+    known: KnownRequests = field(default_factory=KnownRequests, init=False)
+    _cold: dict[asyncio.Future[None], None] = field(default_factory=dict, init=False)
+    _is_stopping: bool = field(default=False, init=False)
 
-    def __init__(
-        self,
-        store: MessageStore,
-        delivery: Delivery,
-        committer: Committer,
-        clock: Clock,
-        supervisor: Supervisor,
-        rejections: BrokerRejections,
-        counters: HandlerCounters,
-        after_settlement: Callable[[Settlement, Connection, Frame], None],
-    ) -> None:
-        self._store = store
-        self._delivery = delivery
-        self._committer = committer
-        self._clock = clock
-        self._supervisor = supervisor
-        self._rejections = rejections
-        self._counters = counters
-        self._after_settlement = after_settlement
-        self._pull_gate = PullGate()
-        self.polls = LongPolls(clock, supervisor, on_expired=self._expired, on_due=self.wake)
-        self.consumer_connections = ConsumerConnections()
-        self.known = KnownRequests()
-        self._cold: dict[asyncio.Future[None], None] = {}
-        self._is_stopping = False
+    def __post_init__(self) -> None:
+        self.polls = LongPolls(self._clock, self._supervisor, on_expired=self._expired, on_due=self.wake)
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Answer a pull, now or when there is something for it. Raises ProtocolError if it can't be decoded."""
@@ -176,6 +164,8 @@ class PullHandler:
             if session is not None and session.peer is connection:
                 session.answer_mark = connection.queued_bytes
 
+        if self._delivery.read_ahead.is_due:
+            self._committer.during_sync(self._delivery.read_ahead.read)
         self._committer.when_synced(answer.wait_for, synced)
 
     def _read(self, pull: ParkedPull, work: DiskWork, is_new: bool) -> None:

@@ -189,6 +189,7 @@ def open_store(
     if not report.rebuilt:
         store.leftovers = _leftovers(store)
     bases = {segment.base for segment in store.log.segments()}
+    store.write_histories()
     store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():
         subject.next_sequence = subject.visible_end

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from broker_node.actions import Action, DropSubject, Forget, Offline, Origin, Start, StartReason
 from broker_node.consume_log import encode_run
 from broker_node.message_log import MessageLog
-from broker_node.progress_log import encode_progress
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached, SubjectTable
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
@@ -54,6 +53,8 @@ class MessageStore(SubjectTable):
     lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")
     """Why a record of so many bytes that repeats stored messages must wait for space; "" when it can be written."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
+    _noted: dict[Group, None] = field(default_factory=dict)
+    """Groups whose histories lack something."""
 
     @property
     def log(self) -> SegmentedLog:
@@ -132,7 +133,7 @@ class MessageStore(SubjectTable):
             self._forget(subject, group, action, offset)
             return
         if group.progress.apply(action, offset, seen_at):
-            group.history.append(encode_progress(action, group.progress))
+            self._note(group, action)
             if isinstance(action, Offline):
                 group.left(action.consumer_id)
             subject.changed()
@@ -150,8 +151,17 @@ class MessageStore(SubjectTable):
             return
         progress.applied_at = offset
         # Read only if the group is made again before its files are removed.
-        group.history.append(encode_progress(action, progress))
+        self._note(group, action)
         self._remove_group(subject, group)
+
+    def _note(self, group: Group, action: Action) -> None:
+        group.note(action)
+        self._noted[group] = None
+
+    def write_histories(self) -> None:
+        """Add what was noted to the groups' histories."""
+        while self._noted:
+            self._noted.popitem()[0].write_history()
 
     @property
     def unsynced_offset(self) -> int:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker_node.actions import SequenceRun
+from broker_node.actions import Action, SequenceRun
 from broker_node.consume_log import find_time
 from broker_node.progress import GroupProgress
+from broker_node.progress_log import encode_progress
 from broker_node.pull_log import PullRun
 from broker_node.rates import Meter
 from qmq.errors import LogError
@@ -16,6 +17,8 @@ from qmq.log.checkpoint import as_number, as_text
 from qmq.log.index import DenseIndex
 from qmq.protocol.names import split_subject
 
+NOTED_MAX = 1_000
+"""Actions that a group's history lacks; more are encoded at once."""
 DEPARTED_MAX = 32
 """Consumers of a group on a subject whose ids are known after they left: a rolling deployment of so many, between two looks of
 whoever reads histories."""
@@ -26,7 +29,9 @@ class Group:
     """A consumer group's progress on a subject, and the history that is written of it."""
 
     progress: GroupProgress
-    history: DenseIndex
+    _history: DenseIndex
+    _noted: list[tuple[Action, int]] = field(default_factory=list)
+    """What its history lacks: actions, each with the group's position after it."""
     departed: dict[str, None] = field(default_factory=dict)
     """Consumers that left last, the latest at the end: histories name them by their keys only."""
     pulled_total: int = 0
@@ -37,6 +42,24 @@ class Group:
     retried_total: int = 0
     skipped_total: int = 0
     """Messages that retention removed before the group read them."""
+
+    @property
+    def history(self) -> DenseIndex:
+        """What happened to the group, all of it."""
+        if self._noted:
+            self._history.append(b"".join([encode_progress(action, position) for action, position in self._noted]))
+            self._noted.clear()
+        return self._history
+
+    def note(self, action: Action) -> None:
+        """Add an action that was just applied to the history, at the latest when that is read."""
+        self._noted.append((action, self.progress.next_sequence))
+        if len(self._noted) >= NOTED_MAX:
+            self.write_history()
+
+    def write_history(self) -> None:
+        """Add what was noted to the history."""
+        _ = self.history
 
     def left(self, consumer_id: str) -> None:
         """A consumer left: its id is known on, until DEPARTED_MAX others left."""

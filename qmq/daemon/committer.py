@@ -9,11 +9,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 from qmq.clock import Clock
 from qmq.daemon.group_commit import GATHER_SECONDS, GroupCommit
-from qmq.daemon.job_thread import JobThread, OsThread, StartThread
+from qmq.daemon.job_thread import JobThread, StartThread
 from qmq.daemon.segment_preparation import SegmentPreparation
 from qmq.errors import CommitNotApplied, LogError
 from qmq.log.commit import FlushPolicy, SealedCommit
@@ -28,59 +29,51 @@ SLOW_SYNC_SECONDS = 0.5
 """A commit slower than this is said in the log."""
 
 
+@dataclass(eq=False, repr=False)
 class Committer:
     """Writes a log's commits in order, from one thread, and calls back what waited.
 
     It is fail-stop: once a write, a sync or the application of a commit has failed, no callback is called any more.
-
-    Args:
-        log: nobody else may `take`, `write` or `complete` its commits.
-        on_synced: called on the event loop with the new synced end, before the callbacks of `when_synced`. It applies
-            the commit; an exception of it fails the committer.
-        on_failed: called once on the event loop with the failure: OSError or LogError of a write or sync (whether the
-            commit is on disk is unknown), or CommitNotApplied.
-        interval_seconds: for `FlushPolicy.INTERVAL`, how often the log is synced.
-        start_thread: starts what writes and syncs.
     """
 
-    def __init__(
-        self,
-        log: SegmentedLog,
-        *,
-        clock: Clock,
-        on_synced: Callable[[int], None],
-        on_failed: Callable[[BaseException], None],
-        supervisor: Supervisor,
-        policy: FlushPolicy = FlushPolicy.ALWAYS,
-        interval_seconds: float = 0.5,
-        start_thread: StartThread = OsThread,
-    ) -> None:
-        self._log = log
-        self._clock = clock
-        self._on_synced = on_synced
-        self._on_failed = on_failed
-        self._supervisor = supervisor
-        self._policy = policy
-        self._interval = interval_seconds
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._awaited: dict[asyncio.Future[None], None] = {}
-        """Of `synced`, in the order of the calls: a failure ends them."""
-        self._start_thread = start_thread
-        self._thread: JobThread | None = None
-        self._in_flight = False
-        self._scheduled = False
-        self._group = GroupCommit(clock)
-        self.segments = SegmentPreparation(log, supervisor)
-        self._is_urgent = False
-        """Whether something of what is not taken yet does not wait for others, or may not."""
-        self._gather_timer: asyncio.TimerHandle | None = None
-        self._seal_timer: asyncio.TimerHandle | None = None
-        self._idle = asyncio.Event()
+    _log: SegmentedLog
+    """Nobody else may `take`, `write` or `complete` its commits."""
+    _clock: Clock
+    _on_synced: Callable[[int], None]
+    """Called on the event loop with the new synced end, before the callbacks of `when_synced`. It applies the commit; if it raises,
+    the committer fails."""
+    _on_failed: Callable[[BaseException], None]
+    """Called once on the event loop with the failure: OSError or LogError of a write or sync (whether the commit is on disk is
+    unknown), or CommitNotApplied."""
+    _supervisor: Supervisor
+    _policy: FlushPolicy
+    _interval_seconds: float
+    """For `FlushPolicy.INTERVAL`, how often the log is synced."""
+    _start_thread: StartThread
+    """Starts what writes and syncs."""
+    _waiting: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque, init=False)
+    _awaited: dict[asyncio.Future[None], None] = field(default_factory=dict, init=False)
+    """Of `synced`, in the order of the calls: a failure ends them."""
+    _thread: JobThread | None = field(default=None, init=False)
+    _in_flight: bool = field(default=False, init=False)
+    _scheduled: bool = field(default=False, init=False)
+    _is_urgent: bool = field(default=False, init=False)
+    """Whether something of what is not taken yet does not wait for others, or may not."""
+    _gather_timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    _seal_timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    _idle: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _started_at: float = field(default=0.0, init=False)
+    failed: BaseException | None = field(default=None, init=False)
+    commits: int = field(default=0, init=False)
+    observe_commit: Callable[[float, int], None] | None = field(default=None, init=False)
+    while_written: Callable[[], None] | None = field(default=None, init=False)
+    """Called when a commit was handed to the thread, for work that is better done then than before."""
+    _during_sync: Callable[[], None] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._group = GroupCommit(self._clock)
+        self.segments = SegmentPreparation(self._log, self._supervisor)
         self._idle.set()
-        self._started_at = 0.0
-        self.failed: BaseException | None = None
-        self.commits = 0
-        self.observe_commit: Callable[[float, int], None] | None = None
 
     def start(self) -> None:
         """Start the writing thread and the periodic jobs; on the event loop."""
@@ -88,7 +81,7 @@ class Committer:
         self._thread = self._start_thread("committer", self._fail)
         self.segments.start()
         if self._policy is FlushPolicy.INTERVAL:
-            self._supervisor.every(self._interval, "interval_sync", self._sync_by_interval, until_close=True)
+            self._supervisor.every(self._interval_seconds, "interval_sync", self._sync_by_interval, until_close=True)
 
     def when_synced(self, offset: int, callback: Callable[[], None], *, is_urgent: bool = True) -> None:
         """Call back once the record at log offset `offset` is on disk; at once when it is already (or is -1).
@@ -121,6 +114,11 @@ class Committer:
             await done
         finally:
             del self._awaited[done]
+
+    def during_sync(self, work: Callable[[], None]) -> None:
+        """Do `work` on the event loop, once, during the sync of the next commit, for which the loop waits anyway. It should take as
+        long as a sync, some 100 us. For a commit that is not synced, it is done when that was handed to the thread."""
+        self._during_sync = work
 
     @property
     def waiting(self) -> int:
@@ -208,8 +206,18 @@ class Committer:
         self._started_at = self._clock.monotonic()
         assert self._thread is not None
         is_synced = self._policy is FlushPolicy.ALWAYS and not commit.is_seal
-        self._thread.put(partial(self._log.write, commit, sync=is_synced), partial(self._done, commit))
+        work, self._during_sync = self._during_sync, None
+        on_written = partial(self._loop.call_soon_threadsafe, self._work, work) if work and is_synced else None
+        write = partial(self._log.write, commit, sync=is_synced, on_written=on_written)
+        self._thread.put(write, partial(self._done, commit))
+        if self.while_written is not None:
+            self._work(self.while_written)
+        if work is not None and not is_synced:
+            self._work(work)
         return True
+
+    def _work(self, work: Callable[[], None]) -> None:
+        self._supervisor.call("work_during_commit", work)
 
     def _done(self, commit: SealedCommit) -> None:
         try:

@@ -91,13 +91,13 @@ class Node(Daemon):
         _log_recovery(self.log, self.clock.monotonic() - began, self.logger)
         self.committer = Committer(
             self.log,
-            clock=self.clock,
-            on_synced=self._synced,
-            on_failed=self._log_failed,
-            supervisor=self.supervisor,
-            policy=FlushPolicy(options.flush),
-            interval_seconds=options.flush_interval_seconds,
-            start_thread=self.machine.start_thread,
+            self.clock,
+            self._synced,
+            self._log_failed,
+            self.supervisor,
+            FlushPolicy(options.flush),
+            options.flush_interval_seconds,
+            self.machine.start_thread,
         )
         self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
 

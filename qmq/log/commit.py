@@ -1,6 +1,7 @@
 """What goes to disk together, and class CommitWriter: a log as its writing thread sees it."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -69,8 +70,12 @@ class CommitWriter(StoredLog):
         """Everything below is on stable storage for sure; a seal, or a commit written without a sync, may not be."""
         return self._writer_synced_to
 
-    def write(self, commit: SealedCommit, *, sync: bool = True) -> None:
-        """Write a commit, and sync it. After OSError it is unknown whether the commit is there, and the log takes nothing more."""
+    def write(self, commit: SealedCommit, *, sync: bool = True, on_written: Callable[[], object] | None = None) -> None:
+        """Write a commit, and sync it. After OSError it is unknown whether the commit is there, and the log takes nothing more.
+
+        Args:
+            on_written: called between the write and the sync, which takes longer.
+        """
         try:
             file = self._file_for(commit.segment_base, sync)
             head = encode_header(
@@ -85,6 +90,8 @@ class CommitWriter(StoredLog):
             crc = commit_crc(head, *commit.parts)
             file.pwritev([head + encode_crc(crc), *commit.parts], commit.offset - commit.segment_base)
             self._writer_end = commit.end
+            if on_written is not None:
+                on_written()
             if sync:
                 file.datasync()
                 self._writer_synced_to = commit.end

@@ -9,13 +9,13 @@ Damage never passes in silence: whatever fails its check is left out of the colu
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from qmq.checksum import crc32
 from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES, PROGRESS_ENTRY_BYTES, SCHEDULE_ENTRY_BYTES, SCHEDULE_STATES
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_RETRY_CAUSE
 from spark_analytics.source.raw_messages import RawMessages

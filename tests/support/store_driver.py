@@ -195,13 +195,19 @@ class StoreDriver:
         """Write what is pending; then it is promised."""
         log = self.store.log
         while (commit := log.take()) is not None:
-            log.write(commit)
+            log.write(commit, on_written=self._during_sync)
             log.complete(commit)
             self.store.completed(log.synced_end)
         self._promise()
         if self.rng.random() < 0.3 and (seal := log.seal_idle()) is not None:
             log.write(seal, sync=False)
             log.complete(seal)
+
+    def _during_sync(self) -> None:
+        # Not each time: what is noted of one commit may be written during a later one, or be read before.
+        if self._number % 2:
+            self.store.write_histories()
+            self.delivery.read_ahead.read()
 
     def _promise(self) -> None:
         for what, told in self._unpromised:

@@ -292,6 +292,13 @@ async def _fail_an_answer(process: Process, _: BreakingSupervisor, __: pytest.Mo
         assert await client.send(message(7)) == {}
 
 
+async def _work_during_a_commit(process: Process, _: BreakingSupervisor, __: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    async with connected(process) as client:
+        process.committer.during_sync(_raise)
+        assert await client.send(message(7)) == {}
+
+
 async def _seal(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     supervisor.break_job("idle_seal")
     await serves(process)
@@ -470,6 +477,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "connection_closed": ("broker", _close_connection),
     "request": ("broker", _fail_a_request),
     "answer": ("broker", _fail_an_answer),
+    "work_during_commit": ("broker", _work_during_a_commit),
     "idle_seal": ("broker", _seal),
     "gathered_commit": ("broker", _gather),
     "heartbeat": ("broker", _fail_a_heartbeat),

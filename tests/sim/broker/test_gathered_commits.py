@@ -2,16 +2,20 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker_node.broker import Broker
+from broker_node.read_ahead import ReadAhead
 from qmq.daemon.committer import GATHER_SECONDS
+from qmq.log.commit import CommitWriter, SealedCommit
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.frames import FrameReader, encode_request
 from qmq.protocol.messages import encode_entry
 from tests.sim.broker.test_long_polls import FakeConnection
+from tests.sim.loop import running_loop
 from tests.support.feeding import feed
 from tests.support.in_process import Client, connected, message, running_broker
 from tests.support.waiting import eventually_async
@@ -145,3 +149,63 @@ async def test_a_node_that_stops_answers_at_once_what_would_wait_for_others(tmp_
         await broker.close()
         assert (await answer).code == ResponseCode.SUCCESS
         assert asyncio.get_running_loop().time() - began < broker.drain_seconds / 2
+
+
+async def test_work_for_the_time_of_a_sync_is_done_then_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(0))
+        synced = broker.log.synced_end
+        done: list[tuple[bool, bool]] = []
+        written = CommitWriter.write
+
+        def slow(log: CommitWriter, commit: SealedCommit, **options: object) -> None:
+            written(log, commit, **options)  # type: ignore[arg-type]
+            running_loop().block(0.001)
+
+        monkeypatch.setattr(CommitWriter, "write", slow)
+        broker.committer.during_sync(lambda: done.append((broker.committer.is_idle, broker.log.synced_end > synced)))
+        await client.send(message(1))
+        await client.send(message(2))
+        assert done == [(False, False)], "while the commit was on its way, and for one commit"
+
+
+async def test_work_for_the_time_of_a_sync_is_also_done_when_a_commit_is_not_synced(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, flush="interval") as broker, connected(broker) as client:
+        done: list[int] = []
+        broker.committer.during_sync(lambda: done.append(1))
+        for number in range(2):
+            assert await client.send(message(number)) == {}
+        assert done == [1]
+
+
+async def test_histories_are_written_with_each_commit(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await pulled(client)
+        group = broker.store.subjects["orders"].groups["g"]
+        assert group._history.end == group.history.end == 2
+
+
+async def test_pulls_of_a_backlog_are_read_ahead_and_acked_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bool] = []
+    take = ReadAhead.take
+
+    def noted(ahead: ReadAhead, *args: Any) -> Any:
+        found = take(ahead, *args)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(ReadAhead, "take", noted)
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(*(message(n) for n in range(60)))
+        got: list[str] = []
+        for at in range(0, 60, 10):
+            got += (await client.pull(limit=10, last=at - 1))[1]
+            await client.ack(at, at + 9)
+        assert got == [message(n).message_id for n in range(60)]
+        assert taken == [False, False, True, True, True, True]
+        assert broker.store.subjects["orders"].groups["g"].acked_total == 60

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -490,10 +491,10 @@ async def test_nothing_is_answered_and_nothing_leaves_before_it_is_on_disk(
         log = system.delay.store.log
         loop, write = running_loop(), log.write
 
-        def slow(commit: SealedCommit, *, sync: bool = True) -> None:
+        def slow(commit: SealedCommit, **options: Any) -> None:
             if not commit.is_seal:
                 loop.block(SLOW_SECONDS)
-            write(commit, sync=sync)
+            write(commit, **options)
 
         monkeypatch.setattr(log, "write", slow)
         began = loop.time()

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_node.actions import Ack, Action, Offline, Pull, RecordKind, Settle, Start, runs_of
-from broker_node.progress import GroupProgress
 from broker_node.progress_log import (
     LAYOUT,
     LAYOUT_AT,
@@ -21,7 +20,7 @@ HEAD = ("orders", "g", "c1", 1_700_000_000_000)
 
 def entries(action: Action, position: int = 0) -> list[tuple[int, ...]]:
     """An action's entries: (kind, begin, end, next sequence); what all have in common is checked here."""
-    data = encode_progress(action, GroupProgress("orders", "g", position))
+    data = encode_progress(action, position)
     found = []
     for at in range(0, len(data), PROGRESS_ENTRY_BYTES):
         at_ms, key, begin, end, next_sequence, kind, check = PROGRESS_ENTRY.unpack_from(data, at)

@@ -483,7 +483,7 @@ def test_a_history_s_times_are_found_behind_an_unreadable_page() -> None:
 def test_a_file_of_a_history_is_not_old_because_its_last_entry_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = StoreDriver(MemoryDisk(), 1)
     group = driver.store.start_group(driver.store.subject("orders"), GROUP, "", 0, False, 0)  # type: ignore[arg-type]
-    group.history = DenseIndex(driver.store.handles, "history", progress_log.PROGRESS_ENTRY_BYTES, segment_entries=10)
+    group._history = DenseIndex(driver.store.handles, "history", progress_log.PROGRESS_ENTRY_BYTES, segment_entries=10)
     for _ in range(25):
         driver.send("orders", 1)
         driver.commit()
