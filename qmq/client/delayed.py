@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import Self, TypeVar
 
 from qmq.client.delay_groups import DelayGroups
 from qmq.client.message import DUE_MS_MAX, due_ms_of, moment
@@ -32,9 +32,6 @@ from qmq.protocol.delayed import (
     Operation,
     Outcome,
 )
-
-if TYPE_CHECKING:
-    from typing import Self
 
 T = TypeVar("T")
 
@@ -105,7 +102,7 @@ class DelayedMessages:
         self._pool = pool or Pool(timeouts.connect)
         self._groups = DelayGroups(url, self._pool)
 
-    async def __aenter__(self) -> "Self":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -295,7 +292,7 @@ class DelayedReceipt(Receipt):
     due_ms: int
     _messages: DelayedMessages
 
-    def __new__(cls, receipt: Receipt, due_ms: int, messages: DelayedMessages) -> "Self":
+    def __new__(cls, receipt: Receipt, due_ms: int, messages: DelayedMessages) -> Self:
         self = super().__new__(cls, *receipt)
         self.due_ms = due_ms
         self._messages = messages

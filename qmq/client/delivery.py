@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+from typing import Protocol, Self, TypeVar, overload
 
 from qmq.client.ack_window import BUSY, OPEN, SETTLED, Span
 from qmq.client.bodies import KEY_DATA, body_bytes, body_text, decode_body, visible_properties
@@ -14,9 +14,6 @@ from qmq.client.prefetch import Prefetch
 from qmq.errors import DeliveryAlreadySettled
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
 from qmq.protocol.raw import PropertyFinder, RawView, decode_properties
-
-if TYPE_CHECKING:
-    from typing import Self
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -298,7 +295,7 @@ class Delivery:
     def _already_settled(self) -> DeliveryAlreadySettled:
         return DeliveryAlreadySettled(f"delivery of {self.message_id} was already acknowledged or retried")
 
-    async def __aenter__(self) -> "Self":
+    async def __aenter__(self) -> Self:
         if self._pulled.middleware is not None:
             self._pulled.middleware.before_process(self)
         return self

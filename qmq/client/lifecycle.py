@@ -2,7 +2,7 @@
 
 import asyncio
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Self
 
 from qmq.errors import ClientFailed, QmqError, RouteUnknown
 from qmq.net.pool import Pool
@@ -11,10 +11,6 @@ from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
-
-if TYPE_CHECKING:
-    from typing import Self
-
 
 _STATES = {int(state): state.name.lower() for state in BrokerGroupState}
 
@@ -28,7 +24,7 @@ class Client:
     async def close(self, timeout: float | None = None) -> list[str]:
         raise NotImplementedError
 
-    async def __aenter__(self) -> "Self":
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from qmq.client import app as client
 from qmq.client import consumer, delivery
@@ -13,9 +13,6 @@ from qmq.client.middleware import Middleware
 from qmq.errors import LocalProtocolError
 from qmq.protocol.messages import Message
 from qmq.sync.loop import Client, blocking, iterate, run, run_until_stopped, shared_loop
-
-if TYPE_CHECKING:
-    from typing import Self
 
 T = TypeVar("T")
 Handler = Callable[..., object]
@@ -56,7 +53,7 @@ class Delivery:
     ack = blocking(delivery.Delivery.ack)
     retry = blocking(delivery.Delivery.retry)
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         # In this thread, as the handler: a span that it starts is the current one there.
         if (middleware := self._inner._pulled.middleware) is not None:
             middleware.before_process(self._inner)

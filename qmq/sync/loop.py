@@ -7,15 +7,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from qmq.client.consumer import Consumer
 from qmq.client.delayed import DelayedMessages
 from qmq.client.producer import Producer
 from qmq.errors import LocalProtocolError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -114,7 +111,7 @@ class Client(Generic[Inner]):
 
         self._inner: Inner = run(made())
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         run(self._inner.__aenter__())
         return self
 
