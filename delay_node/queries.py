@@ -15,7 +15,8 @@ from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
 from delay_node.schedule_log import Entry, checks_of, message_id_of
 from delay_node.store import DelayStore
 from qmq.checksum import crc32
-from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedState, DelayedTarget, ListDelayedRequest
+from qmq.protocol.bulk_read import SCHEDULE_STATES
+from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedTarget, ListDelayedRequest
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES
 
@@ -32,15 +33,7 @@ CALENDAR_CACHE_ENTRIES = 1_000_000
 TIME_MAX_MS = 1 << 48
 """Later times (year 10889) are rejected."""
 
-WORDS = {
-    State.PENDING: DelayedState.PENDING,
-    State.CLAIMED: DelayedState.DELIVERING,
-    State.DELIVERED: DelayedState.DELIVERED,
-    State.CANCELLED: DelayedState.CANCELLED,
-    State.MOVED: DelayedState.MOVED,
-    State.REFUSED: DelayedState.REFUSED,
-    State.LOST: DelayedState.LOST,
-}
+WORDS = {state: SCHEDULE_STATES[state] for state in State}
 WAITING = frozenset({State.PENDING, State.CLAIMED, State.REFUSED})
 
 
