@@ -154,7 +154,7 @@ class ClientHandlers(RequestHandlers):
             if older is not None:
                 connection.drop(older)
             if not is_served:
-                self.registrations.mark_unserved(registration)
+                self.registrations.unserved[registration] = None
             if not groups and self.registrations.hold(registration, frame):
                 self.counters.held += 1
                 what = "delay group" if registration.is_delay else "usable broker group"
@@ -215,7 +215,7 @@ class ClientHandlers(RequestHandlers):
     def _check(self, registration: Registration) -> None:
         self.counters.route_checks += 1
         request, last_sent = registration.request, registration.last_sent
-        if self.registrations.is_unserved(registration):
+        if registration in self.registrations.unserved:
             self._ensure_route(registration.subject)
         keep = frozenset(name for name, _, _ in last_sent or ())
         groups, is_served = self._groups(registration.subject, request.client_type, keep)
@@ -224,7 +224,7 @@ class ClientHandlers(RequestHandlers):
             return
         pending = self.registrations.release(registration)
         if not is_served:
-            self.registrations.mark_unserved(registration)
+            self.registrations.unserved[registration] = None
         if pending is None and last_sent == _sent_route(groups):
             return
         registration.last_sent = _sent_route(groups)
@@ -260,12 +260,12 @@ class ClientHandlers(RequestHandlers):
 
     def _group_changed(self, name: str) -> None:
         if self._directory.groups[name].row.kind is GroupKind.DELAY:
-            self._check_soon(self.registrations.of_delay_groups())
+            self._check_soon(self.registrations.delay)
             return
         if self._directory.groups[name].state is GroupState.READ_WRITE:
             for subject in list(self._unrouted):
                 self._ensure_route(subject)
-        self._check_soon(self.registrations.unserved())
+        self._check_soon(self.registrations.unserved)
         self.routes_changed(self._directory.subjects_of(name))
 
     def expire(self) -> None:

@@ -84,8 +84,10 @@ class Registrations:
         self._limits = limits or RegistrationLimits()
         self._clients: dict[Connection, _Client] = {}
         self._by_subject: dict[str, dict[Registration, None]] = {}
-        self._delay: dict[Registration, None] = {}
-        self._unserved: dict[Registration, None] = {}
+        self.delay: dict[Registration, None] = {}
+        """Those that depend on the delay groups."""
+        self.unserved: dict[Registration, None] = {}
+        """Those without a usable broker group: they wait for their answer, or got an empty one or groups that refuse sends."""
         self._removals = SlicedQueue(self._remove, REMOVED_PER_BATCH, call_soon)
         self._total = 0
         self.pending_count = 0
@@ -97,22 +99,6 @@ class Registrations:
     def of_subject(self, subject: str) -> Iterable[Registration]:
         """The producers and consumers of a real subject."""
         return self._by_subject.get(subject, ())
-
-    def of_delay_groups(self) -> Iterable[Registration]:
-        """Those that depend on the delay groups."""
-        return self._delay
-
-    def unserved(self) -> Iterable[Registration]:
-        """Those without a usable broker group: they wait for their answer, or got an empty one or groups that refuse sends."""
-        return self._unserved
-
-    def is_unserved(self, registration: Registration) -> bool:
-        """Whether it has no usable broker group."""
-        return registration in self._unserved
-
-    def mark_unserved(self, registration: Registration) -> None:
-        """Record that it has no usable broker group; until `release`."""
-        self._unserved[registration] = None
 
     def put(self, connection: Connection, request: ClientRegisterRequest, subject: str) -> Registration | None:
         """Index a registration, or refresh it. None when a limit is reached, or for a client that nothing is pushed to. O(1)."""
@@ -139,7 +125,7 @@ class Registrations:
         if len(client.registrations) >= self._limits.per_connection_max:
             return None
         registration = client.registrations[key] = Registration(connection, request, subject, now)
-        index = self._delay if registration.is_delay else self._by_subject.setdefault(subject, {})
+        index = self.delay if registration.is_delay else self._by_subject.setdefault(subject, {})
         index[registration] = None
         self._total += 1
         return registration
@@ -158,7 +144,7 @@ class Registrations:
 
     def release(self, registration: Registration) -> Frame | None:
         """Mark a registration as served; the request that waits for its answer, if one does."""
-        self._unserved.pop(registration, None)
+        self.unserved.pop(registration, None)
         frame, registration.pending = registration.pending, None
         if frame is not None:
             self.pending_count -= 1
@@ -188,7 +174,7 @@ class Registrations:
         registration.is_removed = True
         self._total -= 1
         if registration.is_delay:
-            del self._delay[registration]
+            del self.delay[registration]
             return
         index = self._by_subject[registration.subject]
         del index[registration]

@@ -289,7 +289,7 @@ def test_nothing_is_left_of_closed_connections() -> None:
         server.settle()
     assert (len(registrations), registrations._clients, registrations._by_subject) == (0, {}, {})
     assert registrations.pending_count == 0
-    assert list(registrations.of_delay_groups()) == []
+    assert list(registrations.delay) == []
 
 
 def test_registrations_that_arrive_together_are_spread_over_turns_of_the_event_loop() -> None:
@@ -484,7 +484,7 @@ def test_a_producer_of_refusing_groups_is_sent_a_group_that_takes_messages_at_on
     server.node("g2", port=2)
     assert server.directory.routes["orders"].broker_groups == ("g2",)
     assert len(connection.pushed) == 1
-    assert list(server.handlers.registrations.unserved()) == []
+    assert list(server.handlers.registrations.unserved) == []
     server.node("g1", port=1)
     assert len(connection.pushed) == 1, "a group of other subjects"
 
