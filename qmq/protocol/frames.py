@@ -66,16 +66,10 @@ class Frame:
 
 
 def encode_request(
-    code: int,
-    opaque: int,
-    body: bytes | memoryview = b"",
-    *,
-    version: int = CURRENT_VERSION,
-    flag: int = 0,
-    request_code: int | None = None,
+    code: int, opaque: int, body: bytes | memoryview = b"", *, flag: int = 0, request_code: int | None = None
 ) -> bytes:
-    """A request frame; `request_code` defaults to `code`, as the official client writes it."""
-    return request_header(code, opaque, len(body), version=version, flag=flag, request_code=request_code) + body
+    """A request frame of CURRENT_VERSION; `request_code` defaults to `code`, as the official client writes it."""
+    return request_header(code, opaque, len(body), flag=flag, request_code=request_code) + body
 
 
 def request_header(

@@ -9,7 +9,7 @@ from broker_node.known_requests import KnownRequests
 from qmq.errors import IllegalName, ProtocolError
 from qmq.protocol.codes import Command, TagType
 from qmq.protocol.commands import NO_TAG_FILTER, AckRequest, PullRequest, TagFilter
-from qmq.protocol.frames import Frame, FrameReader, encode_request
+from qmq.protocol.frames import Frame, FrameReader, request_header
 
 VERSIONS = (7, 8, 9, 10)
 NAMES = (("orders", "g", "c"), ("order", "sg", "c"), ("ord", "ers", "é"))
@@ -18,7 +18,7 @@ FILTERS = ((), (NO_TAG_FILTER,), (TagFilter(TagType.AND, ("a", "b")),))
 
 def frame_of(code: int, body: bytes, version: int) -> Frame:
     reader = FrameReader()
-    data = encode_request(code, 0, body, version=version)
+    data = request_header(code, 0, len(body), version=version) + body
     reader.get_buffer()[: len(data)] = data
     (frame,) = reader.buffer_updated(len(data))
     return frame
