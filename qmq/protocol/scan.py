@@ -148,15 +148,13 @@ class _Template:
     """Reads one whole entry: its CRC and its create time."""
 
 
+@dataclass(eq=False, slots=True)
 class _Layouts:
     """What the last accepted messages of one subject looked like, with message ids of one length."""
 
-    __slots__ = ("last_shape", "subject", "template")
-
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
-        self.template: _Template | None = None
-        self.last_shape: tuple[int, ...] = ()
+    subject: str
+    template: _Template | None = None
+    last_shape: tuple[int, ...] = ()
 
     def learn(self, data: RawBytes, position: int, shape: tuple[int, ...], id_end: int, created_at: int) -> None:
         """Compile the layout of the entry at `position`, once a shape has repeated: compiling costs more than plain walks.
