@@ -73,7 +73,9 @@ class String(Kind):
     label = "str"
 
     def read(self, reader: Reader) -> Any:
-        return reader.str_()
+        found: list[str] = []
+        reader.strs(1, found)
+        return found[0]
 
     def write(self, parts: list[Part], value: Any) -> None:
         parts.append(encode_str(value))
@@ -90,7 +92,7 @@ class Block(Kind):
         self.label = "block" if entry_bytes == 1 else f"block of entries of {entry_bytes} bytes"
 
     def read(self, reader: Reader) -> Any:
-        data = reader.bytes_(reader.i32())
+        data = reader.bytes_(reader.unpack(I32)[0])
         if len(data) % self.entry_bytes:
             raise ProtocolError(f"{len(data)} bytes of entries, not a multiple of {self.entry_bytes}")
         return bytes(data) if self._is_copied else data
@@ -99,16 +101,14 @@ class Block(Kind):
         parts += encode_count(I32, len(value)), value
 
 
-class Rest(Kind):
+class RawMessages(Kind):
     """All bytes up to the end of the body, read as a view."""
 
     least_bytes = 0
-
-    def __init__(self, label: str) -> None:
-        self.label = f"{label}, to the end"
+    label = "raw messages, to the end"
 
     def read(self, reader: Reader) -> Any:
-        return reader.rest()
+        return reader.bytes_(reader.remaining)
 
     def write(self, parts: list[Part], value: Any) -> None:
         parts.append(value)

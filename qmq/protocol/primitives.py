@@ -46,14 +46,6 @@ class Reader:
         self._at += layout.size
         return values
 
-    def i16(self) -> int:
-        value: int = self.unpack(I16)[0]
-        return value
-
-    def i32(self) -> int:
-        value: int = self.unpack(I32)[0]
-        return value
-
     def bytes_(self, size: int) -> memoryview:
         """The next `size` bytes, not copied."""
         if not 0 <= size <= self.remaining:
@@ -78,11 +70,6 @@ class Reader:
             raise ProtocolError(f"a string is not UTF-8: {error.reason} at byte {error.start}") from error
         self._at = at
 
-    def str_(self) -> str:
-        found: list[str] = []
-        self.strs(1, found)
-        return found[0]
-
     def count(self, value: int, least_bytes: int, what: str) -> int:
         """A count of things of at least `least_bytes` each, refused before anything is allocated for it."""
         if value < 0 or value * least_bytes > self.remaining:
@@ -91,12 +78,8 @@ class Reader:
 
     def strmap(self) -> dict[str, str]:
         texts: list[str] = []
-        self.strs(2 * self.count(self.i16(), 4, "map entries"), texts)
+        self.strs(2 * self.count(self.unpack(I16)[0], 4, "map entries"), texts)
         return dict(zip(texts[::2], texts[1::2], strict=True))
-
-    def rest(self) -> memoryview:
-        """Everything not read yet."""
-        return self.bytes_(self.remaining)
 
 
 def utf8(text: str, what: str = "a string") -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
 from qmq.protocol.messages import Message, decode_raw, decode_raws, encode_entry, encode_raw
-from qmq.protocol.primitives import I64, U16, Reader
+from qmq.protocol.primitives import I32, I64, U16, Reader
 from qmq.protocol.raw import (
     FLAG_TAGS,
     SHAPE_FIELDS_MAX,
@@ -61,7 +61,7 @@ def plain(data: bytes) -> list[Message]:
         flag, created_at_ms, time_ms = *reader.unpack(I8), *reader.unpack(I64), *reader.unpack(I64)
         subject, message_id = text(reader), text(reader)
         tags = tuple(text(reader) for _ in range(reader.unpack(I8)[0] & 0xFF)) if flag & FLAG_TAGS else ()
-        inner = Reader(reader.bytes_(reader.i32()))
+        inner = Reader(reader.bytes_(reader.unpack(I32)[0]))
         properties = {}
         while inner.remaining:
             key = text(inner)

@@ -50,7 +50,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(kind.known))
     found: dict[type, st.SearchStrategy[Any]] = {
         kinds.String: text,
-        kinds.Rest: st.binary(max_size=40),
+        kinds.RawMessages: st.binary(max_size=40),
         kinds.MapText: text,
         kinds.MapInt: st.integers(-1, 1 << 62),
         kinds.MapFloat: st.floats(allow_nan=False),
