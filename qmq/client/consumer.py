@@ -164,7 +164,7 @@ class Consumer(Client):
         loop = asyncio.get_running_loop()
         seconds = 2 * self._timeouts.ack if timeout is None else timeout
         deadline = loop.time() + seconds
-        self._retries.stop()
+        self._retries.is_stopped = True
         dropped = self._ready.close()
         if self._retries.at_most_once and dropped:
             logger.warning(

@@ -39,8 +39,8 @@ class SendQueue:
     waiting: OrderedDict[Batch, None] = field(default_factory=OrderedDict, init=False)
     """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
     failed: BaseException | None = field(default=None, init=False)
-    _closed: SendFailed | None = field(default=None, init=False)
-    """The error of every message after `close`."""
+    closed: SendFailed | None = field(default=None, init=False)
+    """Set when the producer closes: the error of every later message."""
 
     def __post_init__(self) -> None:
         self.accumulator = Accumulator(self._limits)
@@ -59,10 +59,6 @@ class SendQueue:
         self.failed = error
         for batch in self.take_expired(inf):
             self.settle(batch, [self._failure()] * len(batch))
-
-    def close(self, error: SendFailed) -> None:
-        """Fail every later message."""
-        self._closed = error
 
     def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
         """Queue a message that does not wait for room. Raises QueueFull, or SendFailed when the sender failed."""
@@ -180,7 +176,7 @@ class SendQueue:
 
     def stopped(self) -> SendFailed | None:
         """Why no message can be sent any more."""
-        return self._failure() if self.failed is not None else self._closed
+        return self._failure() if self.failed is not None else self.closed
 
     def _failure(self) -> SendFailed:
         assert self.failed is not None

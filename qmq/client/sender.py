@@ -107,7 +107,7 @@ class Sender:
 
     async def stop(self, error: SendFailed) -> list[str]:
         """End; what is left fails with `error`. Ids of those messages."""
-        self.queue.close(error)
+        self.queue.closed = error
         await self._supervisor.cancel(self._task)
         left = [*self._in_flight, *self.queue.take_expired(inf)]
         under_way = [work for work in self._in_flight.values() if work is not None]

@@ -41,10 +41,7 @@ class Retries:
     backoff: Backoff
     clock: Clock
     is_stopped: bool = False
-
-    def stop(self) -> None:
-        """From now on, a message that can't be stored fails and is not sent again."""
-        self.is_stopped = True
+    """Set when the consumer closes: a message that can't be stored fails from now on, and is not sent again."""
 
     def what_follows(self, delivery: Delivery) -> str:
         """What happens to a message whose handler raised, for the log."""
