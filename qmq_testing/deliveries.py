@@ -84,6 +84,7 @@ def delivery(
     raw = encode_raw(message)
     pulled = Pulled(
         number,
+        1,
         [raw],
         owner=_NoConsumer(group),
         prefetch=Prefetch(DEFAULT_LIMITS),

@@ -6,6 +6,7 @@ out); a range covers them.
 """
 
 from collections import deque
+from dataclasses import InitVar, dataclass, field
 
 OPEN, SETTLED, BUSY = 0, 1, 2
 """State of a message: not settled; settled; its next attempt is being stored."""
@@ -14,18 +15,20 @@ _SETTLED_MARK = bytes((SETTLED,))
 _OPEN_MARK = bytes((OPEN,))
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Span:
     """Messages with neighbouring pull sequences, `first` to `last`, and their states; `count` of them, at least one."""
 
-    __slots__ = ("first", "last", "marks", "open")
+    first: int
+    count: InitVar[int]
+    last: int = field(init=False)
+    marks: bytearray = field(init=False)
+    """State of each message."""
+    open: int = field(init=False)
+    """Messages that are not settled."""
 
-    def __init__(self, first: int, count: int) -> None:
-        self.first = first
-        self.last = first + count - 1
-        self.marks = bytearray(count)
-        """State of each message."""
-        self.open = count
-        """Messages that are not settled."""
+    def __post_init__(self, count: int) -> None:
+        self.last, self.marks, self.open = self.first + count - 1, bytearray(count), count
 
     def settle(self, index: int) -> None:
         """Settle a message that is not settled yet."""

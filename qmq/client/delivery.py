@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol, Self, TypeVar, overload
@@ -49,50 +49,29 @@ class Owner(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Pulled(Span):
-    """The messages of one answer. A raw message is released when it is settled, and `on_settled` is called then.
+    """The messages of one answer. A raw message is released when it is settled, and `on_settled` is called then."""
 
-    `is_plain`: no message has a body with a content type or encoding.
-    """
+    raws: list[bytes | None]
+    _: KW_ONLY
+    owner: Owner
+    middleware: Hooks | None = field(init=False)
+    prefetch: Prefetch
+    broker_group: str
+    received_at_ms: int
+    is_plain: bool
+    """No message has a body with a content type or encoding."""
+    on_settled: Callable[[], None]
+    data_finder: PropertyFinder = field(default_factory=lambda: PropertyFinder(_DATA), init=False)
 
-    __slots__ = (
-        "broker_group",
-        "data_finder",
-        "is_plain",
-        "middleware",
-        "on_settled",
-        "owner",
-        "prefetch",
-        "raws",
-        "received_at_ms",
-    )
-
-    def __init__(
-        self,
-        first: int,
-        raws: "list[bytes | None]",
-        *,
-        owner: Owner,
-        prefetch: Prefetch,
-        broker_group: str,
-        received_at_ms: int,
-        is_plain: bool,
-        on_settled: Callable[[], None],
-    ) -> None:
-        super().__init__(first, len(raws))
-        self.raws = raws
-        self.owner = owner
-        self.middleware = owner.middleware
-        self.prefetch = prefetch
-        self.broker_group = broker_group
-        self.received_at_ms = received_at_ms
-        self.is_plain = is_plain
-        self.on_settled = on_settled
-        self.data_finder = PropertyFinder(_DATA)
+    def __post_init__(self, count: int) -> None:
+        super(Pulled, self).__post_init__(count)
+        self.middleware = self.owner.middleware
 
     def skip(self, index: int) -> None:
         """Settle a message that is not delivered."""
-        super().settle(index)
+        super(Pulled, self).settle(index)
         self.raws[index] = None
 
     def settle(self, index: int) -> None:
@@ -117,7 +96,7 @@ class Pulled(Span):
                 if raw is not None and not self.marks[index]:
                     size += len(raw)
                     self.raws[index] = None
-        count = super().settle_range(begin, end)
+        count = super(Pulled, self).settle_range(begin, end)
         if count:
             self.prefetch.remove(count, size)
             self.on_settled()
@@ -215,17 +194,17 @@ class Delivery:
     @property
     def attempt(self) -> int:
         """1 for the first delivery, increased by each retry."""
-        return whole_number(self._protocol_text(_ATTEMPT, ""), 1)
+        return whole_number(self._protocol_text(_ATTEMPT), 1)
 
     @property
     def retry_cause(self) -> str:
         """The cause of the previous attempt's failure, if its consumer set one; "" for the first attempt."""
-        return self._protocol_text(_RETRY_CAUSE, "")
+        return self._protocol_text(_RETRY_CAUSE)
 
     @property
     def created_at(self) -> datetime:
         """When the message, or this attempt of it, was created, in UTC."""
-        stamp_ms = whole_number(self._protocol_text(_CREATED, ""), RawView(self._raw).created_at_ms)
+        stamp_ms = whole_number(self._protocol_text(_CREATED), RawView(self._raw).created_at_ms)
         return datetime.fromtimestamp(stamp_ms / 1000, UTC)
 
     @property
@@ -240,12 +219,12 @@ class Delivery:
             found = self._all = decode_properties(raw, self._head_bytes, len(raw))
         return found
 
-    def _protocol_text(self, key: bytes, default: str) -> str:
+    def _protocol_text(self, key: bytes) -> str:
+        """The value of a property of the protocol; "" when the message does not have it."""
         # A search of the bytes is enough for most messages: they were not retried.
         if self._raw.find(key, self._head_bytes) < 0:
-            return default
-        text = RawView(self._raw).property_text(key)
-        return default if text is None else text
+            return ""
+        return RawView(self._raw).property_text(key) or ""
 
     async def ack(self) -> None:
         """Acknowledge the message: it is not delivered to this group again.

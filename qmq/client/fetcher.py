@@ -259,6 +259,7 @@ class Fetcher:
             begins, properties_begins, ends = begins[seen:], properties_begins[seen:], ends[seen:]
         pulled = Pulled(
             answer.pull_begin + seen,
+            len(begins),
             [data[begin:end] for begin, end in zip(begins, ends, strict=True)],
             owner=self._context.owner,
             prefetch=self._context.prefetch,

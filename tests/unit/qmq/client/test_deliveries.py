@@ -72,6 +72,7 @@ def deliveries_of(
     prefetch = prefetch or Prefetch(Limits())
     pulled = Pulled(
         first,
+        len(begins),
         [data[begin:end] for begin, end in zip(begins, ends, strict=True)],
         owner=owner or FakeOwner(),
         prefetch=prefetch,
