@@ -15,10 +15,8 @@ from metaserver.services.changes import Actor, Change, ChangeRefused, changing, 
 
 ITEMS_MAX = 2_000
 """Maximum number of objects of one document: a few seconds in which other changes are blocked."""
-KEYS = ("teams", "subjects")
 GROUPS = "consumer_groups"
-TEAM_KEYS = ("name", "description")
-SUBJECT_KEYS = ("name", GROUPS, "archived", *subjects.SUBJECT.fields)
+KEYS = {"teams": ("name", "description"), "subjects": ("name", GROUPS, "archived", *subjects.SUBJECT.fields)}
 GROUP_KEYS = ("name", *groups.GROUP.fields)
 
 
@@ -109,19 +107,18 @@ def _subject(item: Mapping[str, Any], there: There, actor: Actor, reason: str) -
     steps = []
     with _at(f"subject {name}"):
         is_archived = subjects_there.get(name)
-        if is_archived is None:
-            steps.append(_step("subject", "create", subjects.create_subject(name, values, actor=actor, reason=reason)))
-        else:
-            steps.append(_step("subject", "update", subjects.update_subject(name, values, actor=actor, reason=reason)))
+        make = subjects.create_subject if is_archived is None else subjects.update_subject
+        change = make(name, values, actor=actor, reason=reason)
+        steps.append(_step("subject", "create" if is_archived is None else "update", change))
         if "archived" in item and item["archived"] != bool(is_archived):
             change = subjects.set_archived(name, item["archived"], actor=actor, reason=reason)
             steps.append(_step("subject", "archive" if item["archived"] else "restore", change))
-    for group in item.get("consumer_groups", []):
+    for group in item.get(GROUPS, []):
         values = {key: group[key] for key in groups.GROUP.fields if key in group}
         with _at(f"consumer group {group['name']} of {name}"):
             known = (name, group["name"]) in groups_there
-            make = groups.update_group if known else groups.create_group
-            change = make(name, group["name"], values, actor=actor, reason=reason)
+            make_group = groups.update_group if known else groups.create_group
+            change = make_group(name, group["name"], values, actor=actor, reason=reason)
             steps.append(_step("consumer_group", "update" if known else "create", change))
     return steps
 
@@ -131,11 +128,7 @@ def _step(kind: str, action: str, change: Change) -> Step:
 
 
 def _drift(items: list[dict[str, Any]]) -> list[str]:
-    named = {
-        item["name"]: {group["name"] for group in item["consumer_groups"]}
-        for item in items
-        if "consumer_groups" in item
-    }
+    named = {item["name"]: {group["name"] for group in item[GROUPS]} for item in items if GROUPS in item}
     rows = ConsumerGroup.objects.filter(subject__name__in=list(named)).values_list("subject__name", "name")
     return sorted(f"{subject}/{group}" for subject, group in rows if group not in named[subject])
 
@@ -151,17 +144,14 @@ def _at(where: str) -> Iterator[None]:
 
 def _checked(document: Any) -> dict[str, list[dict[str, Any]]]:
     """The document's lists, each item with the keys it may have and a name."""
-    top = _mapping(document, KEYS, "the document")
-    count = 0
-    found: dict[str, list[dict[str, Any]]] = {}
-    for key, keys in (("teams", TEAM_KEYS), ("subjects", SUBJECT_KEYS)):
-        found[key] = _items(top.get(key), keys, key)
-        count += len(found[key])
+    top = _mapping(document, tuple(KEYS), "the document")
+    found = {key: _items(top.get(key), keys, key) for key, keys in KEYS.items()}
+    count = sum(map(len, found.values()))
     for subject in found["subjects"]:
         where = f"subject {subject['name']}"
-        if "consumer_groups" in subject:
-            subject["consumer_groups"] = _items(subject["consumer_groups"], GROUP_KEYS, f"consumer_groups of {where}")
-            count += len(subject["consumer_groups"])
+        if GROUPS in subject:
+            subject[GROUPS] = _items(subject[GROUPS], GROUP_KEYS, f"{GROUPS} of {where}")
+            count += len(subject[GROUPS])
         if "archived" in subject and not isinstance(subject["archived"], bool):
             raise _wrong(where, "archived: must be true or false")
     if count > ITEMS_MAX:
