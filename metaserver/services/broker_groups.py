@@ -35,22 +35,19 @@ from qmq.protocol.names import hidden_text_problem
 def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     """Create or update a group's row, except by an older epoch. The operator state of an existing row is kept."""
     after = {"state": str(group.state), "epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
+    before: dict[str, Any] | None = None
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
-        state = group.operator_state
+        action, state = "broker_group.create", group.operator_state
         BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, **after)
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
-        audit.record(actor, "broker_group.create", group.name, reason=reason, after=after, broker_group=group.name)
-        return
-    before = {"state": row.state, "epoch": row.epoch, "master": row.master, "in_sync": row.in_sync}
-    if before == after:
-        return
-    same = BrokerGroup.objects.filter(name=group.name, epoch__lte=group.epoch, epoch=row.epoch)
-    if same.update(**after, updated_at=timezone.now()):
-        audit.record(
-            actor, "broker_group.update", group.name, reason=reason, before=before, after=after, broker_group=group.name
-        )
+    else:
+        action, before = "broker_group.update", {name: getattr(row, name) for name in after}
+        same = BrokerGroup.objects.filter(name=group.name, epoch__lte=group.epoch, epoch=row.epoch)
+        if before == after or not same.update(**after, updated_at=timezone.now()):
+            return
+    audit.record(actor, action, group.name, reason=reason, before=before, after=after, broker_group=group.name)
 
 
 @transaction.atomic
