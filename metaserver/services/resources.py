@@ -92,13 +92,13 @@ class Resource(Generic[M]):
             found = {key: why for key, why in wrong.items() if why}
             raise ChangeRefused(text, code=f"{self.kind}.invalid", fields=found)
 
-    def check_name(self, name: str, rule: Text, field_name: str = "name") -> None:
+    def check_name(self, name: str, rule: Text) -> None:
         """Raises ChangeRefused when a row can't have this name."""
         if text := rule.problem(name):
             raise ChangeRefused(
                 f"{self.noun} name: {name[:SHOWN_CHARS_MAX]!r} {text}",
                 code=f"{self.kind}.name_illegal",
-                fields={field_name: text},
+                fields={"name": text},
             )
 
     @contextmanager

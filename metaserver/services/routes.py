@@ -95,14 +95,12 @@ def move(
         return _change(row, there, replace(there, broker_groups=groups, phases=kept), "route.move", actor, reason)
 
 
-def step(
-    route: domain.Route, *, actor: Actor, reason: str, action: str = "route.step", dry_run: bool = False
-) -> Change:
+@transaction.atomic
+def step(route: domain.Route, *, actor: Actor, reason: str, action: str = "route.step") -> Change:
     """Store the next step of a move. Raises NotFound without a route, Stale when it was changed in the meantime."""
-    with changing(dry_run=dry_run):
-        row, there = _locked(route.subject)
-        check_version(f"the route of {route.subject}", there.version, route.version)
-        return _change(row, there, route, action, actor, reason)
+    row, there = _locked(route.subject)
+    check_version(f"the route of {route.subject}", there.version, route.version)
+    return _change(row, there, route, action, actor, reason)
 
 
 def _change(
