@@ -58,7 +58,7 @@ class Hour:
     undecided: int = 0
     """Decisions that are in `states` alone, because their records are not synced."""
     ids: IdIndex | None = None
-    ids_making: asyncio.Future[None] | None = None
+    making_ids: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     def of_files(

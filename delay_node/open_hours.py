@@ -157,19 +157,12 @@ class OpenHours:
 
     async def ids(self, hour: Hour) -> IdIndex:
         """Return the id index of an hour in use, made when it does not exist. Raises LogError."""
-        while hour.ids is None or len(hour.ids.tail) > TAIL_IDS_MAX:
-            if hour.ids_making is not None:
-                await asyncio.shield(hour.ids_making)
-                continue
-            hour.ids_making = asyncio.get_running_loop().create_future()
-            try:
+        async with hour.making_ids:
+            while hour.ids is None or len(hour.ids.tail) > TAIL_IDS_MAX:
                 made = await self._io.run(read_ids(hour, hour.schedule.count))
                 while (known := made.count + len(made.tail)) < hour.schedule.count:
                     # Messages that came meanwhile may be in the file already.
                     late = await self._io.read(hour.schedule.read_index, known, hour.schedule.count)
                     made.tail.extend(late["id"].tolist())
                 hour.ids = made
-            finally:
-                making, hour.ids_making = hour.ids_making, None
-                making.set_result(None)
-        return hour.ids
+            return hour.ids
