@@ -65,28 +65,25 @@ class DelayMetrics(NodeMetrics):
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
-        counter, gauge = self.counter, self.gauge
         store, dispatcher, handlers = self._store, self.dispatcher, self.handlers
         yield from self.counters(handlers.counters, store.counters, dispatcher.sender.counters)
         text = "Time from a message's due time until a broker has stored it (delayTime)"
         yield self.lateness_seconds.family("qmq_delay_lateness_seconds", text)
-        yield counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
-        yield counter(
-            "clock_steps_refused", "Forward steps of the wall clock that were not accepted", self._clock.steps_refused
-        )
-        yield gauge("pending_messages", "Pending messages", store.pending)
-        yield gauge("due_soon_messages", "Messages due within the next minute", dispatcher.due_soon)
-        yield gauge("overdue_messages", "Due messages not delivered yet", dispatcher.lanes.overdue)
-        yield gauge("put_aside", "Held messages, which wait for an operator", store.refused)
-        yield gauge("wheel_messages", "Messages in the timer wheel", store.wheel.count)
-        yield gauge("wheel_memory_bytes", "Memory of the timer wheel", store.wheel.memory_bytes)
-        yield gauge("hours_memory_bytes", "Memory of states and IDs of loaded hours", store.hours.memory_bytes)
-        yield gauge(
-            "unwritten_bytes", "Schedule and dispatch logs not written to disk yet", store.hours.unwritten_bytes
-        )
-        yield gauge(
-            "clock_held", "1 while the wall clock is ahead by an unconfirmed step", self._clock.held is not None
-        )
+        yield self.counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
+        text = "Forward steps of the wall clock that were not accepted"
+        yield self.counter("clock_steps_refused", text, self._clock.steps_refused)
+        for name, text, value in (
+            ("pending_messages", "Pending messages", store.pending),
+            ("due_soon_messages", "Messages due within the next minute", dispatcher.due_soon),
+            ("overdue_messages", "Due messages not delivered yet", dispatcher.lanes.overdue),
+            ("put_aside", "Held messages, which wait for an operator", store.refused),
+            ("wheel_messages", "Messages in the timer wheel", store.wheel.count),
+            ("wheel_memory_bytes", "Memory of the timer wheel", store.wheel.memory_bytes),
+            ("hours_memory_bytes", "Memory of states and IDs of loaded hours", store.hours.memory_bytes),
+            ("unwritten_bytes", "Schedule and dispatch logs not written to disk yet", store.hours.unwritten_bytes),
+            ("clock_held", "1 while the wall clock is ahead by an unconfirmed step", self._clock.held is not None),
+        ):
+            yield self.gauge(name, text, value)
         yield self.gauge_by(
             "undeliverable_messages",
             "Due messages by subject that can't be delivered now",

@@ -32,23 +32,19 @@ class MetaMetrics(DaemonMetrics):
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
-        meta, gauge = self._metaserver, self.gauge
+        meta = self._metaserver
         handlers, write_behind = meta.handlers, meta.write_behind
         yield from self.counters(handlers.counters, write_behind.counters, meta.route_file.counters)
-        yield gauge("database_up", "1 when the database responds", 0 if write_behind.problem else 1)
-        yield gauge("unstored_things", "Changes not stored yet", write_behind.pending)
-        yield gauge(
-            "route_file_saved",
-            "1 when the last save of the route file succeeded",
-            0 if meta.route_file.save_problem else 1,
-        )
-        yield gauge("registrations", "Registrations that receive pushed routes", len(handlers.registrations))
-        yield gauge(
-            "held_registrations",
-            "Registrations that wait for a usable broker group",
-            handlers.registrations.pending_count,
-        )
-        yield gauge("subjects", "Subjects routed", len(meta.directory.routes))
+        registrations, is_saved = handlers.registrations, not meta.route_file.save_problem
+        for name, text, value in (
+            ("database_up", "1 when the database responds", not write_behind.problem),
+            ("unstored_things", "Changes not stored yet", write_behind.pending),
+            ("route_file_saved", "1 when the last save of the route file succeeded", is_saved),
+            ("registrations", "Registrations that receive pushed routes", len(registrations)),
+            ("held_registrations", "Registrations that wait for a usable broker group", registrations.pending_count),
+            ("subjects", "Subjects routed", len(meta.directory.routes)),
+        ):
+            yield self.gauge(name, text, value)
         yield self.gauge_by(
             "broker_group_live",
             "1 when the group is not offline",
