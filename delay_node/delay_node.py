@@ -197,7 +197,7 @@ class DelayNode(Node):
         now_ms = self.trusted.now_ms()
         keep_ms = round(self.options.keep_hours * 3_600_000)
         for hour in self.store.hours.before(now_ms):
-            if not hour.is_complete or hour.end_ms >= now_ms or hour.opening is not None or hour.users:
+            if not hour.is_complete or hour.end_ms >= now_ms or hour.opening.locked() or hour.users:
                 continue
             if hour.end_ms + keep_ms < now_ms:
                 self.store.hours.finished.add(hour.number)

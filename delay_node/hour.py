@@ -50,9 +50,11 @@ class Hour:
     is_near: bool = False
     """Whether its messages are in the wheel, or being loaded into it."""
     states: bytearray | None = None
+    """None: it is not open."""
     moved: dict[int, int] = field(default_factory=dict)
     """Number of a rescheduled message -> the hour it was moved to."""
-    opening: asyncio.Future[None] | None = None
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while its states are read."""
     users: int = 0
     """Queries and changes that use it now: it stays open for them."""
     undecided: int = 0
@@ -92,11 +94,6 @@ class Hour:
     def pending(self) -> int:
         """Messages that may still be delivered, without the held ones."""
         return self.schedule.count - self.gone - self.refused - self.lost
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the state of all its messages is in memory."""
-        return self.states is not None and self.opening is None
 
     @property
     def is_complete(self) -> bool:

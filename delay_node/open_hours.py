@@ -39,18 +39,16 @@ class OpenHours:
 
     async def load(self, hour: Hour) -> list[tuple[int, "array[int]"]]:
         """Open an hour and return its waiting messages for the wheel: keys by second. Raises LogError; the hour is as it was."""
-        while hour.opening is not None:
-            await asyncio.shield(hour.opening)
-        if hour.is_near:
-            return []
-        hour.is_near = True
-        self._far.pop(hour.number, None)
-        try:
-            opened = await self._open(hour, for_wheel=True)
-        except BaseException:
-            hour.is_near = False
-            raise
-        return opened.seconds
+        async with hour.opening:
+            if hour.is_near:
+                return []
+            hour.is_near = True
+            self._far.pop(hour.number, None)
+            try:
+                return (await self._open(hour, for_wheel=True)).seconds
+            except BaseException:
+                hour.is_near = False
+                raise
 
     @asynccontextmanager
     async def use(self, number: int) -> AsyncIterator[Hour | None]:
@@ -78,11 +76,9 @@ class OpenHours:
                 # Its files were removed while this waited.
                 yield None
                 return
-            while not hour.is_open:
-                if hour.opening is not None:
-                    await asyncio.shield(hour.opening)
-                    continue
-                await self._open(hour, for_wheel=False)
+            async with hour.opening:
+                if hour.states is None:
+                    await self._open(hour, for_wheel=False)
             yield hour
         finally:
             self._leave(hour)
@@ -115,7 +111,6 @@ class OpenHours:
         self._close_unused()
 
     async def _open(self, hour: Hour, *, for_wheel: bool) -> Opened:
-        hour.opening = asyncio.get_running_loop().create_future()
         known = hour.states
         count, dispatch_count = hour.schedule.count, hour.dispatch.count
         if known is None:
@@ -126,9 +121,6 @@ class OpenHours:
             if known is None:
                 hour.states = None
             raise
-        finally:
-            opening, hour.opening = hour.opening, None
-            opening.set_result(None)
         assert hour.states is not None
         if known is None:
             hour.states[:count] = opened.states
@@ -150,7 +142,7 @@ class OpenHours:
         for hour in list(self._far.values())[:-1]:
             if total <= OPEN_FAR_ENTRIES_MAX and len(self._far) <= OPEN_FAR_HOURS_MAX:
                 return
-            if not (hour.is_near or hour.users or hour.undecided or hour.opening is not None):
+            if not (hour.is_near or hour.users or hour.undecided or hour.opening.locked()):
                 del self._far[hour.number]
                 hour.close()
                 total -= hour.schedule.count
