@@ -15,7 +15,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from qmq.cli import limits
@@ -51,6 +51,8 @@ class SendingConnection:
     answered: int = 0
     out: memoryview = memoryview(b"")  # noqa: RUF009 - immutable
     stray: int = 0
+    meant: deque[float] = field(default_factory=deque)
+    """When each unanswered frame was meant to be sent."""
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
@@ -68,19 +70,16 @@ def send_all_frames(
 ) -> tuple[float, list[float]]:
     """Send on all lines, a frame each `interval` seconds or as the window allows, until all answers came: (seconds, latencies)."""
     selector = selectors.DefaultSelector()
-    ours = {line.sock: line for line in lines}
     buffer = bytearray(RECEIVE_BYTES)
     latencies: list[float] = []
     for line in lines:
-        selector.register(line.sock, selectors.EVENT_READ)
-    meant_by = {id(line): deque[float]() for line in lines}
+        selector.register(line.sock, selectors.EVENT_READ, line)
     began = time.perf_counter()
     open_lines = sum(line.frames > 0 for line in lines)
     while open_lines:
         now = time.perf_counter()
         soonest: float | None = None
         for line in lines:
-            times = meant_by[id(line)]
             while line.out or (line.sent < line.frames and line.sent - line.answered < window):
                 if not line.out:
                     slot = now if interval is None else began + line.sent * interval
@@ -89,14 +88,14 @@ def send_all_frames(
                         break
                     line.out = memoryview(frames[line.sent % len(frames)])
                     line.sent += 1
-                    times.append(slot)
+                    line.meant.append(slot)
                 try:
                     line.out = line.out[line.sock.send(line.out) :]
                 except BlockingIOError:
                     break
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.out else 0)
             if selector.get_key(line.sock).events != events:
-                selector.modify(line.sock, events)
+                selector.modify(line.sock, events, line)
         pause = limits.ANSWER_SECONDS if soonest is None else max(0.0, soonest - time.perf_counter())
         events_now = selector.select(min(pause, limits.ANSWER_SECONDS))
         if not events_now and soonest is None:
@@ -104,7 +103,7 @@ def send_all_frames(
         for key, mask in events_now:
             if not mask & selectors.EVENT_READ:
                 continue
-            line = ours[key.fileobj]  # type: ignore[index]
+            line = key.data
             size = line.sock.recv_into(buffer)
             if size == 0:
                 raise QmqError("the broker closed the connection")
@@ -112,9 +111,8 @@ def send_all_frames(
             if buffer[:size].count(b"\xde\xc1\x0a\xde") > answers + 1:
                 raise QmqError("the broker returned an error")
             now = time.perf_counter()
-            times = meant_by[id(line)]
             for _ in range(answers):
-                latencies.append(now - times.popleft())
+                latencies.append(now - line.meant.popleft())
             line.answered += answers
             if line.answered >= line.frames:
                 open_lines -= 1
@@ -139,11 +137,10 @@ def pull_all(pullers: list[PullingConnection], arguments: argparse.Namespace) ->
     latencies: list[float] = []
     got = got_bytes = 0
     ensure = EnsureGroupRequest(arguments.subject, arguments.group, "earliest", 0, True, False)
-    by_sock = {puller.sock: puller for puller in pullers}
     for puller in pullers:
         _ensure_group(puller, ensure)
     for puller in pullers:
-        selector.register(puller.sock, selectors.EVENT_READ)
+        selector.register(puller.sock, selectors.EVENT_READ, puller)
         _pull(puller, arguments, 1)
     began = time.perf_counter()
     while got < arguments.count and any(puller.idle < 2 for puller in pullers):
@@ -151,7 +148,7 @@ def pull_all(pullers: list[PullingConnection], arguments: argparse.Namespace) ->
         if not events:
             raise QmqError(no_answer())
         for key, _ in events:
-            puller = by_sock[key.fileobj]  # type: ignore[index]
+            puller = key.data
             for frame in _receive(puller):
                 if frame.request_code != Command.PULL_MESSAGE:
                     continue
@@ -238,7 +235,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[tuple[str, int]]:
-    """Where the subject's broker groups listen; registering makes the subject when it is new."""
+    """Where to connect: --connections times to each of the subject's broker groups. Registering makes a new subject."""
 
     async def route() -> list[tuple[str, int]]:
         session = MetaSession(
@@ -254,7 +251,8 @@ def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[t
         finally:
             await session.close()
             await pool.close()
-        return [split_address(route.master) for route in routes if arguments.broker_group in (None, route.name)]
+        used = [split_address(route.master) for route in routes if arguments.broker_group in (None, route.name)]
+        return [address for address in used for _ in range(arguments.connections)]
 
     with limits.only_the_error():
         addresses = asyncio.run(route())
@@ -326,12 +324,11 @@ def bench_delay(arguments: argparse.Namespace) -> int:
 
 
 def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: list[bytes]) -> int:
-    addresses = _addresses(arguments, client_type)
+    places = _addresses(arguments, client_type)
     batch = min(arguments.batch, arguments.count)
     frames = [encode_request(Command.SEND_MESSAGE, 1, body) for body in bodies]
     window = arguments.window or max(2, WINDOW_MESSAGES // batch)
     total = max(1, arguments.count // batch)
-    places = [address for address in addresses for _ in range(arguments.connections)]
     lines = [
         SendingConnection(connect(place), total // len(places) + (i < total % len(places)))
         for i, place in enumerate(places)
@@ -349,11 +346,9 @@ def _produce(arguments: argparse.Namespace, client_type: ClientType, bodies: lis
 
 def bench_consume(arguments: argparse.Namespace) -> int:
     """Pull and ack until `count` messages came; 3 when the subject holds fewer."""
-    addresses = _addresses(arguments, ClientType.CONSUMER)
-    places = [address for address in addresses for _ in range(arguments.connections)]
     pullers = [
         PullingConnection(connect(place), FrameReader(), f"bench@@{time.time_ns():x}-{i}")
-        for i, place in enumerate(places)
+        for i, place in enumerate(_addresses(arguments, ClientType.CONSUMER))
     ]
     with contextlib.ExitStack() as sockets:
         for puller in pullers:
