@@ -59,7 +59,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     when.add_argument("--due", type=moment_of, metavar="ISO", help="new due time, an ISO time with a time zone")
     when.add_argument("--delay", type=delay_of, metavar="D", help="new delay from now: 30s, 5m, 2h, 3d")
 
-    command = add("deliver", deliver, "deliver a message now")
+    command = add("deliver", lambda arguments: _change(arguments, DelayedMessages.deliver), "deliver a message now")
     _add_message(command)
 
     command = add("calendar", calendar, "count pending messages by hour")
@@ -219,10 +219,6 @@ def cancel(arguments: argparse.Namespace) -> int:
 
 def reschedule(arguments: argparse.Namespace) -> int:
     return _change(arguments, partial(DelayedMessages.reschedule, to=arguments.due, delay=arguments.delay))
-
-
-def deliver(arguments: argparse.Namespace) -> int:
-    return _change(arguments, DelayedMessages.deliver)
 
 
 def calendar(arguments: argparse.Namespace) -> int:
