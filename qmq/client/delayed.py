@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Self, TypeVar
+from typing import Self
 
 from qmq.client.delay_groups import DelayGroups
 from qmq.client.message import DUE_MS_MAX, due_ms_of, moment
@@ -32,8 +32,6 @@ from qmq.protocol.delayed import (
     Operation,
     Outcome,
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
