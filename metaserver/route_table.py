@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 SUBJECT_GROUPS_MIN = 2
 """Broker groups of a new subject, as in QMQ: one may fail and the subject stays writable."""
 
-_USABLE = {
+USABLE: dict[int, set[BrokerGroupState]] = {
     ClientType.PRODUCER: {BrokerGroupState.READ_WRITE, BrokerGroupState.WRITE_ONLY},
     ClientType.DELAY_PRODUCER: {BrokerGroupState.READ_WRITE, BrokerGroupState.WRITE_ONLY},
     ClientType.CONSUMER: {BrokerGroupState.READ_WRITE, BrokerGroupState.READ_ONLY},
 }
+"""The states of a broker group in which a client of a type can do anything with it."""
 
 
 def assign(
@@ -33,11 +34,6 @@ def assign(
     missing = max(0, minimum - len(chosen))
     chosen += rng.sample(candidates, min(missing, len(candidates)))
     return tuple(chosen)
-
-
-def is_usable(client_type: int, state: int) -> bool:
-    """Whether a client of this type can do anything with a broker group in this state."""
-    return state in _USABLE.get(ClientType(client_type), set()) if client_type in set(_USABLE) else False
 
 
 OFFICIAL_VERSION = "qmq"
@@ -180,6 +176,6 @@ class RouteTable:
             if live is None or live.node is None:
                 continue
             state = STATE_ON_WIRE[live.state]
-            if is_usable(client_type, state):
+            if state in USABLE.get(client_type, ()):
                 found.append(BrokerGroupRoute(name, live.node.address, now_ms, state))
         return tuple(found)
