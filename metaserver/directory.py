@@ -6,7 +6,6 @@ longer than a lease, no group expires for one full expiry. With a live peer and 
 peer may receive the heartbeats.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,8 +31,6 @@ from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 
 if TYPE_CHECKING:
     from random import Random
-
-logger = logging.getLogger("qmq.meta")
 
 UNAPPROVED_GROUPS_MAX = 100
 """Broker groups that may wait for approval at a time; registrations of further ones are refused."""
@@ -164,14 +161,14 @@ class Directory(RouteTable):
         live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
         live.reason = reason
         self.nodes[node.node_id] = node
-        changed = before != (row.master, live.state, node.address)
+        changed_row = row if before != (row.master, live.state, node.address) else None
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
             live.reason = reason = f"broker group {row.name} is pending approval"
             answer = self._answer(live, f"{reason}: approve it in the console or with the API", code=UNAPPROVED_CODE)
         else:
             answer = self._answer(live, reason, reported)
-        return Registered(answer, row if changed else None, node, reason or "registered", changed)
+        return Registered(answer, changed_row, node, reason or "registered")
 
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float

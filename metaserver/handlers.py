@@ -136,17 +136,14 @@ class MetaHandlers(ClientHandlers):
         return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
 
     def _after(self, registered: Registered) -> None:
-        node = registered.node
-        now = self._clock.monotonic()
-        if node is not None and (registered.has_changed or now >= self._store_node_at.get(node.node_id, 0.0)):
+        node, group, now = registered.node, registered.group, self._clock.monotonic()
+        if node is not None and (group is not None or now >= self._store_node_at.get(node.node_id, 0.0)):
             self._store_node_at[node.node_id] = now + NODE_STORE_SECONDS
             self._write_behind.node(node)
-        if registered.group is not None:
-            self._write_behind.group(registered.group, registered.reason)
-        if registered.has_changed and registered.group is not None:
-            name = registered.group.name
-            logger.info("broker group %s is %s, master %s", name, registered.group.state, registered.group.master)
-            self._group_changed(name)
+        if group is not None:
+            self._write_behind.group(group, registered.reason)
+            logger.info("broker group %s is %s, master %s", group.name, group.state, group.master)
+            self._group_changed(group.name)
 
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
         """Register a node of the official server that the settings allow; its address is its node id. Raises ProtocolError."""

@@ -73,13 +73,13 @@ class LiveGroup:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The effects of a registration: the answer, what has to be stored, and whether routes changed."""
+    """The effects of a registration: the answer, and what has to be stored."""
 
     answer: NodeRegisterResponse
     group: BrokerGroup | None = None
+    """None: it did not change, and neither did routes."""
     node: Node | None = None
     reason: str = ""
-    has_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
