@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+from itertools import islice
 from typing import Any
 
-from delay_node.admin import DelayPages, delay_stats
+from delay_node.admin import DelayPages
 from delay_node.batches import BatchSender
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
@@ -29,6 +30,7 @@ from qmq.net.open_files import FileBudget
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
+from qmq.policy import sends_policy
 from qmq.protocol.codes import Role
 
 logger = logging.getLogger("qmq.delay")
@@ -36,6 +38,10 @@ logger = logging.getLogger("qmq.delay")
 DAY_MS = 86_400_000
 LOAD_RETRY_SECONDS = 5.0
 """Pause after an hour could not be read."""
+RULES_SHOWN_MAX = 1_000
+"""Subjects whose rules `/stats` lists."""
+PROBLEMS_SHOWN_MAX = 20
+"""Subjects with undeliverable messages that `/stats` lists."""
 UNWRITTEN_FACTOR = 4
 """Sends are answered busy when this many times `checkpoint_bytes` of the schedule wait to be written."""
 
@@ -215,6 +221,34 @@ class DelayNode(Node):
         return found
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | delay_stats(
-            self.store, self.dispatcher, self.trusted, self.policy, self.delivered_per_s, self.metrics.last_minute
-        )
+        """Return what `/stats` contains: as of every node, and the part of a delay node."""
+        store, lanes, now_ms, held = self.store, self.dispatcher.lanes, self.trusted.now_ms(), self.trusted.held
+        return super().describe() | {
+            "pending": store.pending,
+            "due_soon": self.dispatcher.due_soon,
+            "overdue": lanes.overdue,
+            "put_aside": store.refused,
+            "unreadable_messages": store.counters.lost + store.bodies.unreadable,
+            "hours": len(store.hours),
+            "subjects": len(store.subjects),
+            "wheel": {"messages": store.wheel.count, "memory_bytes": store.wheel.memory_bytes},
+            "hours_memory_bytes": store.hours.memory_bytes,
+            "unwritten_bytes": store.hours.unwritten_bytes,
+            "delivered": store.counters.delivered,
+            "delivered_per_second": self.delivered_per_s,
+            "lateness_p99_seconds": self.metrics.last_minute.quantile(0.99),
+            "cancelled": store.counters.cancelled,
+            "moved": store.counters.moved,
+            "is_loading": self.dispatcher.frontier_ms is not None,
+            "undeliverable": lanes.problems(PROBLEMS_SHOWN_MAX),
+            "subject_rules": [
+                {"subject": name, **sends_policy(rules)}
+                for name, rules in islice(self.policy.subjects.items(), RULES_SHOWN_MAX)
+                if rules.closed or rules.has_quota
+            ],
+            "clock": {
+                "now_ms": now_ms,
+                "ahead_ms": held.ahead_ms if held is not None else 0,
+                "held_since_ms": held.since_ms if held is not None else None,
+            },
+        }
