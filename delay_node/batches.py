@@ -98,7 +98,6 @@ class BatchSender:
             await asyncio.wait(list(self._tasks))
 
     async def _send(self, items: list[Item], route: BrokerGroupRoute) -> None:
-        loop = asyncio.get_running_loop()
         try:
             caller = await self._pool.get(route.master)
         except QmqError as error:
@@ -128,7 +127,7 @@ class BatchSender:
             self._failed(items, route, str(error))
             return
         self._lanes.breaker.succeeded(route.name)
-        self._apply_results(items, failures, route, loop.time(), claimed)
+        self._apply_results(items, failures, route, claimed)
 
     async def _claim(self, items: list[Item]) -> set[int]:
         """Claim what is pending and return its refs. They alone may be released: an older claim means an uncertain attempt."""
@@ -139,12 +138,7 @@ class BatchSender:
         return set(fresh)
 
     def _apply_results(
-        self,
-        items: list[Item],
-        failures: dict[str, SendFailure],
-        route: BrokerGroupRoute,
-        now: float,
-        claimed: set[int],
+        self, items: list[Item], failures: dict[str, SendFailure], route: BrokerGroupRoute, claimed: set[int]
     ) -> None:
         """Apply the broker's result of each message. `claimed`: refs that this attempt claimed."""
         again: list[Item] = []
@@ -157,7 +151,7 @@ class BatchSender:
                 stored.append(item)
             elif failure.result in _REFUSED:
                 why = f"{route.name}: {failure.remark or 'refused'} (result {failure.result})"
-                self._refuse(item, why, now, is_released=item.ref in claimed)
+                self._refuse(item, why, is_released=item.ref in claimed)
             else:
                 problem = f"{route.name}: {failure.remark or 'not stored'} (result {failure.result})"
                 is_group_fine = is_group_fine and is_subject_refusal(failure.remark)
@@ -183,19 +177,19 @@ class BatchSender:
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:
         """The broker failed on a batch, which stays claimed as a whole. Halves find the message that it fails on."""
         if len(items) == 1:
-            self._refuse(items[0], f"{route.name} fails on it", asyncio.get_running_loop().time(), is_released=False)
+            self._refuse(items[0], f"{route.name} fails on it", is_released=False)
             return
         middle = len(items) // 2
         for half in (items[:middle], items[middle:]):
             await self._send(half, route)
 
-    def _refuse(self, item: Item, why: str, now: float, *, is_released: bool) -> None:
+    def _refuse(self, item: Item, why: str, *, is_released: bool) -> None:
         """Retry a message that a broker rejects for what it is, and hold it in the end. Unless `is_released` it stays claimed."""
         self.counters.refusals += 1
         item.refusals += 1
         if is_released:
             self._store.release([item.ref])
-        at = now + REFUSAL_PAUSE_SECONDS * 2 ** (item.refusals - 1)
+        at = asyncio.get_running_loop().time() + REFUSAL_PAUSE_SECONDS * 2 ** (item.refusals - 1)
         if item.refusals < REFUSALS_MAX and self._lanes.retry_later(item, at):
             return
         logger.error("message %s is held after %d rejections: %s", message_id_of(item.data), item.refusals, why)
