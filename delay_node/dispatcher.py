@@ -9,6 +9,7 @@ lanes by deficit round robin (`lanes.py`), so no subject delays another by more 
 import asyncio
 import itertools
 import logging
+from contextlib import suppress
 
 from delay_node.batches import BatchSender
 from delay_node.due_lanes import FRAMES_IN_FLIGHT, DueLanes, Group
@@ -106,13 +107,10 @@ class Dispatcher:
         next_at = self.lanes.next_at
         if next_at is not None:
             wait = min(wait, next_at - loop.time())
-        if wait <= 0:
-            return
-        try:
-            async with asyncio.timeout(wait):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+        if wait > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
 
     async def stop(self, grace_seconds: float) -> None:
         """Start nothing new; wait for batches under way."""
