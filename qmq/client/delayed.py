@@ -140,26 +140,36 @@ class DelayedMessages:
         """
         from_ms, to_ms = _range(begin, end)
 
-        async def pages(group: str) -> AsyncIterator[tuple[int, int, DelayedMessage]]:
+        async def pages(group: str) -> AsyncIterator[tuple[int, str, int, DelayedMessage]]:
             cursor, place = "", 0
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, tuple(states), match or {}, PAGE_MAX, cursor)
-                page = await self._groups.call(group, Command.LIST_DELAYED, query.encode(), DelayedPage.decode)
+                try:
+                    page = await self._groups.call(group, Command.LIST_DELAYED, query.encode(), DelayedPage.decode)
+                except QmqError as error:
+                    if problems is None:
+                        text = f"delay group {group}: {error}"
+                        raise QmqError(text, code=error.code, retriable=error.retriable) from error
+                    problems[group] = str(error)
+                    return
                 for item in page.items:
                     place += 1
-                    yield item.due_ms, place, DelayedMessage(item, group)
+                    yield item.due_ms, group, place, DelayedMessage(item, group)
                 cursor = page.cursor
                 if not cursor:
                     return
 
-        heap: list[tuple[int, str, int, DelayedMessage]] = []
         sources = {group: pages(group) for group in await self.groups()}
-        for group in sources:
-            await _next(heap, sources, group, problems)
+        heap = [first for source in sources.values() if (first := await anext(source, None)) is not None]
+        heapq.heapify(heap)
         while heap:
-            _, group, _, message = heapq.heappop(heap)
+            _, group, _, message = heap[0]
             yield message
-            await _next(heap, sources, group, problems)
+            following = await anext(sources[group], None)
+            if following is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, following)
 
     async def calendar(
         self, subject: str = "", *, begin: datetime | None = None, end: datetime | None = None
@@ -264,24 +274,6 @@ def _range(begin: datetime | None, end: datetime | None) -> tuple[int, int]:
         0 if begin is None else due_ms_of(None, begin),
         DUE_MS_MAX if end is None else due_ms_of(None, end),
     )
-
-
-async def _next(
-    heap: "list[tuple[int, str, int, DelayedMessage]]",
-    sources: dict[str, AsyncIterator[tuple[int, int, DelayedMessage]]],
-    group: str,
-    problems: dict[str, str] | None,
-) -> None:
-    try:
-        due_ms, place, message = await anext(sources[group])
-    except StopAsyncIteration:
-        return
-    except QmqError as error:
-        if problems is None:
-            raise QmqError(f"delay group {group}: {error}", code=error.code, retriable=error.retriable) from error
-        problems[group] = str(error)
-        return
-    heapq.heappush(heap, (due_ms, group, place, message))
 
 
 class DelayedReceipt(Receipt):
