@@ -154,10 +154,7 @@ class Structure:
 
     def encode(self, version: int = CURRENT_VERSION) -> bytes:
         """The body. Raises LocalProtocolError for a value that the wire can't carry."""
-        parts: list[Part] = []
-        for write in _LAYOUTS[type(self), version].writers:
-            write(parts, self)
-        return b"".join(parts)
+        return b"".join(self.parts(version))
 
     def parts(self, version: int = CURRENT_VERSION) -> list[Part]:
         """The body in pieces, in which blocks are not copied. Raises: as `encode`."""
