@@ -32,14 +32,10 @@ def policies_of(
     unruled = {subject: NO_RULE for subject in moving if subject not in metadata.rules}
     for subject, rule in (*metadata.rules.items(), *unruled.items()):
         route = routes.get(subject)
-        for name in route.broker_groups if route is not None else ():
-            is_draining = route is not None and route.phases.get(name) is Phase.DRAINING
-            policy = _policy(rule, closed=rule.is_archived or is_draining)
+        served, phases = (route.broker_groups, route.phases) if route is not None else ((), {})
+        for name in (*served, *delay_groups):
+            policy = _policy(rule, closed=rule.is_archived or phases.get(name) is Phase.DRAINING)
             if policy is not None and name in subjects:
-                subjects[name][subject] = policy
-        for name in delay_groups:
-            policy = _policy(rule, closed=rule.is_archived)
-            if policy is not None:
                 subjects[name][subject] = policy
     return {
         group.name: NodePolicy.of(
