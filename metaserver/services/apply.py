@@ -47,11 +47,9 @@ class Plan:
 def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Plan:
     """Apply a document as a whole. Raises ChangeRefused with the place of an invalid value, or NotAllowed."""
     document_rows = _checked(document)
-    steps: list[Step] = []
     with changing(dry_run=dry_run):
         there = _lock(document_rows)
-        for team in document_rows["teams"]:
-            steps.append(_team(team, actor, reason))
+        steps = [_team(team, actor, reason) for team in document_rows["teams"]]
         for subject in document_rows["subjects"]:
             steps += _subject(subject, there, actor, reason)
         drift = _drift(document_rows["subjects"])

@@ -113,7 +113,6 @@ BROKER_GROUP: Resource[BrokerGroup] = Resource(
     noun="broker group",
     fields={"description": DESCRIPTION},
     described=described,
-    about=lambda row: row.name,
     metadata=lambda row: {"broker_group": row.name},
 )
 

@@ -7,6 +7,7 @@ values, raise the version, and write the audit entry. A dry run does all of it a
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, Unpack
 
 from django.db.models import QuerySet
@@ -54,8 +55,8 @@ class Resource(Generic[M]):
     """What may be set."""
     described: Callable[[M], dict[str, Any]]
     """What was decided about a row; the form of audit entries and plans."""
-    about: Callable[[M], str]
-    """What audit entries call a row."""
+    about: Callable[[M], str] = attrgetter("name")
+    """What audit entries call a row; by default its name."""
     target: Callable[[M], str] | None = None
     """What answers call a row; None: as audit entries do."""
     metadata: Callable[[M], Mapping[str, str]] = lambda _: {}

@@ -63,7 +63,6 @@ SUBJECT: Resource[Subject] = Resource(
         ),
     },
     described=described,
-    about=lambda row: row.name,
     metadata=lambda row: {"subject": row.name},
 )
 

@@ -27,7 +27,6 @@ TEAM: Resource[Team] = Resource(
     noun="team",
     fields={"description": DESCRIPTION},
     described=described,
-    about=lambda row: row.name,
 )
 
 
