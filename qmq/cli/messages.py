@@ -7,7 +7,6 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from qmq.cli import limits
@@ -224,14 +223,13 @@ def nothing_arrived(arguments: argparse.Namespace) -> str:
 
 
 def _line_of(delivery: Delivery) -> dict[str, Any]:
-    received = datetime.fromtimestamp(delivery.received_at_ms / 1000, UTC)
     return {
         "message_id": delivery.message_id,
         "properties": delivery.properties,
         "tags": list(delivery.tags),
         "times": {
             "created_at": delivery.created_at.isoformat().replace("+00:00", "Z"),
-            "received_at": received.isoformat().replace("+00:00", "Z"),
+            "received_at": moment(delivery.received_at_ms).isoformat().replace("+00:00", "Z"),
         },
         "attempt": delivery.attempt,
     }

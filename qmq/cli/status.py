@@ -61,13 +61,11 @@ def _status_row(group: dict[str, Any]) -> list[object]:
 
 def subjects(arguments: argparse.Namespace) -> int:
     after, found = "", []
-    while True:
+    while after is not None:
         query = urlencode({"prefix": arguments.prefix, "after": after})
         answer = fetch_metaserver_page(arguments.meta, f"/meta/subjects?{query}")
         found += answer["subjects"]
         after = answer["next_after"]
-        if not after:
-            break
     if arguments.json:
         print(json.dumps({"subjects": found}, indent=2))
     elif found:

@@ -101,9 +101,7 @@ def _bool_of_text(text: Any) -> bool:
 
 def datetime_of(value: str | int) -> datetime:
     """A time in ISO 8601, or in milliseconds since the epoch as Java programs write it."""
-    if isinstance(value, int):
-        return _EPOCH + timedelta(milliseconds=value)
-    if is_whole(value):
+    if isinstance(value, int) or is_whole(value):
         return _EPOCH + timedelta(milliseconds=int(value))
     return datetime.fromisoformat(value)
 
