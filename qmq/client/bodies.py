@@ -230,18 +230,8 @@ def body_bytes(properties: Mapping[str, str]) -> bytes | None:
         data = b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise BodyUndecodable(f"the body is damaged: it is not base64 ({error})") from error
-    return data if encoding == ENCODING_BASE64 else _unpacked(data)
-
-
-def _unpacked(data: bytes) -> bytes:
     try:
-        return zstd.codec().decompress(data)
-    except zstd.ZstdTooLarge as error:
-        raise BodyUndecodable(
-            f"the body decompresses to more than {zstd.CONTENT_BYTES_MAX} bytes", code="body.too_large"
-        ) from error
-    except zstd.ZstdInvalid as error:
-        raise BodyUndecodable(f"the body is damaged: {error}") from error
+        return data if encoding == ENCODING_BASE64 else zstd.codec().decompress(data)
     except zstd.ZstdMissing as error:
         raise BodyUndecodable(f"the body is compressed; {error}", code="body.codec_missing") from error
 

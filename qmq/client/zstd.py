@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from qmq.errors import LocalProtocolError
+from qmq.errors import BodyUndecodable, LocalProtocolError
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 
 LEVEL = 3
@@ -14,14 +14,6 @@ LEVEL = 3
 CONTENT_BYTES_MAX = MESSAGE_BYTES_MAX
 """Most bytes that a body may decompress to: as many as a message may have."""
 MISSING = "compression needs Python 3.14 or the package zstandard. Install it with: pip install 'pyqmq[zstd]'"
-
-
-class ZstdInvalid(Exception):
-    """The bytes are not a complete Zstandard frame."""
-
-
-class ZstdTooLarge(Exception):
-    """The content is larger than the limit."""
 
 
 class ZstdMissing(Exception):
@@ -34,7 +26,7 @@ class Codec(NamedTuple):
     compress: Callable[[bytes], bytes]
     """Returns one frame, which states the size of its content."""
     decompress: Callable[[bytes], bytes]
-    """Returns the content of a frame of at most CONTENT_BYTES_MAX bytes. Raises ZstdInvalid, ZstdTooLarge."""
+    """Returns the content of a frame of at most CONTENT_BYTES_MAX bytes. Raises BodyUndecodable."""
 
 
 def require_zstd() -> None:
@@ -68,11 +60,11 @@ def _standard(zstd: Any) -> Codec:
             reader = zstd.ZstdDecompressor(options=options)
             content: bytes = reader.decompress(data, max_length=CONTENT_BYTES_MAX + 1)
         except zstd.ZstdError as error:
-            raise ZstdInvalid(str(error)) from error
+            raise _damaged(error) from error
         if len(content) > CONTENT_BYTES_MAX:
-            raise ZstdTooLarge
+            raise _too_large()
         if not reader.eof or reader.unused_data:
-            raise ZstdInvalid("the frame is incomplete" if not reader.eof else "there are bytes after the frame")
+            raise _damaged("the frame is incomplete" if not reader.eof else "there are bytes after the frame")
         return content
 
     return Codec(compress, decompress)
@@ -96,10 +88,18 @@ def _package(zstandard: Any) -> Codec:
         try:
             # The package ignores max_output_size if the frame states a size.
             if zstandard.frame_content_size(data) > CONTENT_BYTES_MAX:
-                raise ZstdTooLarge
+                raise _too_large()
             content: bytes = reader.decompress(data, max_output_size=CONTENT_BYTES_MAX, allow_extra_data=False)
         except zstandard.ZstdError as error:
-            raise ZstdInvalid(str(error)) from error
+            raise _damaged(error) from error
         return content
 
     return Codec(compress, decompress)
+
+
+def _damaged(why: object) -> BodyUndecodable:
+    return BodyUndecodable(f"the body is damaged: {why}")
+
+
+def _too_large() -> BodyUndecodable:
+    return BodyUndecodable(f"the body decompresses to more than {CONTENT_BYTES_MAX} bytes", code="body.too_large")
