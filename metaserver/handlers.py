@@ -98,14 +98,9 @@ class MetaHandlers(ClientHandlers):
 
     def _check_new_node(self, broker_group: str, node_id: str, address: str) -> None:
         """Raises ProtocolError for a new broker group or node whose name or address holds a hidden character."""
-        names = [address]
-        if broker_group not in self._directory.groups:
-            names.append(broker_group)
-        if node_id not in self._directory.nodes:
-            names.append(node_id)
-        for name in names:
-            problem = hidden_text_problem(name)
-            if problem:
+        known = ((broker_group, self._directory.groups), (node_id, self._directory.nodes))
+        for name in (address, *(name for name, names in known if name not in names)):
+            if problem := hidden_text_problem(name):
                 raise ProtocolError(f"{name[:40]!a} {problem}")
 
     def _register(self, connection: Connection, request: NodeRegisterRequest) -> Registered:
@@ -201,9 +196,8 @@ def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
             continue
         if len(lines) == NODES_MAX:
             break
-        is_master = live is not None and live.node is not None and live.node.node_id == node.node_id
         state, seen_at_ms = GroupState.OFFLINE, -1
-        if live is not None and is_master:
+        if live is not None and live.node is not None and live.node.node_id == node.node_id:
             state = live.state
             if live.has_heartbeat:
                 seen_at_ms = now_ms - round(directory.heartbeat_age(live) * 1000)
