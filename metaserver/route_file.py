@@ -234,11 +234,9 @@ def encode(metadata: Metadata) -> Iterator[bytes]:
 
 def _plain(item: Any) -> Any:
     """A set, or a value of `metaserver.domain`, as JSON has it."""
-    return (
-        sorted(item)
-        if isinstance(item, frozenset)
-        else {field.name: getattr(item, field.name) for field in fields(item)}
-    )
+    if isinstance(item, frozenset):
+        return sorted(item)
+    return {field.name: getattr(item, field.name) for field in fields(item)}
 
 
 def decode(content: dict[str, Any]) -> Metadata:

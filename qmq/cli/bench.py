@@ -111,8 +111,7 @@ def send_all_frames(
             if buffer[:size].count(b"\xde\xc1\x0a\xde") > answers + 1:
                 raise QmqError("the broker returned an error")
             now = time.perf_counter()
-            for _ in range(answers):
-                latencies.append(now - line.meant.popleft())
+            latencies += [now - line.meant.popleft() for _ in range(answers)]
             line.answered += answers
             if line.answered >= line.frames:
                 open_lines -= 1

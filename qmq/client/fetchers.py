@@ -93,19 +93,17 @@ class Fetchers:
 
     def _deliver(self, pulled: Pulled, head_bytes: list[int], may_have_attempts: bool) -> None:
         raws = pulled.raws
-        skipped: set[int] = set()
         if may_have_attempts:
             for index, raw in enumerate(raws):
                 assert raw is not None
                 if not self._is_wanted(raw, head_bytes[index]):
                     pulled.skip(index)
-                    skipped.add(index)
         deliveries = [
             Delivery(pulled, index, raw, head)
             for index, (raw, head) in enumerate(zip(raws, head_bytes, strict=True))
             if raw is not None
         ]
-        if skipped and not self._context.ack_first:
+        if len(deliveries) < len(raws) and not self._context.ack_first:
             pulled.on_settled()
         if not deliveries:
             return
