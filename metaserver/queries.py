@@ -317,10 +317,8 @@ def broker_masters() -> dict[str, MasterAddress]:
 
 def broker_groups_of(subject: str) -> list[str] | None:
     """The broker groups of a subject, empty before its first client came; None when there is no such subject."""
-    row = models.Subject.objects.filter(name=subject).values_list("route__broker_groups", flat=True).first()
-    if row is None:
-        return [] if models.Subject.objects.filter(name=subject).exists() else None
-    return list(row)
+    rows = models.Subject.objects.filter(name=subject).values_list("route__broker_groups", flat=True)
+    return next((list(groups or ()) for groups in rows), None)
 
 
 def is_archived(subject: str) -> bool:
