@@ -128,9 +128,8 @@ class RouteTable:
         route = self.routes.get(subject)
         if route is None:
             return ()
-        if client_type == ClientType.PRODUCER:
-            return self._usable(route.writable, client_type)
-        return self._usable(route.broker_groups, client_type)
+        names = route.writable if client_type == ClientType.PRODUCER else route.broker_groups
+        return self._usable(names, client_type)
 
     def any_usable(self, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
         """A few groups that a client of this type can use, whatever the subject; of those in `keep`, the usable ones first."""

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Protocol, TypeVar
 
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
@@ -103,9 +104,7 @@ class WriteBehind:
     problem: str = field(default="", init=False)
     """Why the database is unavailable; "" while it responds."""
     counters: WriteCounters = field(default_factory=WriteCounters, init=False)
-
-    def __post_init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
+    _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "metadata"), init=False)
 
     async def load(self) -> Metadata | MetadataChanges | None:
         """Everything stored, or what changed since the last call; None when nothing did, or the store is unavailable."""

@@ -183,7 +183,6 @@ def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[Delay
     change = _with(
         arguments, lambda m: method(m, arguments.message_id, subject=arguments.subject, due=arguments.was_due)
     )
-    is_done = change.outcome in (Outcome.DONE, Outcome.UNCHANGED)
     due_at = None if change.due_ms < 0 else iso(moment(change.due_ms))
     if arguments.json:
         answer = {"message_id": change.message_id, "outcome": change.outcome, "state": change.state, "due_at": due_at}
@@ -191,7 +190,7 @@ def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[Delay
     else:
         state = f": {change.state}, due {due_at}" if due_at else ""
         print(f"{change.message_id}: {change.outcome.replace('_', ' ')}{state}")
-    return 0 if is_done else FAILED
+    return 0 if change.outcome in (Outcome.DONE, Outcome.UNCHANGED) else FAILED
 
 
 def cancel(arguments: argparse.Namespace) -> int:
