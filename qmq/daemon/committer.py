@@ -19,7 +19,7 @@ from qmq.daemon.segment_preparation import SegmentPreparation
 from qmq.errors import CommitNotApplied, LogError
 from qmq.log.commit import FlushPolicy, SealedCommit
 from qmq.log.log import SegmentedLog
-from qmq.supervisor import Supervisor
+from qmq.supervisor import Supervisor, describe
 
 logger = logging.getLogger("qmq.committer")
 
@@ -210,23 +210,20 @@ class Committer:
         on_written = partial(self._loop.call_soon_threadsafe, self._work, work) if work and is_synced else None
         write = partial(self._log.write, commit, sync=is_synced, on_written=on_written)
         self._thread.put(write, partial(self._done, commit))
-        if self.while_written is not None:
-            self._work(self.while_written)
-        if work is not None and not is_synced:
-            self._work(work)
+        self._work(self.while_written)
+        self._work(None if is_synced else work)
         return True
 
-    def _work(self, work: Callable[[], None]) -> None:
-        self._supervisor.call("work_during_commit", work)
+    def _work(self, work: Callable[[], None] | None) -> None:
+        if work is not None:
+            self._supervisor.call("work_during_commit", work)
 
     def _done(self, commit: SealedCommit) -> None:
         try:
             self._complete(commit)
         except BaseException as error:  # noqa: BLE001 - memory and log may differ from here on
-            failure = CommitNotApplied(
-                f"the commit at log offset {commit.offset} is on disk and could not be applied:"
-                f" {type(error).__name__}: {error}"
-            )
+            text = f"the commit at log offset {commit.offset} is on disk and could not be applied: {describe(error)}"
+            failure = CommitNotApplied(text)
             failure.__cause__ = error
             self._fail(failure)
             return
@@ -262,15 +259,13 @@ class Committer:
                 self._supervisor.report("answer", error)
 
     def _seal_later(self) -> None:
-        if self._seal_timer is not None or self._policy is not FlushPolicy.ALWAYS or not self._log.needs_seal:
-            return
-        self._seal_timer = self._supervisor.later(SEAL_AFTER_SECONDS, "idle_seal", self._seal)
+        if self._seal_timer is None and self._policy is FlushPolicy.ALWAYS and self._log.needs_seal:
+            self._seal_timer = self._supervisor.later(SEAL_AFTER_SECONDS, "idle_seal", self._seal)
 
     def _seal(self) -> None:
         self._seal_timer = None
-        if self._in_flight or self._scheduled or self.failed is not None:
-            return
-        self._write(self._log.seal_idle)
+        if not (self._in_flight or self._scheduled or self.failed is not None):
+            self._write(self._log.seal_idle)
 
     def _sync_by_interval(self) -> None:
         if self.failed is None and self._thread is not None:
