@@ -1,4 +1,4 @@
-"""A group's history has each action for whoever reads it, although entries are encoded later."""
+"""Every reader of a group's history gets all actions, although entries are encoded later."""
 
 import pytest
 
