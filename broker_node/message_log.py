@@ -58,6 +58,7 @@ def _block(fields: str, count: int) -> Struct:
 
 @lru_cache(BLOCK_ENTRIES)
 def _equal(size: int, gap: int, count: int) -> Struct:
+    # At most 16 KB each, 4 MB in all.
     return Struct(f"{size}s{gap}x" * (count - 1) + f"{size}s")
 
 

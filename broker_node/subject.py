@@ -45,14 +45,14 @@ class Group:
 
     @property
     def history(self) -> DenseIndex:
-        """What happened to the group, all of it."""
+        """The group's progress log, complete."""
         if self._noted:
             self._history.append(b"".join([encode_progress(action, position) for action, position in self._noted]))
             self._noted.clear()
         return self._history
 
     def note(self, action: Action) -> None:
-        """Add an action that was just applied to the history, at the latest when that is read."""
+        """Have an action that was just applied added to the history, at the latest when that is read."""
         self._noted.append((action, self.progress.next_sequence))
         if len(self._noted) >= NOTED_MAX:
             self.write_history()
