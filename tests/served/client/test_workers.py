@@ -14,8 +14,11 @@ from tests.support.system import System
 from tests.support.waiting import eventually_async
 
 PROCESSES = 3
-MESSAGES = 2_000
 BATCH = 100
+BATCHES = 5
+"""After the worker was killed."""
+BATCHES_MAX = 1_000
+"""Sent until a worker has its share: the others may take all of any number."""
 
 WORKER = """
 import asyncio, os, sys
@@ -61,6 +64,13 @@ class Worker:
         return [int(line) for line in self._lines() if line.isdigit()]
 
 
+async def send(producer: Producer, sent: int) -> int:
+    """Send a batch of the messages that follow; how many there are then."""
+    assert sent < BATCHES_MAX * BATCH
+    await asyncio.gather(*(producer.send("orders", {"number": sent + number}) for number in range(BATCH)))
+    return sent + BATCH
+
+
 def in_flight(system: System, consumer_id: str) -> int:
     """Messages that a consumer has pulled and not acked."""
     return sum(
@@ -82,18 +92,18 @@ async def test_three_processes_share_the_messages_and_a_killed_one_gets_its_own_
         await eventually_async(lambda: all(worker.consumer_id for worker in workers), what="every worker has its id")
         killed = workers[1]
         async with Producer(system.meta_url, app="test") as producer:
-            for begin in range(0, MESSAGES, BATCH):
-                numbers = range(begin, begin + BATCH)
-                await asyncio.gather(*(producer.send("orders", {"number": number}) for number in numbers))
-                if begin == MESSAGES // 4:
-                    await eventually_async(lambda: len(killed.handled) > 0, what="the worker to kill has begun")
-                    killed.hold()
-                if begin == MESSAGES // 2:
-                    await eventually_async(lambda: in_flight(system, killed.consumer_id), what="it holds messages")
-                    killed.process.send_signal(signal.SIGKILL)
-                    killed.process.wait()
-                    workers.append(Worker(tmp_path, system.meta_url, "restarted"))
-        everything = set(range(MESSAGES))
+            sent = await send(producer, 0)
+            while not killed.handled:
+                sent = await send(producer, sent)
+            killed.hold()
+            while not in_flight(system, killed.consumer_id):
+                sent = await send(producer, sent)
+            killed.process.send_signal(signal.SIGKILL)
+            killed.process.wait()
+            workers.append(Worker(tmp_path, system.meta_url, "restarted"))
+            for _ in range(BATCHES):
+                sent = await send(producer, sent)
+        everything = set(range(sent))
         await eventually_async(
             lambda: {number for worker in workers for number in worker.handled} == everything, what="all are handled"
         )
