@@ -109,9 +109,9 @@ def test_an_ack_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 def test_going_on_after_a_failed_sync_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     write = SegmentedLog.write
 
-    def stubborn(self, commit, *, sync=True):  # type: ignore[no-untyped-def]
+    def stubborn(self, commit, **options):  # type: ignore[no-untyped-def]
         try:
-            write(self, commit, sync=sync)
+            write(self, commit, **options)
         except OSError:
             self.failed = None
             raise
