@@ -42,9 +42,9 @@ Raw = bytes | memoryview
 BLOCK_ENTRIES = 256
 """Index entries decoded in one call. A format is kept for each number up to it: 4 MB in all."""
 COPIED_SPAN_BYTES_MAX = 128 << 10
-"""As `COPIED_BYTES_MAX`, but for messages of equal sizes, all together."""
+"""Messages of equal sizes are copied if the bytes read for them are at most this many."""
 CUT_TOGETHER_MIN = 8
-"""Fewer messages of equal sizes are cut apart one by one."""
+"""Fewer messages are sliced one by one, even if their sizes are equal."""
 _PLACE = "qI20x"
 """Of an index entry, where its message lies."""
 _CHECKED = f"{ENTRY_HEAD_BYTES}sI"
@@ -58,7 +58,7 @@ def _block(fields: str, count: int) -> Struct:
 
 @lru_cache(BLOCK_ENTRIES)
 def _equal(size: int, gap: int, count: int) -> Struct:
-    # At most 16 KB each, 4 MB in all.
+    # A layout takes up to 16 KB, all of them 4 MB.
     return Struct(f"{size}s{gap}x" * (count - 1) + f"{size}s")
 
 
@@ -73,11 +73,11 @@ def entry_fields(fields: str, index_bytes: bytes) -> Sequence[Any]:
 
 
 def _cut(data: Buffer, offsets: Sequence[int], sizes: Sequence[int]) -> list[Any]:
-    """Messages out of what was read from the first one's offset on."""
+    """Return the messages contained in `data`, whose first byte is at the first offset."""
     begin, size, count, span = offsets[0], sizes[0], len(sizes), len(data)
     step = offsets[1] - begin if CUT_TOGETHER_MIN <= count <= BLOCK_ENTRIES and span <= COPIED_SPAN_BYTES_MAX else 0
     if 0 < size <= step and sizes.count(size) == count and offsets == tuple(range(begin, begin + count * step, step)):
-        # Of one batch and one size, as messages of a subject often are.
+        # Messages of one batch often have the same size.
         return list(_equal(size, step - size, count).unpack(data))
     source = memoryview(data) if span > COPIED_BYTES_MAX * count else bytes(data)
     return [source[(at := offset - begin) : at + size] for offset, size in zip(offsets, sizes, strict=True)]

@@ -85,7 +85,7 @@ def find_time(index: DenseIndex | IndexView, at_ms: int) -> int:
 
 
 def encode_progress(action: Action, position: int) -> bytes:
-    """The entries of an action after which a group is at `position`: one, or of a pull as many as it has runs."""
+    """Return the entries of an action, one, or for a pull one for each of its runs. `position` is the group's after it."""
     key = consumer_key(action.consumer_id)
     if isinstance(action, Pull):
         return _encode_pull(action, key)

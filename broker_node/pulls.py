@@ -41,7 +41,7 @@ class PullHandler:
     _rejections: BrokerRejections
     _counters: HandlerCounters
     _after_settlement: Callable[[Settlement, Connection, Frame], None]
-    """Takes a request again, from its beginning, once a settlement has ended."""
+    """Processes a request again, from its beginning, after a settlement has ended."""
     _pull_gate: PullGate = field(default_factory=PullGate, init=False)
     consumer_connections: ConsumerConnections = field(default_factory=ConsumerConnections, init=False)
     known: KnownRequests = field(default_factory=KnownRequests, init=False)

@@ -1,4 +1,4 @@
-"""class ReadAhead: messages are read for the pulls that will probably come next, while the event loop waits for a sync."""
+"""class ReadAhead: reads messages for the expected next pulls while a commit is synced."""
 
 from dataclasses import dataclass, field
 
@@ -9,14 +9,14 @@ from broker_node.subject import Group, Subject
 from qmq.errors import LogError
 
 AHEAD_MESSAGES_MAX = 256
-"""Messages read during one sync; reading so many takes about as long as the sync of a fast disk, 100 us."""
+"""Most messages read during one sync. Reading them takes about as long as the sync of a fast disk, 100 us."""
 AHEAD_BYTES_MAX = 256 << 10
-"""Bytes of these messages."""
+"""Most bytes of these messages."""
 
 
 @dataclass(slots=True)
 class _Pulls:
-    """Pulls of a group between two reads ahead, each of which got as many messages as it asked for."""
+    """Full pulls of a group since the last `read`: each returned as many messages as it requested."""
 
     subject: Subject
     limit: int
@@ -25,25 +25,25 @@ class _Pulls:
 
 @dataclass(eq=False, repr=False, slots=True)
 class ReadAhead:
-    """What consumers of a backlog are expected to pull next.
+    """Messages that consumers with a backlog are expected to pull next.
 
     A group whose consumers pulled full batches before the last sync, and again before this one, is expected to pull as often after
-    it. What is not pulled by the next sync is read in vain, and dropped then.
+    it. Messages that are not pulled before the next sync are discarded.
     """
 
     _store: MessageStore
     _pulls: dict[Group, _Pulls] = field(default_factory=dict)
     _pulls_before: dict[Group, _Pulls] = field(default_factory=dict)
     _read: dict[tuple[Group, int], Messages] = field(default_factory=dict)
-    """By group and first sequence."""
+    """Messages of expected pulls, by group and first sequence."""
 
     @property
     def is_due(self) -> bool:
-        """Whether there may be something to read."""
+        """Whether groups have made full pulls since the last `read`."""
         return bool(self._pulls)
 
     def note(self, subject: Subject, group: Group, wanted: Wanted) -> None:
-        """Count a pull that got as many messages as it wanted."""
+        """Count a full pull: it returned as many messages as it requested."""
         if wanted.match is None and not wanted.delay_ms:
             pulls = self._pulls.get(group)
             if pulls is None or pulls.limit != wanted.count:
@@ -51,14 +51,14 @@ class ReadAhead:
             pulls.times += 1
 
     def take(self, group: Group, wanted: Wanted) -> Messages | None:
-        """Return what a pull wants, if it was read."""
+        """Return and remove the messages of a pull; None if they were not read ahead."""
         messages = self._read.pop((group, wanted.ranges[0][0]), None)
         if messages is None or wanted.match is not None or wanted.delay_ms or len(messages.raws) != wanted.count:
             return None
         return messages if wanted.bytes_max >= AHEAD_BYTES_MAX else None
 
     def read(self) -> None:
-        """Read what is expected to be pulled next, as far as it is in the page cache."""
+        """Read the messages of expected pulls that are in the page cache."""
         self._read.clear()
         before, self._pulls_before = self._pulls_before, self._pulls
         self._pulls = {}
@@ -70,7 +70,7 @@ class ReadAhead:
                 try:
                     found = read_messages(self._store, pulls.subject, wanted)
                 except (DiskWork, LogError):
-                    # The pull itself reads in a thread, or fails.
+                    # The pull reads them in a thread, or reports the error.
                     break
                 size = sum(map(len, filter(None, found.raws)))
                 if len(found.raws) < pulls.limit or size > bytes_left:

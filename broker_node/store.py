@@ -54,7 +54,7 @@ class MessageStore(SubjectTable):
     """Why a record of so many bytes that repeats stored messages must wait for space; "" when it can be written."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
     _noted: dict[Group, None] = field(default_factory=dict)
-    """Groups whose histories lack something."""
+    """Groups with actions that their histories do not contain yet."""
 
     @property
     def log(self) -> SegmentedLog:
@@ -159,7 +159,7 @@ class MessageStore(SubjectTable):
         self._noted[group] = None
 
     def write_histories(self) -> None:
-        """Add what was noted to the groups' histories."""
+        """Append the noted actions to the histories of their groups."""
         while self._noted:
             self._noted.popitem()[0].write_history()
 

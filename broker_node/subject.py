@@ -18,7 +18,7 @@ from qmq.log.index import DenseIndex
 from qmq.protocol.names import split_subject
 
 NOTED_MAX = 1_000
-"""Actions that a group's history lacks; more are encoded at once."""
+"""Most actions that a group's history does not contain yet; at this number they are appended."""
 DEPARTED_MAX = 32
 """Consumers of a group on a subject whose ids are known after they left: a rolling deployment of so many, between two looks of
 whoever reads histories."""
@@ -31,7 +31,7 @@ class Group:
     progress: GroupProgress
     _history: DenseIndex
     _noted: list[tuple[Action, int]] = field(default_factory=list)
-    """What its history lacks: actions, each with the group's position after it."""
+    """Actions that the history does not contain yet, each with the group's position after it."""
     departed: dict[str, None] = field(default_factory=dict)
     """Consumers that left last, the latest at the end: histories name them by their keys only."""
     pulled_total: int = 0
@@ -45,20 +45,20 @@ class Group:
 
     @property
     def history(self) -> DenseIndex:
-        """The group's progress log, complete."""
+        """The group's progress log, with all actions so far."""
         if self._noted:
             self._history.append(b"".join([encode_progress(action, position) for action, position in self._noted]))
             self._noted.clear()
         return self._history
 
     def note(self, action: Action) -> None:
-        """Have an action that was just applied added to the history, at the latest when that is read."""
+        """Note an action that was just applied. It is appended to the history later, at the latest when the history is read."""
         self._noted.append((action, self.progress.next_sequence))
         if len(self._noted) >= NOTED_MAX:
             self.write_history()
 
     def write_history(self) -> None:
-        """Add what was noted to the history."""
+        """Append the noted actions to the history."""
         _ = self.history
 
     def left(self, consumer_id: str) -> None:

@@ -221,7 +221,7 @@ class DelayNode(Node):
         return found
 
     def describe(self) -> dict[str, Any]:
-        """Return what `/stats` contains: as of every node, and the part of a delay node."""
+        """Return the content of `/stats`: the fields of every node and those of a delay node."""
         store, lanes, now_ms, held = self.store, self.dispatcher.lanes, self.trusted.now_ms(), self.trusted.held
         return super().describe() | {
             "pending": store.pending,

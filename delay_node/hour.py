@@ -50,7 +50,7 @@ class Hour:
     is_near: bool = False
     """Whether its messages are in the wheel, or being loaded into it."""
     states: bytearray | None = None
-    """None: it is not open."""
+    """None while the hour is not open."""
     moved: dict[int, int] = field(default_factory=dict)
     """Number of a rescheduled message -> the hour it was moved to."""
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)

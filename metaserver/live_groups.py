@@ -73,11 +73,11 @@ class LiveGroup:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The effects of a registration: the answer, and what has to be stored."""
+    """The effects of a registration: the response and the rows to store."""
 
     answer: NodeRegisterResponse
     group: BrokerGroup | None = None
-    """None: it did not change, and neither did routes."""
+    """None if neither the group nor routes changed."""
     node: Node | None = None
     reason: str = ""
 

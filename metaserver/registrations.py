@@ -85,9 +85,9 @@ class Registrations:
         self._clients: dict[Connection, _Client] = {}
         self._by_subject: dict[str, dict[Registration, None]] = {}
         self.delay: dict[Registration, None] = {}
-        """Those that depend on the delay groups."""
+        """Registrations that depend on the delay groups."""
         self.unserved: dict[Registration, None] = {}
-        """Those without a usable broker group: they wait for their answer, or got an empty one or groups that refuse sends."""
+        """Registrations without a usable broker group: the response is pending, was empty, or had only groups that reject sends."""
         self._removals = SlicedQueue(self._remove, REMOVED_PER_BATCH, call_soon)
         self._total = 0
         self.pending_count = 0

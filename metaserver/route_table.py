@@ -22,7 +22,7 @@ USABLE: dict[int, set[BrokerGroupState]] = {
     ClientType.DELAY_PRODUCER: {BrokerGroupState.READ_WRITE, BrokerGroupState.WRITE_ONLY},
     ClientType.CONSUMER: {BrokerGroupState.READ_WRITE, BrokerGroupState.READ_ONLY},
 }
-"""The states of a broker group in which a client of a type can do anything with it."""
+"""The states of a broker group that clients of a type can use."""
 
 
 def assign(

@@ -44,7 +44,7 @@ PASSWORD_CHARS_MAX = 200
 PASSWORD_BYTES = 15
 """Random bytes of a password we make: 20 characters."""
 PASSWORDS_MAX = 100
-"""Passwords made in a row until the validators take one; the last is returned in any case."""
+"""Attempts to generate a password that the validators accept. The last one is returned even if they reject it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ USER: Resource[User] = Resource(
 
 
 def new_password(row: User) -> str:
-    """Return a random password for a user. One in some thousands is too similar to the name or address, and is not taken."""
+    """Return a random password for a user. Passwords that the validators reject, one in some thousands, are generated again."""
     for _ in range(PASSWORDS_MAX):
         password = secrets.token_urlsafe(PASSWORD_BYTES)
         with contextlib.suppress(ValidationError):

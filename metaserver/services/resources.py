@@ -56,7 +56,7 @@ class Resource(Generic[M]):
     described: Callable[[M], dict[str, Any]]
     """What was decided about a row; the form of audit entries and plans."""
     about: Callable[[M], str] = attrgetter("name")
-    """What audit entries call a row; by default its name."""
+    """Returns the name of a row in audit entries; by default `row.name`."""
     target: Callable[[M], str] | None = None
     """What answers call a row; None: as audit entries do."""
     metadata: Callable[[M], Mapping[str, str]] = lambda _: {}

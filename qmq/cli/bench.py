@@ -52,7 +52,7 @@ class SendingConnection:
     out: memoryview = memoryview(b"")  # noqa: RUF009 - immutable
     stray: int = 0
     meant: deque[float] = field(default_factory=deque)
-    """When each unanswered frame was meant to be sent."""
+    """Scheduled send time of each unanswered frame."""
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
@@ -234,7 +234,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[tuple[str, int]]:
-    """Where to connect: --connections times to each of the subject's broker groups. Registering makes a new subject."""
+    """Return the addresses of the subject's broker groups, each `--connections` times. A new subject is created."""
 
     async def route() -> list[tuple[str, int]]:
         session = MetaSession(

@@ -220,7 +220,7 @@ class Delivery:
         return found
 
     def _protocol_text(self, key: bytes) -> str:
-        """The value of a property of the protocol; "" when the message does not have it."""
+        """Return the value of a protocol property; "" if the message does not have it."""
         # A search of the bytes is enough for most messages: they were not retried.
         if self._raw.find(key, self._head_bytes) < 0:
             return ""

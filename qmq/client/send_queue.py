@@ -40,7 +40,7 @@ class SendQueue:
     """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
     failed: BaseException | None = field(default=None, init=False)
     closed: SendFailed | None = field(default=None, init=False)
-    """Set when the producer closes: the error of every later message."""
+    """The error of every message sent after the producer was closed; None while it is open."""
 
     def __post_init__(self) -> None:
         self.accumulator = Accumulator(self._limits)

@@ -41,7 +41,7 @@ class Retries:
     backoff: Backoff
     clock: Clock
     is_stopped: bool = False
-    """Set when the consumer closes: a message that can't be stored fails from now on, and is not sent again."""
+    """Whether the consumer is closing: a message that can't be stored then fails without another attempt."""
 
     def what_follows(self, delivery: Delivery) -> str:
         """What happens to a message whose handler raised, for the log."""

@@ -37,11 +37,11 @@ class Committer:
     """
 
     _log: SegmentedLog
-    """Nobody else may `take`, `write` or `complete` its commits."""
+    """Only the committer calls its `take`, `write` and `complete`."""
     _clock: Clock
     _on_synced: Callable[[int], None]
-    """Called on the event loop with the new synced end, before the callbacks of `when_synced`. It applies the commit; if it raises,
-    the committer fails."""
+    """Applies a commit: called on the event loop with the new synced end, before the callbacks of `when_synced`. If it raises, the
+    committer fails."""
     _on_failed: Callable[[BaseException], None]
     """Called once on the event loop with the failure: OSError or LogError of a write or sync (whether the commit is on disk is
     unknown), or CommitNotApplied."""
@@ -53,12 +53,12 @@ class Committer:
     """Starts what writes and syncs."""
     _waiting: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque, init=False)
     _awaited: dict[asyncio.Future[None], None] = field(default_factory=dict, init=False)
-    """Of `synced`, in the order of the calls: a failure ends them."""
+    """Futures of pending calls of `synced`, in the order of the calls; a failure ends them."""
     _thread: JobThread | None = field(default=None, init=False)
     _in_flight: bool = field(default=False, init=False)
     _scheduled: bool = field(default=False, init=False)
     _is_urgent: bool = field(default=False, init=False)
-    """Whether something of what is not taken yet does not wait for others, or may not."""
+    """Whether pending records need a commit at once; acks alone wait for further requests."""
     _gather_timer: asyncio.TimerHandle | None = field(default=None, init=False)
     _seal_timer: asyncio.TimerHandle | None = field(default=None, init=False)
     _idle: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -67,7 +67,7 @@ class Committer:
     commits: int = field(default=0, init=False)
     observe_commit: Callable[[float, int], None] | None = field(default=None, init=False)
     while_written: Callable[[], None] | None = field(default=None, init=False)
-    """Called when a commit was handed to the thread, for work that is better done then than before."""
+    """Called after a commit was passed to the writing thread, for work to do while that thread starts."""
     _during_sync: Callable[[], None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -116,8 +116,8 @@ class Committer:
             del self._awaited[done]
 
     def during_sync(self, work: Callable[[], None]) -> None:
-        """Do `work` on the event loop, once, during the sync of the next commit, for which the loop waits anyway. It should take as
-        long as a sync, some 100 us. For a commit that is not synced, it is done when that was handed to the thread."""
+        """Call `work` once on the event loop during the sync of the next commit; if that is not synced, after it was passed to the
+        writing thread. `work` should take no longer than a sync, about 100 us."""
         self._during_sync = work
 
     @property

@@ -71,10 +71,10 @@ class CommitWriter(StoredLog):
         return self._writer_synced_to
 
     def write(self, commit: SealedCommit, *, sync: bool = True, on_written: Callable[[], object] | None = None) -> None:
-        """Write a commit, and sync it. After OSError it is unknown whether the commit is there, and the log takes nothing more.
+        """Write a commit, and sync it. After OSError it is unknown whether the commit is stored, and the log takes no more.
 
         Args:
-            on_written: called between the write and the sync, which takes longer.
+            on_written: called after the write and before the sync.
         """
         try:
             file = self._file_for(commit.segment_base, sync)
