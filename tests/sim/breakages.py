@@ -3,16 +3,10 @@
 A check without a breakage that it catches proves nothing. Where `is_alone` is set, no other check notices the breakage.
 """
 
-import inspect
-import sys
-import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
-from types import ModuleType
 
 from tests.sim.swarm import Mix, Report, run_seed
+from tests.support.source_change import SourceChange
 
 CALM = Mix(
     brokers=2,
@@ -36,55 +30,16 @@ SEEDS = tuple(range(1, 11))
 """Each breakage is caught in one of these runs."""
 
 
-class NotApplicable(Exception):
-    """The place that a breakage changes is not as it was: adapt the breakage."""
-
-
 @dataclass(frozen=True)
-class Breakage:
-    """One change of one function."""
+class Breakage(SourceChange):
+    """One change of one function, and the runs that notice it."""
 
-    name: str
-    where: str
-    """`module:function` or `module:Class.method`."""
-    old: str
-    """Text of its source that occurs there once."""
-    new: str
     caught_by: str
     """The name of the check."""
     mix: Mix = CALM
     seeds: tuple[int, ...] = SEEDS
     is_alone: bool = False
     """No other check finds anything in one of these runs."""
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The product with this breakage."""
-        module_name, _, path = self.where.partition(":")
-        module = import_module(module_name)
-        owner: object = module
-        *outer, name = path.split(".")
-        for part in outer:
-            owner = getattr(owner, part)
-        original = inspect.getattr_static(owner, name)
-        broken = self._compiled(module, original, name)
-        places = [owner] if owner is not module else _importers(name, original)
-        for place in places:
-            setattr(place, name, broken)
-        try:
-            yield
-        finally:
-            for place in places:
-                setattr(place, name, original)
-
-    def _compiled(self, module: ModuleType, original: object, name: str) -> object:
-        plain = original.fget if isinstance(original, property) else inspect.unwrap(original)  # type: ignore[arg-type]
-        source = textwrap.dedent(inspect.getsource(plain))  # type: ignore[arg-type]
-        if source.count(self.old) != 1:
-            raise NotApplicable(f"{self.name}: {self.old!r} is {source.count(self.old)} times in {self.where}")
-        scope: dict[str, object] = {}
-        exec(compile(source.replace(self.old, self.new), f"<{self.name}>", "exec"), vars(module), scope)
-        return scope[name]
 
     def run(self) -> Report:
         """The first run that the check fails, as it should, or the last one."""
@@ -99,12 +54,6 @@ class Breakage:
         """Whether the check noticed it in a run, alone if it has to."""
         found = {broken.check for broken in report.broken}
         return found == {self.caught_by} if self.is_alone else self.caught_by in found
-
-
-def _importers(name: str, original: object) -> list[object]:
-    """The modules that have a function under its name."""
-    modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
-    return [module for module in modules if vars(module).get(name) is original]
 
 
 BREAKAGES = (

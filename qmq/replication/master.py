@@ -1,0 +1,145 @@
+"""class Master: what a master counts before it answers, and when it may change the in-sync set. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from qmq.replication.row import ChangeInSync, GroupRow, InSyncChange
+
+NOTHING_CONFIRMED = -1
+
+
+class SessionRejected(Exception):
+    """A confirmation that does not count. The session ends; `is_alarm`: a rule was broken somewhere."""
+
+    def __init__(self, reason: str, *, is_alarm: bool = False) -> None:
+        super().__init__(reason)
+        self.is_alarm = is_alarm
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One slave that follows, from its FOLLOW to the end of the connection or of either process."""
+
+    slave: str
+    number: int
+    confirmed: int = NOTHING_CONFIRMED
+    """The highest log offset that the slave confirmed in this session: everything below is synced there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """The state of a master in its epoch."""
+
+    node_id: str
+    row: GroupRow
+    """The newest one of its epoch that it knows to be stored."""
+    begin: int
+    """Where its log ended when it was promoted."""
+    synced_end: int
+    high_watermark: int
+    """The first log offset that some counted member may lack. It never falls."""
+    sessions: tuple[Session, ...] = ()
+    """At most one for each slave."""
+    requested: frozenset[str] = frozenset()
+    """Slaves whose addition it has requested for this version of the row. The row may contain them already."""
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """The members that have to sync a commit before it is below the high watermark.
+
+        A slave counts from the moment its addition is requested, and until the row without it is stored: the row may name it at
+        any time in between, and who is in the row may be promoted.
+        """
+        return frozenset(self.row.in_sync) | self.requested | {self.node_id}
+
+    @property
+    def accepts_sends(self) -> bool:
+        """Whether enough members are in sync for sends to be accepted and answered."""
+        return len(self.row.in_sync) >= self.row.in_sync_min_in_force
+
+    def session_of(self, slave: str) -> Session | None:
+        """Return the session of a slave that follows."""
+        return next((session for session in self.sessions if session.slave == slave), None)
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    def synced(self, end: int) -> "Master":
+        """Everything below `end` is on the master's own disk."""
+        return replace(self, synced_end=max(self.synced_end, end))._advanced()
+
+    def followed(self, slave: str, number: int) -> "Master":
+        """A slave begins a session, which ends any other that it has."""
+        return replace(self, sessions=(*self._others(slave), Session(slave, number)))
+
+    def session_ended(self, slave: str, number: int) -> "Master":
+        """A session ended. What the slave confirmed in it counts no longer, as its next process may have less."""
+        session = self.session_of(slave)
+        if session is None or session.number != number:
+            return self
+        return replace(self, sessions=tuple(self._others(slave)))
+
+    def confirmed(self, slave: str, number: int, end: int, crc: int, own_crc: int | None) -> "Master":
+        """A slave confirmed that everything below `end` is on its disk.
+
+        Args:
+            crc: of the slave's commit that ends there.
+            own_crc: of the master's commit that ends there; None if no commit of the master does.
+
+        Raises:
+            SessionRejected: the confirmation does not count.
+        """
+        session = self.session_of(slave)
+        if session is None or session.number != number:
+            raise SessionRejected(f"node {slave!r} has no session {number}")
+        if own_crc is None:
+            raise SessionRejected(
+                f"node {slave!r} confirmed log offset {end}, where no commit of the master ends", is_alarm=True
+            )
+        if crc != own_crc:
+            raise SessionRejected(f"node {slave!r} has another commit before log offset {end}", is_alarm=True)
+        if end < session.confirmed:
+            raise SessionRejected(f"node {slave!r} confirmed log offset {end} after {session.confirmed}", is_alarm=True)
+        return replace(self, sessions=(*self._others(slave), replace(session, confirmed=end)))._advanced()
+
+    def learned(self, row: GroupRow) -> "Master":
+        """A row of this epoch is stored. An older one than known changes nothing.
+
+        What was requested for an older version can't be made any more.
+        """
+        if row.epoch != self.row.epoch or row.version <= self.row.version:
+            return self
+        return replace(self, row=row, requested=frozenset())._advanced()
+
+    # --- the in-sync set -------------------------------------------------------------------------------------------
+
+    def may_add(self, slave: str) -> bool:
+        """Whether the addition of a slave may be requested: it has everything that is below the high watermark, and
+        everything that was in the log when the epoch began."""
+        session = self.session_of(slave)
+        if session is None or slave not in self.row.members or slave in self.row.in_sync:
+            return False
+        return session.confirmed >= max(self.high_watermark, self.begin)
+
+    def add(self, slave: str) -> tuple["Master", ChangeInSync]:
+        """Request the addition of a slave for which `may_add` holds; it counts from now on."""
+        if not self.may_add(slave):
+            raise ValueError(f"the addition of {slave!r} may not be requested")
+        return replace(self, requested=self.requested | {slave}), self._change(InSyncChange.ADD, slave)
+
+    def remove(self, slave: str) -> ChangeInSync:
+        """Request the removal of a slave. It counts until the row without it is stored."""
+        return self._change(InSyncChange.REMOVE, slave)
+
+    def _change(self, change: InSyncChange, member: str) -> ChangeInSync:
+        row = self.row
+        return ChangeInSync(self.node_id, row.epoch, row.promotion_id, row.version, change, member)
+
+    def _others(self, slave: str) -> Iterable[Session]:
+        return (session for session in self.sessions if session.slave != slave)
+
+    def _advanced(self) -> "Master":
+        """Raise the high watermark to what all counted members have."""
+        confirmed = {session.slave: session.confirmed for session in self.sessions}
+        ends = [confirmed.get(member, NOTHING_CONFIRMED) for member in self.counted if member != self.node_id]
+        end = min([self.synced_end, *ends])
+        return replace(self, high_watermark=end) if end > self.high_watermark else self

@@ -1,0 +1,84 @@
+"""Which member a metaserver promotes, and what it does about a row that was restored from a backup. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from qmq.replication.row import ChangeRejected, GroupRow, Promotion
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """What a member said in its newest heartbeat."""
+
+    epoch: int
+    """The highest epoch on its disk."""
+    log_epoch: int
+    """The epoch of its newest commit."""
+    synced_end: int
+    problem: str = ""
+    """Why it can't be master: damage, a failed disk, an unfinished copy, or a log that ends earlier than it reported before."""
+    hears_master: bool = False
+    """Whether it still receives commits of the row's master."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why nobody is promoted."""
+
+    reason: str
+
+
+def choose(
+    row: GroupRow,
+    newest_place: tuple[int, int],
+    reports: Mapping[str, MemberReport],
+    promotion_id: str,
+    preferred: tuple[str, ...] = (),
+) -> Promotion | Blocked:
+    """Return the promotion of the best member of the in-sync set, or why there is none.
+
+    The best has the longest log, so that the fewest sends without an answer are lost. Of equal ones, the first in `preferred` is
+    chosen.
+
+    Args:
+        newest_place: the highest place of the row that the metaserver has seen.
+        reports: of the members whose heartbeats arrive.
+    """
+    try:
+        row.check_not_restored(max([newest_place, *((report.epoch, 0) for report in reports.values())]))
+    except ChangeRejected as rejected:
+        return Blocked(str(rejected))
+    able: list[tuple[int, int, int, str]] = []
+    reasons: list[str] = []
+    for member in row.in_sync:
+        report = reports.get(member)
+        if report is None:
+            reasons.append(f"node {member} does not send heartbeats")
+        elif report.problem:
+            reasons.append(f"node {member}: {report.problem}")
+        elif report.hears_master:
+            reasons.append(f"node {member} still receives commits of the master")
+        else:
+            place = preferred.index(member) if member in preferred else len(preferred)
+            able.append((-report.log_epoch, -report.synced_end, place, member))
+    if not able:
+        outside = [member for member in row.members if member not in row.in_sync]
+        reasons += [f"node {member} is not in sync" for member in outside]
+        return Blocked("; ".join(reasons))
+    return Promotion(row.epoch, row.version, min(able)[-1], row.epoch + 1, promotion_id)
+
+
+def recovered(
+    row: GroupRow, newest_place: tuple[int, int], reported: GroupRow, counted: frozenset[str]
+) -> GroupRow | None:
+    """Return the row that replaces one restored from a backup, or None if the report is not the last master's.
+
+    Args:
+        row: as it is stored, below `newest_place`.
+        reported: what a master knows to be stored of its epoch.
+        counted: the members that this master counts (`Master.counted`). Each has everything that it acknowledged.
+    """
+    if reported.epoch < newest_place[0]:
+        return None
+    version = max(row.version, newest_place[1], reported.version)
+    return replace(reported, version=version).with_in_sync(counted)

@@ -1,0 +1,177 @@
+"""The row of a broker group: who is master, who is in sync, and the changes of both. Pure."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+MEMBERS_MAX = 3
+"""Most members of a broker group."""
+
+
+class ChangeRejected(Exception):
+    """A change of a row that is not made. `is_stale`: the row has changed since the change was requested."""
+
+    def __init__(self, reason: str, *, is_stale: bool = False) -> None:
+        super().__init__(reason)
+        self.is_stale = is_stale
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """Who is master of a broker group and who is in sync. Each change raises `version`; each promotion raises `epoch`."""
+
+    broker_group: str
+    members: tuple[str, ...]
+    """Node ids."""
+    master: str
+    """The node id of the member that was promoted last; "" before the first promotion."""
+    in_sync: tuple[str, ...]
+    """The members that may be promoted: each has everything that was acknowledged. In the order of `members`."""
+    epoch: int
+    version: int
+    """Number of changes, `in_sync_version` in the database and on the wire."""
+    promotion_id: str
+    """Identifies the promotion that began the epoch."""
+    in_sync_min: int = 2
+
+    @property
+    def in_sync_min_in_force(self) -> int:
+        """How many members have to be in sync so that sends are accepted."""
+        return min(self.in_sync_min, len(self.members))
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Epoch and version: the row with the higher place is newer."""
+        return self.epoch, self.version
+
+    def check_not_restored(self, newest_place: tuple[int, int]) -> None:
+        """Raises ChangeRejected if the row was newer before: the database was restored from a backup.
+
+        Its in-sync set may then name a member that was removed since, and lacks acknowledged messages. No change is made until
+        the last master reported (`qmq.replication.promotion.recovered`) or an operator decided.
+
+        Args:
+            newest_place: the highest that the metaserver has seen, in the database or of a node.
+        """
+        if self.place < newest_place:
+            raise ChangeRejected(
+                f"the stored row of {self.broker_group} has epoch {self.epoch}, version {self.version}, and had epoch"
+                f" {newest_place[0]}, version {newest_place[1]} before: the database was restored from a backup. Start the last"
+                " master, or decide which member has the newest messages"
+            )
+
+    def with_in_sync(self, in_sync: frozenset[str]) -> "GroupRow":
+        """Return the next version of the row, with this in-sync set."""
+        ordered = tuple(member for member in self.members if member in in_sync)
+        return replace(self, in_sync=ordered, version=self.version + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """The change that makes a node a member. It is not in sync until the master requests that."""
+
+    epoch: int
+    version: int
+    node_id: str
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        _check_place(row, self.epoch, self.version)
+        if self.node_id in row.members:
+            raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {row.broker_group} already")
+        if len(row.members) >= MEMBERS_MAX:
+            raise ChangeRejected(f"broker group {row.broker_group} has {MEMBERS_MAX} members, the maximum")
+        return replace(row, members=(*row.members, self.node_id), version=row.version + 1)
+
+
+class InSyncChange(Enum):
+    """What a master requests for one member."""
+
+    ADD = "add"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeInSync:
+    """A master's request to change the in-sync set, valid for one version of the row only."""
+
+    node_id: str
+    """Of the master."""
+    epoch: int
+    promotion_id: str
+    version: int
+    change: InSyncChange
+    member: str
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        _check_sender(row, self.node_id, self.epoch, self.promotion_id, self.version)
+        if self.member not in row.members:
+            raise ChangeRejected(f"node {self.member!r} is not a member of broker group {row.broker_group}")
+        if self.member == row.master:
+            raise ChangeRejected(f"node {self.member!r} is the master, which is always in sync")
+        if self.change is InSyncChange.ADD:
+            return row.with_in_sync(frozenset(row.in_sync) | {self.member})
+        return row.with_in_sync(frozenset(row.in_sync) - {self.member})
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The change that makes a member the master. `epoch` and `version` are those of the row that it replaces."""
+
+    epoch: int
+    version: int
+    candidate: str
+    new_epoch: int
+    promotion_id: str
+    keeps_master: bool = False
+    """Whether the old master stays in sync: it has handed over, and has nothing that the candidate lacks."""
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        _check_place(row, self.epoch, self.version)
+        if self.candidate not in row.in_sync:
+            raise ChangeRejected(f"node {self.candidate!r} is not in sync, it may lack acknowledged messages")
+        if self.new_epoch <= row.epoch:
+            raise ChangeRejected(f"epoch {self.new_epoch} is not above {row.epoch}")
+        gone = set() if self.keeps_master else {row.master} - {self.candidate}
+        changed = row.with_in_sync(frozenset(row.in_sync) - gone)
+        return replace(changed, master=self.candidate, epoch=self.new_epoch, promotion_id=self.promotion_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Resignation:
+    """A master's request to be succeeded by a member whose log ends where its own does."""
+
+    node_id: str
+    epoch: int
+    promotion_id: str
+    version: int
+    successor: str
+    is_leaving: bool
+    """Whether the process ends: the node does not stay in sync."""
+
+    def applied_to(self, row: GroupRow, new_promotion_id: str) -> GroupRow:
+        """Return the changed row, in the next epoch. Raises ChangeRejected."""
+        _check_sender(row, self.node_id, self.epoch, self.promotion_id, self.version)
+        if self.successor == self.node_id:
+            raise ChangeRejected(f"node {self.node_id!r} can't succeed itself")
+        promotion = Promotion(
+            row.epoch, row.version, self.successor, row.epoch + 1, new_promotion_id, keeps_master=not self.is_leaving
+        )
+        return promotion.applied_to(row)
+
+
+def _check_place(row: GroupRow, epoch: int, version: int) -> None:
+    if (epoch, version) != row.place:
+        raise ChangeRejected(
+            f"the change is for epoch {epoch}, version {version}; the row has epoch {row.epoch}, version {row.version}",
+            is_stale=True,
+        )
+
+
+def _check_sender(row: GroupRow, node_id: str, epoch: int, promotion_id: str, version: int) -> None:
+    _check_place(row, epoch, version)
+    if promotion_id != row.promotion_id:
+        raise ChangeRejected(f"epoch {epoch} has promotion {row.promotion_id!r}, not {promotion_id!r}")
+    if node_id != row.master:
+        raise ChangeRejected(f"node {node_id!r} is not the master of broker group {row.broker_group}")

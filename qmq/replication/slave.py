@@ -1,0 +1,56 @@
+"""class Slave: what a slave accepts, confirms and applies. Pure."""
+
+from dataclasses import dataclass, replace
+
+
+class CommitsRejected(Exception):
+    """Commits that a slave does not take. The session ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slave:
+    """The state of a slave in one session. The log engine has checked each commit's CRC, chain and place before it counts here."""
+
+    epoch: int
+    promotion_id: str
+    session: int
+    end: int
+    """Where its log ends."""
+    synced_end: int
+    high_watermark: int
+    """The highest one that a master of this epoch stated."""
+    is_copying: bool = False
+    """It is far behind and syncs many commits at once: after a power cut any part of them may be missing, so nothing counts."""
+
+    def received(
+        self, epoch: int, promotion_id: str, session: int, offset: int, end: int, high_watermark: int
+    ) -> "Slave":
+        """Commits [offset, end) of the master were written. Empty ones only state the high watermark.
+
+        Raises:
+            CommitsRejected: they are of another epoch or session, or do not begin where the log ends.
+        """
+        if (epoch, promotion_id) != (self.epoch, self.promotion_id):
+            raise CommitsRejected(
+                f"commits of epoch {epoch}, promotion {promotion_id!r}; the slave follows epoch {self.epoch},"
+                f" promotion {self.promotion_id!r}"
+            )
+        if session != self.session:
+            raise CommitsRejected(f"commits of session {session}; the slave is in session {self.session}")
+        if offset != self.end or end < offset:
+            raise CommitsRejected(f"commits [{offset}, {end}); the slave's log ends at {self.end}")
+        return replace(self, end=end, high_watermark=max(self.high_watermark, high_watermark))
+
+    def synced(self, end: int) -> "Slave":
+        """Everything below `end` is on disk."""
+        return replace(self, synced_end=max(self.synced_end, end))
+
+    @property
+    def confirmable_end(self) -> int | None:
+        """The end to confirm; None while nothing may be confirmed."""
+        return None if self.is_copying else self.synced_end
+
+    @property
+    def applicable_end(self) -> int:
+        """Up to here commits may be applied to the store: no later master truncates them."""
+        return min(self.high_watermark, self.end)

@@ -1,0 +1,173 @@
+"""Deliberate breakages of the rules of replication. A walk drawn from some seed must find what each of them breaks."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from tests.sim.replication.group import Bounds
+from tests.sim.replication.walk import Found, walk_one
+from tests.support.source_change import SourceChange
+
+SEEDS_MAX = 2_000
+STEPS = 120
+SMALL = Bounds(values=3, epochs=4, crashes=3)
+THREE = replace(SMALL, members=3)
+RULES = "qmq.replication."
+
+
+@dataclass(frozen=True)
+class RuleBreakage:
+    """Changes of rules that together break one promise."""
+
+    name: str
+    changes: tuple[tuple[str, str, str], ...]
+    """Where in `qmq.replication`, what stands there, and what takes its place."""
+    bounds: tuple[Bounds, ...] = (SMALL, THREE)
+    """In each of these walks some seed finds it."""
+
+    def find(self, bounds: Bounds) -> tuple[int, Found]:
+        """The first seed that finds it, and what it found; the last seed if none does."""
+        with ExitStack() as stack:
+            for where, old, new in self.changes:
+                stack.enter_context(SourceChange(self.name, RULES + where, old, new).applied())
+            for seed in range(1, SEEDS_MAX + 1):
+                found = walk_one(seed, bounds, STEPS)
+                if found.broken:
+                    break
+        return seed, found
+
+
+BREAKAGES = (
+    RuleBreakage(
+        "a master accepts a slave that knows a newer epoch",
+        (
+            ("following:answer_follow", "if epoch != row.epoch:", "if epoch < row.epoch:"),
+            ("following:answer_follow", "if promotion_id != row.promotion_id:", "if False:"),
+            ("slave:Slave.received", "if (epoch, promotion_id) != (self.epoch, self.promotion_id):", "if False:"),
+        ),
+        (THREE,),
+    ),
+    RuleBreakage(
+        "a slave that is gone counts no longer before the row says so",
+        (
+            (
+                "master:Master.counted",
+                "return frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
+            ),
+        ),
+        (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
+    ),
+    RuleBreakage(
+        "a member that is not in sync is promoted",
+        (
+            ("promotion:choose", "for member in row.in_sync:", "for member in row.members:"),
+            ("row:Promotion.applied_to", "if self.candidate not in row.in_sync:", "if False:"),
+            ("row:GroupRow.with_in_sync", "if member in in_sync", "if member in in_sync or member != self.master"),
+        ),
+        (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
+    ),
+    RuleBreakage(
+        "a restarted master resumes in its epoch",
+        (("roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),),
+        (replace(SMALL, syncs_later=True), replace(THREE, syncs_later=True)),
+    ),
+    RuleBreakage(
+        "a restarted master that is alone in its set resumes, and confirmations carry lengths only",
+        (
+            (
+                "roles:step_for",
+                "Step.LEAD if row.epoch > state.epoch else Step.WAIT",
+                "Step.LEAD if row.epoch > state.epoch or row.in_sync == (node_id,) else Step.WAIT",
+            ),
+            ("master:Master.confirmed", "if session is None or session.number != number:", "if session is None:"),
+            ("master:Master.confirmed", "if crc != own_crc:", "if False:"),
+            ("following:answer_follow", "theirs.end > own.end", "False"),
+        ),
+        (replace(SMALL, syncs_later=True, in_sync_min=1),),
+    ),
+    RuleBreakage(
+        "a log is truncated by length",
+        (
+            (
+                "following:answer_follow",
+                "common = theirs.chain.common_end(theirs.end, own.chain, own.end)",
+                "common = min(theirs.end, own.end)",
+            ),
+        ),
+    ),
+    RuleBreakage(
+        "a slave counts only when the master has learned that it is in sync",
+        (
+            (
+                "master:Master.counted",
+                "frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "frozenset(self.row.in_sync) | {self.node_id}",
+            ),
+        ),
+        (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
+    ),
+    RuleBreakage(
+        "a slave is added before it has what the log had when the epoch began",
+        (("master:Master.may_add", "max(self.high_watermark, self.begin)", "self.high_watermark"),),
+        (replace(THREE, in_sync_min=1, resigns=True),),
+    ),
+    RuleBreakage(
+        "a slave confirms what it has not synced",
+        (("slave:Slave.confirmable_end", "None if self.is_copying else self.synced_end", "self.end"),),
+        (replace(SMALL, syncs_later=True), replace(THREE, syncs_later=True)),
+    ),
+    RuleBreakage(
+        "a master counts what it has not synced",
+        (
+            (
+                "master:Master._advanced",
+                "end = min([self.synced_end, *ends])",
+                "end = min(ends, default=self.synced_end)",
+            ),
+        ),
+        (replace(SMALL, syncs_later=True), replace(THREE, syncs_later=True)),
+    ),
+    RuleBreakage(
+        "confirmations of an earlier session count, by length",
+        (
+            ("master:Master.confirmed", "if session is None or session.number != number:", "if session is None:"),
+            ("master:Master.confirmed", "if crc != own_crc:", "if False:"),
+            ("master:Master.confirmed", "if end < session.confirmed:", "if False:"),
+        ),
+        (replace(THREE, values=4, epochs=5),),
+    ),
+    RuleBreakage(
+        "a request without an answer is taken for one that failed",
+        (("master:Master.learned", "row.version <= self.row.version", "row.version < self.row.version"),),
+        (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
+    ),
+    RuleBreakage(
+        "a request is made for a later version of the row than it was meant for",
+        (("row:_check_place", "if (epoch, version) != row.place:", "if epoch != row.epoch:"),),
+        (replace(THREE, in_sync_min=1),),
+    ),
+    RuleBreakage(
+        "sends are answered with too few copies",
+        (("master:Master.accepts_sends", "len(self.row.in_sync) >= self.row.in_sync_min_in_force", "True"),),
+    ),
+    RuleBreakage(
+        "the row is changed after the database was restored from a backup",
+        (("row:GroupRow.check_not_restored", "if self.place < newest_place:", "if False:"),),
+        (replace(SMALL, restores=1, in_sync_min=1), replace(THREE, restores=1, in_sync_min=1)),
+    ),
+    RuleBreakage(
+        "a restored row is replaced by that of an older master",
+        (("promotion:recovered", "if reported.epoch < newest_place[0]:", "if False:"),),
+        (replace(SMALL, restores=1, in_sync_min=1), replace(THREE, restores=1, in_sync_min=1)),
+    ),
+    RuleBreakage(
+        "a slave applies what is above the high watermark",
+        (("slave:Slave.applicable_end", "min(self.high_watermark, self.end)", "self.end"),),
+        (replace(SMALL, applies=True, syncs_later=True), replace(THREE, applies=True)),
+    ),
+    RuleBreakage(
+        "a master goes on as the only member after another one was added",
+        (("roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
+        (replace(SMALL, grows=True), replace(THREE, grows=True)),
+    ),
+)

@@ -1,0 +1,576 @@
+"""One broker group as the rules see it: all states that `qmq.replication` allows, with messages and failures in any order.
+
+A state is a value. `steps` returns what can happen next; the exhaustive walk takes all of it, a random run one at a time. A log is
+a tuple of entries (epoch, value), and an offset is a number of entries. Whatever is on its way, a confirmation or a request
+to change the row, may arrive at any later time.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from qmq.log.epochs import EpochChain
+from qmq.replication.following import Follow, LogEnd, answer_follow, check_truncation
+from qmq.replication.master import Master
+from qmq.replication.promotion import MemberReport, choose, recovered
+from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_for
+from qmq.replication.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
+from qmq.replication.slave import Slave
+
+Entry = tuple[int, int]
+"""Epoch and value."""
+Log = tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far a walk goes, and what can happen in it."""
+
+    members: int = 2
+    in_sync_min: int = 2
+    values: int = 2
+    epochs: int = 3
+    """Promotions, the first included."""
+    crashes: int = 2
+    restores: int = 0
+    """How often the database is restored from a backup."""
+    grows: bool = False
+    """The group has one member at first, and the others are added."""
+    resigns: bool = False
+    syncs_later: bool = False
+    """Nodes write first and sync later: slaves get bytes before the master syncs them, and a crash loses what is not synced."""
+    applies: bool = False
+    """Nodes apply commits to a store and write checkpoints of it; truncations and epochs take several steps."""
+
+
+class Node(NamedTuple):
+    """A member: what is on its disk, and what it is while it runs."""
+
+    state: ReplicaState
+    log: Log = ()
+    synced: int = 0
+    role: Master | Slave | None = None
+    """None: it waits."""
+    applied: Log = ()
+    """What its store was made from."""
+    checkpoint: Log = ()
+    intent: int | None = None
+    """Where a truncation that it has begun ends the log."""
+    known: int = 0
+    """The highest high watermark that it knew in this process."""
+
+
+class Group(NamedTuple):
+    """The row, the members, and what is on its way."""
+
+    row: GroupRow
+    nodes: tuple[Node, ...]
+    confirmations: tuple[tuple[tuple[int, int, int, int], tuple[int, int]], ...] = ()
+    """(slave, master, epoch, session) -> the end and CRC that the slave confirmed last; sorted."""
+    requests: frozenset[ChangeInSync | Resignation] = frozenset()
+    acknowledged: frozenset[int] = frozenset()
+    """Values whose sends were answered."""
+    committed: Log = ()
+    """The longest log below a high watermark that any master had."""
+    values: int = 0
+    crashes: int = 0
+    older_row: GroupRow | None = None
+    """What a backup of the database has."""
+    newest: GroupRow | None = None
+    """The newest row that the metaservers have in memory, and give to nodes; None: it is the stored one."""
+    restores: int = 0
+
+    @property
+    def known_row(self) -> GroupRow:
+        """The row as metaservers know it."""
+        return self.row if self.newest is None else self.newest
+
+
+class Broken(Exception):
+    """A state that must not be."""
+
+
+Thunk = Callable[[], Group]
+
+
+def name(number: int) -> str:
+    """The node id of a member."""
+    return f"n{number}"
+
+
+NAMES = tuple(name(number) for number in range(3))
+NUMBERS = {text: number for number, text in enumerate(NAMES)}
+
+
+def chain_of(log: Log) -> EpochChain:
+    """The epochs of a log."""
+    found: list[tuple[int, int]] = []
+    for offset, (epoch, _) in enumerate(log):
+        if not found or found[-1][0] != epoch:
+            found.append((epoch, offset))
+    return EpochChain.of(found)
+
+
+def crc_at(log: Log, end: int) -> int | None:
+    """What stands for the CRC of the commit that ends at `end`: it depends on everything before."""
+    return hash(log[:end]) if end <= len(log) else None
+
+
+def common_length(one: Log, other: Log) -> int:
+    """How many entries are equal from the beginning on."""
+    length = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        length += 1
+    return length
+
+
+def begin(bounds: Bounds) -> Group:
+    """The first state: the first member was promoted, and all are in sync."""
+    members = NAMES[: 1 if bounds.grows else bounds.members]
+    row = GroupRow("g", members, members[0], members, 1, 1, "1", bounds.in_sync_min)
+    state = ReplicaState.for_row(row)
+    nodes = [Node(state, role=Master(members[0], row, 0, 0, 0))]
+    new = ReplicaState(0, "", is_only_member=False)
+    nodes += [Node(new if bounds.grows else state) for _ in NAMES[1 : bounds.members]]
+    return Group(row, tuple(nodes), older_row=row if bounds.restores else None)
+
+
+class Rules:
+    """What can happen next in a group."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+
+    def steps(self, group: Group) -> Iterator[tuple[str, Thunk]]:
+        """Everything that can happen, with a line that says what."""
+        bounds = self.bounds
+        for number, node in enumerate(group.nodes):
+            role = node.role
+            if isinstance(role, Master):
+                yield from self._master_steps(group, number, node, role)
+            elif isinstance(role, Slave):
+                yield from self._slave_steps(group, number, node, role)
+            else:
+                yield from self._waiting_steps(group, number, node)
+            yield from self._row_steps(group, number, node)
+            if bounds.applies:
+                yield from self._store_steps(group, number, node)
+            if group.crashes < bounds.crashes:
+                yield f"{number} crashes", partial(self._crash, group, number)
+            if name(number) not in group.row.members:
+                yield f"a metaserver adds {number} to the members", partial(self._add_member, group, number)
+        for request in sorted(group.requests, key=repr):
+            yield f"the database receives {_text(request)}", partial(self._change_row, group, request)
+        if group.row.epoch < bounds.epochs:
+            for number in range(len(group.nodes)):
+                yield f"a metaserver promotes {number}", partial(self._promote, group, number)
+        yield from self._database_steps(group)
+
+    # --- a master --------------------------------------------------------------------------------------------------
+
+    def _master_steps(self, group: Group, number: int, node: Node, master: Master) -> Iterator[tuple[str, Thunk]]:
+        if group.values < self.bounds.values:
+            yield f"{number} writes value {group.values}", partial(self._write, group, number)
+        if node.synced < len(node.log):
+            yield f"{number} syncs {len(node.log)}", partial(self._sync, group, number)
+        answered = self._answerable(node, master)
+        if not answered <= group.acknowledged:
+            yield f"{number} answers {sorted(answered)}", partial(self._answer, group, answered, master.row)
+        for key, (end, crc) in group.confirmations:
+            slave, to, _, session = key
+            if to != number:
+                continue
+            known = master.session_of(name(slave))
+            if known is None or end > known.confirmed or known.number != session:
+                yield (
+                    f"{number} hears that {slave} has {end}",
+                    partial(self._hear, group, number, slave, session, end, crc),
+                )
+        for slave in range(len(group.nodes)):
+            if slave == number:
+                continue
+            if master.may_add(name(slave)) and name(slave) not in master.requested:
+                yield f"{number} requests to add {slave}", partial(self._request, group, number, slave, adds=True)
+            if name(slave) in master.row.in_sync:
+                removal = master.remove(name(slave))
+                if removal not in group.requests:
+                    yield (
+                        f"{number} requests to remove {slave}",
+                        partial(self._request, group, number, slave, adds=False),
+                    )
+                if self.bounds.resigns and group.row.epoch < self.bounds.epochs:
+                    for is_leaving in (False, True):
+                        yield (
+                            f"{number} resigns for {slave}, leaving: {is_leaving}",
+                            partial(self._resign, group, number, slave, is_leaving),
+                        )
+        if group.known_row.epoch == master.row.epoch:
+            yield f"{number} reads the row", partial(self._learn, group, number)
+
+    def _write(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        log = (*node.log, (node.state.epoch, group.values))
+        changed = group._replace(values=group.values + 1)
+        node = node._replace(log=log)
+        if self.bounds.applies:
+            # A master's store runs ahead of its log.
+            node = node._replace(applied=log)
+        if not self.bounds.syncs_later:
+            return self._with_synced(changed, number, node)
+        return _put(changed, number, node)
+
+    def _sync(self, group: Group, number: int) -> Group:
+        return self._with_synced(group, number, group.nodes[number])
+
+    def _with_synced(self, group: Group, number: int, node: Node) -> Group:
+        assert isinstance(node.role, Master)
+        end = len(node.log)
+        return self._commit(group, number, node._replace(synced=end, role=node.role.synced(end)))
+
+    def _commit(self, group: Group, number: int, node: Node) -> Group:
+        """Put a master whose high watermark may have risen."""
+        assert isinstance(node.role, Master)
+        log, end = node.log, node.role.high_watermark
+        node = node._replace(known=max(node.known, end)) if self.bounds.applies else node
+        if log[: min(end, len(group.committed))] != group.committed[:end]:
+            raise Broken(f"{number} has {log[:end]} below its high watermark; {group.committed} was below one before")
+        committed = log[:end] if end > len(group.committed) else group.committed
+        return _put(group._replace(committed=committed), number, node)
+
+    def _answerable(self, node: Node, master: Master) -> frozenset[int]:
+        if not master.accepts_sends:
+            return frozenset()
+        return frozenset(value for _, value in node.log[: master.high_watermark])
+
+    def _answer(self, group: Group, values: frozenset[int], row: GroupRow) -> Group:
+        for value in values - group.acknowledged:
+            copies = sum(any(value == stored for _, stored in node.log[: node.synced]) for node in group.nodes)
+            if copies < row.in_sync_min_in_force:
+                raise Broken(f"value {value} is acknowledged with {copies} copies")
+        return group._replace(acknowledged=group.acknowledged | values)
+
+    def _hear(self, group: Group, number: int, slave: int, session: int, end: int, crc: int) -> Group:
+        node = group.nodes[number]
+        master = node.role
+        assert isinstance(master, Master)
+        changed = master.confirmed(name(slave), session, end, crc, crc_at(node.log, end))
+        return self._commit(group, number, node._replace(role=changed))
+
+    def _request(self, group: Group, number: int, slave: int, *, adds: bool) -> Group:
+        node = group.nodes[number]
+        master = node.role
+        assert isinstance(master, Master)
+        if adds:
+            master, request = master.add(name(slave))
+        else:
+            request = master.remove(name(slave))
+        return _put(group, number, node._replace(role=master))._replace(requests=group.requests | {request})
+
+    def _resign(self, group: Group, number: int, slave: int, is_leaving: bool) -> Group:
+        node = group.nodes[number]
+        master = node.role
+        assert isinstance(master, Master)
+        session = master.session_of(name(slave))
+        if session is None or session.confirmed < len(node.log):
+            raise Impossible
+        row = master.row
+        request = Resignation(master.node_id, row.epoch, row.promotion_id, row.version, name(slave), is_leaving)
+        return group._replace(requests=group.requests | {request})
+
+    def _learn(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        assert isinstance(node.role, Master)
+        role, state = node.role.learned(group.known_row), ReplicaState.for_row(group.known_row)
+        return self._commit(group, number, node._replace(role=role, state=state))
+
+    # --- a slave ---------------------------------------------------------------------------------------------------
+
+    def _slave_steps(self, group: Group, number: int, node: Node, slave: Slave) -> Iterator[tuple[str, Thunk]]:
+        master, to = self._master_of(group, slave)
+        if master is not None and (slave.end < len(master.log) or self._states_more(master, slave)):
+            yield f"{number} receives from {to}", partial(self._receive, group, number, to)
+        if node.synced < len(node.log):
+            yield f"{number} syncs {len(node.log)}", partial(self._slave_sync, group, number)
+        end = slave.confirmable_end
+        if end is not None and master is not None:
+            key = (number, to, slave.epoch, slave.session)
+            sent = dict(group.confirmations).get(key)
+            if sent is None or sent[0] < end:
+                yield f"{number} confirms {end}", partial(self._confirm, group, number, key, end)
+
+    def _master_of(self, group: Group, slave: Slave) -> tuple[Node | None, int]:
+        """The node that a slave follows, if it is still in that session."""
+        for number, node in enumerate(group.nodes):
+            role = node.role
+            if isinstance(role, Master) and any(session.number == slave.session for session in role.sessions):
+                return node, number
+        return None, -1
+
+    def _states_more(self, master: Node, slave: Slave) -> bool:
+        assert isinstance(master.role, Master)
+        return self.bounds.applies and master.role.high_watermark > slave.high_watermark
+
+    def _receive(self, group: Group, number: int, to: int) -> Group:
+        node, master = group.nodes[number], group.nodes[to]
+        slave, role = node.role, master.role
+        assert isinstance(slave, Slave)
+        assert isinstance(role, Master)
+        end = min(slave.end + 1, len(master.log))
+        watermark = role.high_watermark if self.bounds.applies else 0
+        row = role.row
+        slave = slave.received(row.epoch, row.promotion_id, slave.session, slave.end, end, watermark)
+        node = node._replace(log=(*node.log, *master.log[len(node.log) : end]), role=slave)
+        if self.bounds.applies:
+            node = node._replace(known=max(node.known, slave.applicable_end))
+        if not self.bounds.syncs_later:
+            node = node._replace(synced=end, role=slave.synced(end))
+        return _put(group, number, node)
+
+    def _slave_sync(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        assert isinstance(node.role, Slave)
+        end = len(node.log)
+        return _put(group, number, node._replace(synced=end, role=node.role.synced(end)))
+
+    def _confirm(self, group: Group, number: int, key: tuple[int, int, int, int], end: int) -> Group:
+        crc = crc_at(group.nodes[number].log, end)
+        assert crc is not None
+        found = dict(group.confirmations) | {key: (end, crc)}
+        return group._replace(confirmations=tuple(sorted(found.items())))
+
+    # --- a node that waits, and what each does about the row ---------------------------------------------------------
+
+    def _waiting_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
+        if node.intent is not None:
+            yield f"{number} completes its truncation to {node.intent}", partial(self._truncate, group, number)
+            return
+        row = row_of_only_member(group.row.broker_group, name(number), node.state)
+        if row is not None:
+            yield f"{number} serves alone", partial(self._serve_alone, group, number, row)
+        for to, other in enumerate(group.nodes):
+            if to != number and isinstance(other.role, Master):
+                yield f"{number} asks {to} to follow", partial(self._follow, group, number, to)
+
+    def _serve_alone(self, group: Group, number: int, row: GroupRow) -> Group:
+        node = group.nodes[number]
+        end = len(node.log)
+        node = node._replace(role=Master(name(number), row, end, end, 0).synced(end))
+        if self.bounds.applies:
+            node = node._replace(applied=node.log)
+        return self._commit(group, number, node)
+
+    def _row_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
+        if node.intent is not None:
+            return
+        leads, follows = isinstance(node.role, Master), isinstance(node.role, Slave)
+        row = group.known_row
+        step = step_for(name(number), node.state, row, leads=leads, follows=follows)
+        if step is Step.ALARM:
+            raise Broken(f"two promotions have epoch {row.epoch}")
+        if step is Step.LEAD:
+            yield f"{number} leads epoch {row.epoch}", partial(self._lead, group, number)
+        elif step is Step.FOLLOW and row.epoch > node.state.epoch:
+            yield f"{number} learns of epoch {row.epoch}", partial(self._fence, group, number)
+
+    def _lead(self, group: Group, number: int) -> Group:
+        node, row = group.nodes[number], group.known_row
+        end = len(node.log)
+        state = ReplicaState.for_row(row)
+        watermark = min(node.known, end)
+        master = Master(name(number), row, end, node.synced, watermark)
+        node = node._replace(state=state, role=master)
+        if self.bounds.applies:
+            # It serves when its whole log is below its high watermark; in the model it may apply all of it at once.
+            node = node._replace(applied=node.log)
+        return self._with_synced(group, number, node)
+
+    def _fence(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        # A master's store may hold what its log will lose: it is opened again from the checkpoint.
+        applied = node.checkpoint if isinstance(node.role, Master) else node.applied
+        return _put(
+            group, number, node._replace(state=ReplicaState.for_row(group.known_row), role=None, applied=applied)
+        )
+
+    def _follow(self, group: Group, number: int, to: int) -> Group:
+        node, other = group.nodes[number], group.nodes[to]
+        master = other.role
+        assert isinstance(master, Master)
+        own = LogEnd(chain_of(other.log), 0, len(other.log))
+        theirs = LogEnd(chain_of(node.log), 0, len(node.log))
+        answer = answer_follow(master.row, own, name(number), node.state.epoch, node.state.promotion_id, theirs)
+        if answer.follow in (Follow.OTHER_PROMOTION, Follow.END_BEYOND):
+            raise Broken(f"{number} asked {to} to follow: {answer.follow.name}")
+        if answer.follow is not Follow.ACCEPTED:
+            raise Impossible
+        if answer.keep_to > common_length(node.log, other.log):
+            raise Broken(f"{number} keeps {answer.keep_to} of {node.log}, {to} has {other.log}")
+        check_truncation(answer.keep_to, node.known)
+        if answer.keep_to < len(node.log):
+            return self._begin_truncation(group, number, answer.keep_to)
+        session = 1 + max(sessions_of(group), default=0)
+        end = len(node.log)
+        slave = Slave(node.state.epoch, node.state.promotion_id, session, end, node.synced, node.known)
+        changed = _put(group, number, node._replace(role=slave))
+        changed = _put(changed, to, other._replace(role=master.followed(name(number), session)))
+        return self._confirm(changed, number, (number, to, slave.epoch, session), node.synced)
+
+    def _begin_truncation(self, group: Group, number: int, to: int) -> Group:
+        node = group.nodes[number]._replace(intent=to)
+        changed = _put(group, number, node)
+        return changed if self.bounds.applies else self._truncate(changed, number)
+
+    def _truncate(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        assert node.intent is not None
+        end = node.intent
+        return _put(group, number, node._replace(log=node.log[:end], synced=min(node.synced, end), intent=None))
+
+    # --- stores ------------------------------------------------------------------------------------------------------
+
+    def _store_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
+        role = node.role
+        if isinstance(role, Slave) and len(node.applied) < role.applicable_end:
+            yield f"{number} applies up to {role.applicable_end}", partial(self._apply, group, number)
+        if role is not None:
+            end = self._checkpoint_end(node, role)
+            if end > len(node.checkpoint):
+                yield f"{number} writes a checkpoint at {end}", partial(self._checkpoint, group, number, end)
+
+    def _apply(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        assert isinstance(node.role, Slave)
+        return _put(group, number, node._replace(applied=node.log[: node.role.applicable_end]))
+
+    def _checkpoint_end(self, node: Node, role: Master | Slave) -> int:
+        return min(len(node.applied), role.high_watermark, node.synced)
+
+    def _checkpoint(self, group: Group, number: int, end: int) -> Group:
+        node = group.nodes[number]
+        return _put(group, number, node._replace(checkpoint=node.applied[:end]))
+
+    # --- crashes, the database ---------------------------------------------------------------------------------------
+
+    def _crash(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        log = node.log[: node.synced]
+        node = node._replace(log=log, role=None, applied=node.checkpoint, known=len(node.checkpoint))
+        return _put(group._replace(crashes=group.crashes + 1), number, node)
+
+    def _change_row(self, group: Group, request: ChangeInSync | Resignation) -> Group:
+        rest = group._replace(requests=group.requests - {request})
+        try:
+            group.row.check_not_restored(group.known_row.place)
+            if isinstance(request, Resignation):
+                row = request.applied_to(group.row, str(group.row.epoch + 1))
+            else:
+                row = request.applied_to(group.row)
+        except ChangeRejected:
+            return rest
+        return self._with_row(rest, row)
+
+    def _add_member(self, group: Group, number: int) -> Group:
+        try:
+            group.row.check_not_restored(group.known_row.place)
+        except ChangeRejected as rejected:
+            raise Impossible from rejected
+        return self._with_row(group, AddMember(*group.row.place, name(number)).applied_to(group.row))
+
+    def _promote(self, group: Group, number: int) -> Group:
+        """A metaserver may suspect a healthy master: any member of the set can be promoted at any time."""
+        node = group.nodes[number]
+        if isinstance(node.role, Master) and node.state.epoch == group.known_row.epoch:
+            raise Impossible
+        reports = {name(number): MemberReport(node.state.epoch, chain_of(node.log).last_epoch, node.synced)}
+        chosen = choose(group.row, group.known_row.place, reports, str(group.row.epoch + 1))
+        if not isinstance(chosen, Promotion):
+            raise Impossible
+        return self._with_row(group, chosen.applied_to(group.row))
+
+    def _with_row(self, group: Group, row: GroupRow) -> Group:
+        if row.version != group.known_row.version + 1:
+            raise Broken(f"version {row.version} follows {group.known_row.version}")
+        if not set(row.in_sync) <= set(row.members) or row.master not in row.in_sync:
+            raise Broken(f"master {row.master}, in sync {row.in_sync}")
+        return group._replace(row=row, newest=None)
+
+    def _database_steps(self, group: Group) -> Iterator[tuple[str, Thunk]]:
+        if group.restores < self.bounds.restores and group.older_row not in (None, group.row):
+            yield "the database is restored from a backup", partial(self._restore, group)
+        if group.restores < self.bounds.restores and group.older_row != group.row:
+            yield "a backup of the database is made", partial(self._backup, group)
+        if group.newest is not None:
+            for number, node in enumerate(group.nodes):
+                if isinstance(node.role, Master):
+                    yield f"a metaserver recovers the row from {number}", partial(self._recover, group, number)
+
+    def _backup(self, group: Group) -> Group:
+        return group._replace(older_row=group.row)
+
+    def _restore(self, group: Group) -> Group:
+        assert group.older_row is not None
+        return group._replace(row=group.older_row, newest=group.row, older_row=None, restores=group.restores + 1)
+
+    def _recover(self, group: Group, number: int) -> Group:
+        role = group.nodes[number].role
+        assert isinstance(role, Master)
+        row = recovered(group.row, group.known_row.place, role.row, role.counted)
+        if row is None:
+            raise Impossible
+        return self._with_row(group, row)
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    def check(self, group: Group) -> None:
+        """Raises Broken for a state that must not be."""
+        for member in group.known_row.in_sync:
+            node = group.nodes[NUMBERS[member]]
+            end = node.synced if node.intent is None else min(node.synced, node.intent)
+            lost = group.acknowledged - {value for _, value in node.log[:end]}
+            if lost:
+                raise Broken(f"{member} is in sync and lacks acknowledged values {sorted(lost)}")
+        for number, node in enumerate(group.nodes):
+            if node.applied != node.log[: len(node.applied)] and node.intent is None:
+                raise Broken(f"the store of {number} was made from {node.applied}, its log is {node.log}")
+        leaders = [node.state.epoch for node in group.nodes if isinstance(node.role, Master)]
+        if len(leaders) != len(set(leaders)):
+            raise Broken(f"two masters lead one epoch: {leaders}")
+
+
+def check_step(before: Group, after: Group) -> None:
+    """Raises Broken for a change that must not be."""
+    for number, (old, new) in enumerate(zip(before.nodes, after.nodes, strict=True)):
+        if new.state.epoch < old.state.epoch:
+            raise Broken(f"the epoch on the disk of {number} fell from {old.state.epoch} to {new.state.epoch}")
+        if before.crashes == after.crashes and len(new.log) < min(old.known, len(old.log)):
+            raise Broken(f"{number} truncated {old.log} to {new.log}, below the high watermark {old.known}")
+
+
+def sessions_of(group: Group) -> list[int]:
+    """All numbers of sessions that anything refers to."""
+    found = [session for (_, _, _, session), _ in group.confirmations]
+    for node in group.nodes:
+        if isinstance(node.role, Master):
+            found += [session.number for session in node.role.sessions]
+        elif isinstance(node.role, Slave):
+            found.append(node.role.session)
+    return found
+
+
+class Impossible(Exception):
+    """The step can't happen in this state."""
+
+
+def _put(group: Group, number: int, node: Node) -> Group:
+    nodes = list(group.nodes)
+    nodes[number] = node
+    return group._replace(nodes=tuple(nodes))
+
+
+def _text(request: ChangeInSync | Resignation) -> str:
+    if isinstance(request, Resignation):
+        return f"the resignation of {request.node_id} for {request.successor} (version {request.version})"
+    return f"{request.change.value} {request.member} of {request.node_id} (version {request.version})"

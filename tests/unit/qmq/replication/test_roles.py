@@ -1,0 +1,202 @@
+"""What a node does about a row, and what masters and slaves reject."""
+
+from dataclasses import replace
+
+import pytest
+
+from qmq.log.epochs import EpochChain
+from qmq.replication.following import Follow, LogEnd, TruncationRejected, answer_follow, check_truncation
+from qmq.replication.master import Master, SessionRejected
+from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_for
+from qmq.replication.row import GroupRow
+from qmq.replication.slave import CommitsRejected, Slave
+
+ROW = GroupRow("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3")
+STATE = ReplicaState(3, "p3", is_only_member=False)
+MASTER = Master("a", ROW, begin=100, synced_end=300, high_watermark=100).followed("b", 5)
+SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
+
+
+@pytest.mark.parametrize(
+    ("node_id", "state", "row", "step"),
+    [
+        ("a", STATE, replace(ROW, epoch=2), Step.IGNORE),
+        ("a", STATE, replace(ROW, promotion_id="other"), Step.ALARM),
+        ("c", STATE, ROW, Step.SPARE),
+        ("a", replace(STATE, epoch=2), ROW, Step.LEAD),
+        ("a", STATE, ROW, Step.WAIT),
+        ("b", STATE, ROW, Step.FOLLOW),
+        ("b", replace(STATE, epoch=2), ROW, Step.FOLLOW),
+        ("b", replace(STATE, epoch=0, promotion_id=""), replace(ROW, master="", epoch=1), Step.WAIT),
+    ],
+)
+def test_what_a_waiting_node_does_about_a_row(node_id: str, state: ReplicaState, row: GroupRow, step: Step) -> None:
+    assert step_for(node_id, state, row, leads=False, follows=False) is step
+
+
+@pytest.mark.parametrize(("leads", "follows"), [(True, False), (False, True)])
+def test_a_node_that_leads_or_follows_stays_until_the_next_epoch(leads: bool, follows: bool) -> None:
+    assert step_for("a", STATE, replace(ROW, version=9), leads=leads, follows=follows) is Step.STAY
+    assert step_for("a", STATE, replace(ROW, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
+    assert step_for("a", STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
+
+
+def test_only_an_only_member_serves_without_asking() -> None:
+    assert row_of_only_member("g", "a", STATE) is None
+    row = row_of_only_member("g", "a", replace(STATE, is_only_member=True))
+    assert row is not None
+    assert (row.members, row.in_sync, row.place) == (("a",), ("a",), (3, 0))
+    assert ReplicaState.for_row(row) == replace(STATE, is_only_member=True)
+    assert ReplicaState.for_row(ROW) == STATE
+
+
+# --- confirmations ---------------------------------------------------------------------------------------------------
+
+
+def test_the_high_watermark_is_what_all_counted_members_have() -> None:
+    assert MASTER.confirmed("b", 5, 250, 1, 1).high_watermark == 250
+    assert MASTER.confirmed("b", 5, 250, 1, 1).synced(400).confirmed("b", 5, 350, 1, 1).high_watermark == 350
+
+
+def test_the_high_watermark_stays_when_a_session_ends() -> None:
+    master = MASTER.confirmed("b", 5, 250, 1, 1)
+    assert master.session_ended("b", 4) is master
+    ended = master.session_ended("b", 5)
+    assert (ended.high_watermark, ended.session_of("b")) == (250, None)
+    assert ended.synced(400).high_watermark == 250
+
+
+def test_a_removed_slave_counts_until_the_row_is_stored() -> None:
+    change = MASTER.remove("b")
+    assert MASTER.high_watermark == 100
+    assert MASTER.learned(change.applied_to(ROW)).high_watermark == 300
+
+
+def test_a_slave_counts_from_the_request_to_add_it() -> None:
+    alone = MASTER.learned(MASTER.remove("b").applied_to(ROW))
+    assert not alone.may_add("b")
+    ready = alone.confirmed("b", 5, 300, 1, 1)
+    assert ready.may_add("b")
+    asked, change = ready.add("b")
+    assert asked.synced(400).high_watermark == ready.high_watermark == 300
+    learned = asked.learned(change.applied_to(asked.row))
+    assert learned.row.in_sync == ("a", "b")
+    assert not learned.may_add("b")
+
+
+def test_a_slave_behind_is_not_added() -> None:
+    alone = MASTER.learned(MASTER.remove("b").applied_to(ROW)).confirmed("b", 5, 299, 1, 1)
+    assert not alone.may_add("b")
+    assert not alone.may_add("stranger")
+    with pytest.raises(ValueError, match="the addition of 'b' may not be requested"):
+        alone.add("b")
+
+
+def test_an_older_row_or_one_of_another_epoch_changes_nothing() -> None:
+    assert MASTER.learned(replace(ROW, in_sync=("a",))) is MASTER
+    assert MASTER.learned(replace(ROW, version=6)) is MASTER
+    assert MASTER.learned(replace(ROW, epoch=4, version=8)) is MASTER
+
+
+def test_sends_need_the_minimum_of_members_in_sync() -> None:
+    assert MASTER.accepts_sends
+    assert not MASTER.learned(MASTER.remove("b").applied_to(ROW)).accepts_sends
+
+
+@pytest.mark.parametrize(
+    ("slave", "number", "end", "own_crc", "reason", "is_alarm"),
+    [
+        ("b", 4, 200, 1, "node 'b' has no session 4", False),
+        ("c", 5, 200, 1, "node 'c' has no session 5", False),
+        ("b", 5, 999, None, "confirmed log offset 999, where no commit of the master ends", True),
+        ("b", 5, 200, 2, "has another commit before log offset 200", True),
+        ("b", 5, 150, 1, "confirmed log offset 150 after 200", True),
+    ],
+)
+def test_a_confirmation_that_does_not_count_says_why(
+    slave: str, number: int, end: int, own_crc: int | None, reason: str, is_alarm: bool
+) -> None:
+    master = MASTER.confirmed("b", 5, 200, 1, 1)
+    with pytest.raises(SessionRejected, match=reason) as rejected:
+        master.confirmed(slave, number, end, 1, own_crc)
+    assert rejected.value.is_alarm is is_alarm
+
+
+# --- what a slave takes ----------------------------------------------------------------------------------------------
+
+
+def test_a_slave_takes_commits_confirms_what_is_synced_and_applies_up_to_the_high_watermark() -> None:
+    slave = SLAVE.received(3, "p3", 5, 200, 280, 250)
+    assert (slave.end, slave.confirmable_end, slave.applicable_end) == (280, 100, 250)
+    assert slave.synced(280).confirmable_end == 280
+    assert replace(slave, is_copying=True).synced(280).confirmable_end is None
+
+
+def test_a_high_watermark_beyond_the_log_applies_what_is_there() -> None:
+    slave = SLAVE.received(3, "p3", 5, 200, 200, 900)
+    assert slave.applicable_end == 200
+    assert slave.received(3, "p3", 5, 200, 200, 100).high_watermark == 900
+
+
+@pytest.mark.parametrize(
+    ("epoch", "promotion_id", "session", "offset", "end", "reason"),
+    [
+        (2, "p3", 5, 200, 280, "commits of epoch 2, promotion 'p3'; the slave follows epoch 3"),
+        (3, "other", 5, 200, 280, "promotion 'other'; the slave follows epoch 3, promotion 'p3'"),
+        (3, "p3", 6, 200, 280, "commits of session 6; the slave is in session 5"),
+        (3, "p3", 5, 264, 280, r"commits \[264, 280\); the slave's log ends at 200"),
+        (3, "p3", 5, 100, 200, r"commits \[100, 200\); the slave's log ends at 200"),
+        (3, "p3", 5, 200, 199, r"commits \[200, 199\); the slave's log ends at 200"),
+    ],
+)
+def test_a_slave_does_not_take_other_commits(
+    epoch: int, promotion_id: str, session: int, offset: int, end: int, reason: str
+) -> None:
+    with pytest.raises(CommitsRejected, match=reason):
+        SLAVE.received(epoch, promotion_id, session, offset, end, 0)
+
+
+# --- who may follow, and what it keeps -------------------------------------------------------------------------------
+
+OWN = LogEnd(EpochChain.of([(1, 0), (3, 500)]), 0, 900)
+OLD = LogEnd(EpochChain.of([(1, 0)]), 0, 700)
+
+
+def test_a_slave_keeps_what_both_logs_have() -> None:
+    answer = answer_follow(ROW, OWN, "b", 3, "p3", OLD)
+    assert (answer.follow, answer.keep_to) == (Follow.ACCEPTED, 500)
+
+
+def test_an_empty_log_follows_an_empty_one() -> None:
+    empty = LogEnd(EpochChain(), 0, 0)
+    answer = answer_follow(ROW, empty, "b", 3, "p3", empty)
+    assert (answer.follow, answer.keep_to) == (Follow.ACCEPTED, 0)
+
+
+@pytest.mark.parametrize(
+    ("slave", "epoch", "promotion_id", "theirs", "follow"),
+    [
+        ("stranger", 3, "p3", OLD, Follow.NOT_MEMBER),
+        ("a", 3, "p3", OLD, Follow.NOT_MEMBER),
+        ("b", 2, "p2", OLD, Follow.OLDER_EPOCH),
+        ("b", 4, "p4", OLD, Follow.NEWER_EPOCH),
+        ("b", 3, "other", OLD, Follow.OTHER_PROMOTION),
+        ("b", 3, "p3", LogEnd(EpochChain.of([(1, 0), (3, 500)]), 0, 901), Follow.END_BEYOND),
+        ("b", 3, "p3", LogEnd(EpochChain.of([(2, 600)]), 600, 900), Follow.COPY),
+        ("b", 3, "p3", LogEnd(EpochChain.of([(1, 550)]), 550, 700), Follow.COPY),
+    ],
+)
+def test_who_may_not_follow(slave: str, epoch: int, promotion_id: str, theirs: LogEnd, follow: Follow) -> None:
+    assert answer_follow(ROW, OWN, slave, epoch, promotion_id, theirs).follow is follow
+
+
+def test_a_slave_behind_the_oldest_segment_of_the_master_copies() -> None:
+    kept = replace(OWN, begin=600)
+    assert answer_follow(ROW, kept, "b", 3, "p3", OLD).follow is Follow.COPY
+    assert answer_follow(ROW, kept, "b", 3, "p3", LogEnd(EpochChain(), 0, 0)).follow is Follow.COPY
+
+
+def test_nothing_below_a_known_high_watermark_is_truncated() -> None:
+    check_truncation(500, 500)
+    with pytest.raises(TruncationRejected, match="truncated to offset 499, below the high watermark 500"):
+        check_truncation(499, 500)
