@@ -87,7 +87,11 @@ class ConsumerGroup(Versioned):
 
 
 class BrokerGroup(Named):
-    """A master and its slaves under one name; changed by compare-and-set on epoch and in_sync_version."""
+    """A master and its slaves under one name.
+
+    Master, members, in-sync set, epoch and promotion are changed by `metaserver.services.rows` only, by compare-and-set on epoch
+    and in_sync_version.
+    """
 
     kind = models.CharField(max_length=10, choices=[(k.value, k.value) for k in GroupKind], default=GroupKind.BROKER)
     state = models.CharField(max_length=12, choices=[(s.value, s.value) for s in GroupState])
@@ -99,9 +103,16 @@ class BrokerGroup(Named):
     operator_since = models.DateTimeField(null=True)
     epoch = models.BigIntegerField(default=0)
     master = models.CharField(max_length=100, blank=True)
+    members = models.JSONField(default=list)
+    """Node ids."""
     in_sync = models.JSONField(default=list)
     in_sync_version = models.BigIntegerField(default=0)
-    in_sync_min = models.PositiveSmallIntegerField(default=1)
+    in_sync_min = models.PositiveSmallIntegerField(default=2)
+    """Members that have to be in sync so that sends are accepted, or all members if there are fewer."""
+    copies = models.PositiveSmallIntegerField(default=2)
+    """How many members the group should have."""
+    preferred = models.JSONField(default=list)
+    """Node ids: of members with equally long logs, the first is promoted."""
     promotion_id = models.UUIDField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
 

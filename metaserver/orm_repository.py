@@ -1,4 +1,4 @@
-"""class OrmRepository: the metadata store in a database. Called from one thread; broken connections are closed."""
+"""The metadata store in a database. Each object is called from one thread; broken connections are closed."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -8,19 +8,18 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, close_old_connections, connection
 
 from metaserver import domain, queries
-from metaserver.services import broker_groups, routes
+from metaserver.row_changes import RowChange
+from metaserver.services import broker_groups, routes, rows
 from metaserver.services.changes import METASERVER
 from metaserver.write_behind import Unstorable
+from qmq.replication.row import GroupRow
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class OrmRepository:
-    def __init__(self) -> None:
-        self._own_leases: dict[str, datetime] = {}
-        """By node id, the time of the lease that this metaserver stored last."""
-        self._own_heartbeat: datetime | None = None
+class _Connected:
+    """Queries on the calling thread's connection."""
 
     def _run(self, call: Callable[[], T]) -> T:
         close_old_connections()
@@ -32,6 +31,13 @@ class OrmRepository:
         except Exception:
             connection.close()
             raise
+
+
+class OrmRepository(_Connected):
+    def __init__(self) -> None:
+        self._own_leases: dict[str, datetime] = {}
+        """By node id, the time of the lease that this metaserver stored last."""
+        self._own_heartbeat: datetime | None = None
 
     def load(self) -> domain.Metadata:
         return self._run(queries.metadata)
@@ -71,6 +77,20 @@ class OrmRepository:
 
     def save_clients(self, clients: list[domain.ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))
+
+
+class OrmRowStore(_Connected):
+    """The rows of broker groups in a database: `metaserver.row_changes.RowStore`."""
+
+    def read(self, name: str) -> GroupRow:
+        return self._run(lambda: rows.stored_row(name))
+
+    def change(
+        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+    ) -> GroupRow:
+        return self._run(
+            lambda: rows.change_row(name, change, newest_place, action=action, actor=METASERVER, reason=reason)
+        )
 
 
 def _microseconds(at: datetime) -> int:

@@ -39,7 +39,8 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
         action, state = "broker_group.create", group.operator_state
-        BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, **after)
+        members = list(group.in_sync)
+        BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, members=members, **after)
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
     else:

@@ -1,0 +1,163 @@
+"""class RowChanges: changes of broker groups' rows in the database, with an answer that says what is known. No Django."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Protocol
+
+from qmq.daemon.counters import counted
+from qmq.errors import QmqError
+from qmq.replication.row import ChangeRejected, GroupRow
+
+logger = logging.getLogger("qmq.meta.rows")
+
+WAITING_MAX = 64
+"""Changes that wait for the database; further ones are answered at once."""
+ANSWER_SECONDS = 5.0
+"""How long a request waits for the database."""
+
+RowChange = Callable[[GroupRow], GroupRow]
+"""Returns the changed row. Raises ChangeRejected."""
+
+
+class RowStore(Protocol):
+    """Called from one thread only. Every call may raise when the database is unavailable."""
+
+    def read(self, name: str) -> GroupRow:
+        """The row of a broker group. Raises QmqError if there is none."""
+
+    def change(
+        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+    ) -> GroupRow:
+        """Change the row by compare-and-set. Raises ChangeRejected, or QmqError if there is none."""
+
+
+class RowOutcome(Enum):
+    """What is known of a requested change."""
+
+    DONE = "done"
+    STALE = "stale"
+    """Not made: the row has changed since the request."""
+    REFUSED = "refused"
+    """Not made: the rules do not allow it."""
+    UNAVAILABLE = "unavailable"
+    """Unknown: the database does not respond. It may have been made, or be made later."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowAnswer:
+    """The answer to a request."""
+
+    outcome: RowOutcome
+    row: GroupRow | None
+    """The newest row that was read; None if none was."""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class RowCounters:
+    changes: int = counted("row_changes", "Changes of masters and in-sync sets")
+    unavailable: int = counted("row_changes_unavailable", "Requested changes whose outcome is unknown")
+
+
+@dataclass(eq=False, repr=False)
+class RowChanges:
+    """Makes changes one after the other, in a thread and with a connection of its own: they never wait for other writes."""
+
+    _store: RowStore
+    _on_row: Callable[[GroupRow], None]
+    """Called on the event loop with each row that was read or stored."""
+    _waiting: int = field(default=0, init=False)
+    counters: RowCounters = field(default_factory=RowCounters, init=False)
+    _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "rows"), init=False)
+
+    async def make(
+        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+    ) -> RowAnswer:
+        """Change the row of a broker group.
+
+        Args:
+            newest_place: the highest epoch and version of the row that this metaserver has seen.
+            action: what the audit log calls it.
+        """
+        if self._waiting >= WAITING_MAX:
+            return self._unavailable(f"{self._waiting} changes wait for the database")
+        self._waiting += 1
+        work = asyncio.get_running_loop().run_in_executor(
+            self._thread, partial(self._make, name, change, newest_place, action, reason)
+        )
+        work.add_done_callback(self._made)
+        try:
+            # Shielded: the thread completes it in any case, and `_on_row` is called then.
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await asyncio.shield(work)
+        except TimeoutError:
+            return self._unavailable(f"the database has not responded for {ANSWER_SECONDS:g} s")
+        if answer.outcome is RowOutcome.UNAVAILABLE:
+            self.counters.unavailable += 1
+        return answer
+
+    def _unavailable(self, reason: str) -> RowAnswer:
+        self.counters.unavailable += 1
+        return RowAnswer(RowOutcome.UNAVAILABLE, None, reason)
+
+    def _made(self, work: "asyncio.Future[RowAnswer]") -> None:
+        self._waiting -= 1
+        if work.cancelled() or work.exception() is not None:
+            return
+        answer = work.result()
+        if answer.outcome is RowOutcome.DONE:
+            self.counters.changes += 1
+        if answer.row is not None:
+            self._on_row(answer.row)
+
+    def close(self) -> None:
+        """End the thread. Changes that wait are not made; one that is being made completes."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # --- in the thread ---------------------------------------------------------------------------------------------
+
+    def _make(self, name: str, change: RowChange, newest_place: tuple[int, int], action: str, reason: str) -> RowAnswer:
+        intended: GroupRow | None = None
+
+        def noted(row: GroupRow) -> GroupRow:
+            nonlocal intended
+            intended = change(row)
+            return intended
+
+        try:
+            row = self._store.change(name, noted, newest_place, action=action, reason=reason)
+        except ChangeRejected as rejected:
+            outcome = RowOutcome.STALE if rejected.is_stale else RowOutcome.REFUSED
+            return RowAnswer(outcome, self._read(name), str(rejected))
+        except QmqError as error:
+            return RowAnswer(RowOutcome.REFUSED, None, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
+            logger.warning("it is unknown whether the row of %s was changed (%s): %s", name, action, error)
+            return self._resolved(name, intended, error)
+        return RowAnswer(RowOutcome.DONE, row)
+
+    def _resolved(self, name: str, intended: GroupRow | None, error: Exception) -> RowAnswer:
+        """What became of a change after an error of the database: its answer may have been lost.
+
+        Only a row that is as intended says anything for certain. A row that is as before may still be changed, by a
+        transaction that the database has not ended yet.
+        """
+        row = self._read(name)
+        if row is not None and intended is not None:
+            if row == intended:
+                return RowAnswer(RowOutcome.DONE, row)
+            if row.version >= intended.version:
+                return RowAnswer(RowOutcome.STALE, row, "the row has changed meanwhile")
+        return RowAnswer(RowOutcome.UNAVAILABLE, row, f"the database failed: {error}")
+
+    def _read(self, name: str) -> GroupRow | None:
+        try:
+            return self._store.read(name)
+        except Exception as error:  # noqa: BLE001 - as in `_make`
+            logger.info("the row of %s can't be read: %s", name, error)
+            return None

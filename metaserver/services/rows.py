@@ -1,0 +1,84 @@
+"""Changes of a broker group's row: who is master, and who is in sync. The rules are those of `qmq.replication`."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from metaserver.models import BrokerGroup
+from metaserver.row_changes import RowChange
+from metaserver.services import audit
+from metaserver.services.changes import Actor, NotFound
+from qmq.replication.row import ChangeRejected, GroupRow
+
+
+def stored_row(name: str) -> GroupRow:
+    """Return the row of a broker group. Raises NotFound."""
+    row = BrokerGroup.objects.filter(name=name).first()
+    if row is None:
+        raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
+    return GroupRow(
+        name,
+        tuple(row.members),
+        row.master,
+        tuple(row.in_sync),
+        row.epoch,
+        row.in_sync_version,
+        str(row.promotion_id) if row.promotion_id is not None else "",
+        row.in_sync_min,
+    )
+
+
+@transaction.atomic
+def change_row(
+    name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, actor: Actor, reason: str
+) -> GroupRow:
+    """Change a broker group's row with one conditional UPDATE, and write the audit entry of it; return the changed row.
+
+    If the database raises an error, it is unknown whether the change was made: read the row again.
+
+    Args:
+        newest_place: the highest epoch and version of the row that the caller has seen.
+        action: what the audit log calls the change, such as "promote".
+
+    Raises:
+        ChangeRejected: the rules do not allow the change, or the row has changed meanwhile.
+        NotFound: there is no such broker group.
+    """
+    row = stored_row(name)
+    row.check_not_restored(newest_place)
+    changed = change(row)
+    # Not a lock and a check: the condition holds in every database at every isolation level, and with a copy that lags behind.
+    count = BrokerGroup.objects.filter(name=name, epoch=row.epoch, in_sync_version=row.version).update(
+        **_columns(changed), updated_at=timezone.now()
+    )
+    if count != 1:
+        raise ChangeRejected(f"the row of broker group {name} has changed meanwhile", is_stale=True)
+    before, after = _columns(row), _columns(changed)
+    differ = [column for column in after if before[column] != after[column]]
+    audit.record(
+        actor,
+        f"broker_group.{action}",
+        name,
+        reason=reason,
+        before={column: _in_audit(before[column]) for column in differ},
+        after={column: _in_audit(after[column]) for column in differ},
+        broker_group=name,
+    )
+    return changed
+
+
+def _columns(row: GroupRow) -> dict[str, Any]:
+    return {
+        "master": row.master,
+        "members": list(row.members),
+        "in_sync": list(row.in_sync),
+        "epoch": row.epoch,
+        "in_sync_version": row.version,
+        "promotion_id": UUID(row.promotion_id) if row.promotion_id else None,
+    }
+
+
+def _in_audit(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value

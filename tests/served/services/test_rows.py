@@ -1,0 +1,160 @@
+"""Changes of the row that says who is master of a broker group and who is in sync."""
+
+import random
+from collections.abc import Callable
+from functools import partial
+from uuid import UUID
+
+import pytest
+
+from metaserver.models import AuditEntry, BrokerGroup, MetadataChange
+from metaserver.orm_repository import OrmRowStore
+from metaserver.services import rows
+from metaserver.services.changes import METASERVER, NotFound
+from qmq.replication.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, InSyncChange, Promotion
+from tests.support.at_once import at_once, needs_two_writers
+from tests.support.metadata import broker_group
+
+FIRST, SECOND = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+
+
+def begin(in_sync: tuple[str, ...] = ("a", "b")) -> GroupRow:
+    """A group of three members in its first epoch."""
+    broker_group("g1")
+    BrokerGroup.objects.filter(name="g1").update(
+        master="a", members=["a", "b", "c"], in_sync=list(in_sync), in_sync_version=7, promotion_id=UUID(FIRST)
+    )
+    return rows.stored_row("g1")
+
+
+def made(change: ChangeInSync | Promotion | AddMember, newest: tuple[int, int] = (0, 0)) -> GroupRow:
+    return rows.change_row("g1", change.applied_to, newest, action="test", actor=METASERVER, reason="tests")
+
+
+def removal(row: GroupRow, member: str = "b") -> ChangeInSync:
+    return ChangeInSync("a", row.epoch, row.promotion_id, row.version, InSyncChange.REMOVE, member)
+
+
+def promotion(row: GroupRow, candidate: str = "b") -> Promotion:
+    return Promotion(row.epoch, row.version, candidate, row.epoch + 1, SECOND)
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_promotion_is_stored_with_its_audit_entry_and_metaservers_reload_the_group() -> None:
+    row = begin()
+    changes = MetadataChange.objects.count()
+    promoted = made(promotion(row))
+    assert rows.stored_row("g1") == promoted
+    assert (promoted.master, promoted.in_sync, promoted.place) == ("b", ("b",), (2, 8))
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.target, entry.reason) == ("broker_group.test", "g1", "tests")
+    assert entry.before == {
+        "master": "a", "in_sync": ["a", "b"], "epoch": 1, "in_sync_version": 7, "promotion_id": FIRST,
+    }  # fmt: skip
+    assert entry.after == {
+        "master": "b", "in_sync": ["b"], "epoch": 2, "in_sync_version": 8, "promotion_id": SECOND,
+    }  # fmt: skip
+    assert MetadataChange.objects.count() == changes + 1
+    assert MetadataChange.objects.latest("number").broker_group == "g1"
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_change_for_an_older_version_is_not_made() -> None:
+    row = begin()
+    changed = made(removal(row))
+    entries = AuditEntry.objects.count()
+    with pytest.raises(ChangeRejected, match="version 7; the row has epoch 1, version 8") as rejected:
+        made(promotion(row))
+    assert rejected.value.is_stale
+    assert (rows.stored_row("g1"), AuditEntry.objects.count()) == (changed, entries)
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_change_that_another_one_overtakes_is_not_made() -> None:
+    row = begin()
+
+    def overtaken(read: GroupRow) -> GroupRow:
+        BrokerGroup.objects.filter(name="g1").update(in_sync_version=8)
+        return removal(row).applied_to(read)
+
+    entries = AuditEntry.objects.count()
+    with pytest.raises(ChangeRejected, match="has changed meanwhile") as rejected:
+        rows.change_row("g1", overtaken, (0, 0), action="test", actor=METASERVER, reason="")
+    assert rejected.value.is_stale
+    assert AuditEntry.objects.count() == entries
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_row_from_a_backup_is_not_changed() -> None:
+    row = begin()
+    with pytest.raises(ChangeRejected, match="the database was restored from a backup"):
+        made(promotion(row), (2, 0))
+    assert rows.stored_row("g1") == row
+
+
+@pytest.mark.django_db
+def test_a_group_that_does_not_exist_is_named() -> None:
+    with pytest.raises(NotFound, match="'g9' not found"):
+        rows.stored_row("g9")
+
+
+@pytest.mark.django_db
+def test_a_group_that_registers_has_one_member() -> None:
+    broker_group("g1")
+    row = rows.stored_row("g1")
+    assert (row.members, row.in_sync, row.promotion_id, row.in_sync_min_in_force) == (("g1-node",), ("g1-node",), "", 1)
+
+
+@pytest.mark.database
+@needs_two_writers
+@pytest.mark.django_db(transaction=True)
+def test_of_two_promotions_at_once_one_is_made() -> None:
+    row = begin()
+
+    def promote(candidate: str) -> GroupRow:
+        change = promotion(row, candidate).applied_to
+        return OrmRowStore().change("g1", change, (0, 0), action="promote", reason="test")
+
+    outcomes = at_once(lambda: promote("a"), lambda: promote("b"))
+    (promoted,) = (outcome for outcome in outcomes if isinstance(outcome, GroupRow))
+    (rejected,) = (outcome for outcome in outcomes if isinstance(outcome, ChangeRejected))
+    assert rejected.is_stale
+    assert rows.stored_row("g1") == promoted
+    assert AuditEntry.objects.filter(action="broker_group.promote").count() == 1
+
+
+def outcome(change: Callable[[], GroupRow]) -> GroupRow | tuple[str, bool]:
+    """The changed row, or why there is none."""
+    try:
+        return change()
+    except ChangeRejected as rejected:
+        return str(rejected), rejected.is_stale
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_random_sequence_of_changes_does_what_the_rules_say() -> None:
+    """The database stores exactly what the rules return, and rejects exactly what they reject."""
+    rng, expected = random.Random(18), begin()
+    for number in range(120):
+        row, members = expected, ("a", "b", "c")
+        place = rng.choice([row.place, row.place, row.place, (row.epoch, row.version - 1), (row.epoch + 1, 0)])
+        member = rng.choice(members)
+        change: ChangeInSync | Promotion | AddMember = rng.choice(
+            [
+                ChangeInSync(row.master, *place[:1], row.promotion_id, place[1], kind, member)
+                for kind in InSyncChange
+            ]
+            + [Promotion(*place, member, row.epoch + 1, str(UUID(int=number)))]
+            + [AddMember(*place, member)]
+        )  # fmt: skip
+        by_rules, by_database = outcome(partial(change.applied_to, row)), outcome(partial(made, change))
+        assert by_database == by_rules
+        if isinstance(by_rules, GroupRow):
+            expected = by_rules
+        assert rows.stored_row("g1") == expected
+    assert expected.epoch > 5

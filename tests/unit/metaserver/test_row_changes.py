@@ -1,0 +1,163 @@
+"""What is known of a requested change of a row, also when the database fails during it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from metaserver import row_changes
+from metaserver.row_changes import RowAnswer, RowChange, RowChanges, RowOutcome
+from qmq.errors import QmqError
+from qmq.replication.row import ChangeRejected, GroupRow, Promotion
+
+ROW = GroupRow("g1", ("a", "b"), "a", ("a", "b"), 1, 7, "p1")
+PROMOTION = Promotion(1, 7, "b", 2, "p2")
+PROMOTED = PROMOTION.applied_to(ROW)
+
+
+class Store:
+    """One row, whose database fails as told."""
+
+    def __init__(self) -> None:
+        self.row = ROW
+        self.fails_before = self.fails_after = self.fails_to_read = False
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.blocked: threading.Event | None = None
+
+    def read(self, name: str) -> GroupRow:
+        if self.fails_to_read:
+            raise ConnectionError("the database is away")
+        if name != "g1":
+            raise QmqError(f"Broker group {name!r} not found.")
+        return self.row
+
+    def change(
+        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+    ) -> GroupRow:
+        if self.blocked is not None:
+            self.blocked.wait(30)
+        row = self.read(name)
+        row.check_not_restored(newest_place)
+        changed = change(row)
+        if self.fails_before:
+            self.meanwhile()
+            raise ConnectionError("the connection ended")
+        self.row = changed
+        if self.fails_after:
+            self.meanwhile()
+            raise ConnectionError("the connection ended before the reply")
+        return changed
+
+
+def made(store: Store, change: RowChange = PROMOTION.applied_to, name: str = "g1") -> tuple[RowAnswer, list[GroupRow]]:
+    """The answer, and the rows that the metaserver learned."""
+
+    async def make() -> tuple[RowAnswer, list[GroupRow]]:
+        learned: list[GroupRow] = []
+        changes = RowChanges(store, learned.append)
+        answer = await changes.make(name, change, (1, 7), action="promote", reason="test")
+        changes.close()
+        assert changes.counters.unavailable == (answer.outcome is RowOutcome.UNAVAILABLE)
+        assert changes.counters.changes == (answer.outcome is RowOutcome.DONE)
+        return answer, learned
+
+    return asyncio.run(make())
+
+
+def test_a_change_that_is_stored_is_done() -> None:
+    assert made(Store()) == (RowAnswer(RowOutcome.DONE, PROMOTED), [PROMOTED])
+
+
+def test_a_stale_change_brings_the_newer_row() -> None:
+    store = Store()
+    store.row = newer = replace(ROW, version=8, in_sync=("a",))
+    answer, learned = made(store)
+    assert (answer.outcome, answer.row, learned) == (RowOutcome.STALE, newer, [newer])
+    assert "the row has epoch 1, version 8" in answer.reason
+
+
+def test_a_change_against_the_rules_is_refused() -> None:
+    answer, learned = made(Store(), replace(PROMOTION, candidate="c").applied_to)
+    assert (answer.outcome, answer.row, learned) == (RowOutcome.REFUSED, ROW, [ROW])
+    assert "node 'c' is not in sync" in answer.reason
+
+
+def test_a_group_that_does_not_exist_is_refused() -> None:
+    assert made(Store(), name="g9") == (RowAnswer(RowOutcome.REFUSED, None, "Broker group 'g9' not found."), [])
+
+
+def test_a_change_whose_answer_was_lost_is_found_done() -> None:
+    store = Store()
+    store.fails_after = True
+    assert made(store) == (RowAnswer(RowOutcome.DONE, PROMOTED), [PROMOTED])
+
+
+def test_a_change_that_is_not_seen_in_the_database_may_still_be_made() -> None:
+    store = Store()
+    store.fails_before = True
+    answer, learned = made(store)
+    assert (answer.outcome, answer.row, learned) == (RowOutcome.UNAVAILABLE, ROW, [ROW])
+    assert answer.reason == "the database failed: the connection ended"
+
+
+@pytest.mark.parametrize("other", [replace(PROMOTED, promotion_id="other"), replace(ROW, version=9, in_sync=("a",))])
+def test_a_change_that_another_one_overtook_during_a_failure_is_stale(other: GroupRow) -> None:
+    store = Store()
+    store.fails_before = True
+    store.meanwhile = lambda: setattr(store, "row", other)
+    answer, learned = made(store)
+    assert (answer.outcome, answer.row, learned) == (RowOutcome.STALE, other, [other])
+
+
+def test_a_change_is_unknown_while_the_database_is_away() -> None:
+    store = Store()
+    store.fails_after = True
+    store.meanwhile = lambda: setattr(store, "fails_to_read", True)
+    answer, learned = made(store)
+    assert (answer.outcome, answer.row, learned) == (RowOutcome.UNAVAILABLE, None, [])
+    assert store.row == PROMOTED
+
+
+def test_a_database_that_hangs_is_not_waited_for_and_its_late_answer_is_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(row_changes, "ANSWER_SECONDS", 0.01)
+
+    async def make() -> None:
+        store, learned = Store(), asyncio.Queue[GroupRow]()
+        store.blocked = threading.Event()
+        changes = RowChanges(store, learned.put_nowait)
+        answer = await changes.make("g1", PROMOTION.applied_to, (1, 7), action="promote", reason="test")
+        assert (answer.outcome, answer.row) == (RowOutcome.UNAVAILABLE, None)
+        assert answer.reason == "the database has not responded for 0.01 s"
+        assert learned.empty()
+        store.blocked.set()
+        assert await learned.get() == PROMOTED
+        changes.close()
+
+    asyncio.run(make())
+
+
+def test_changes_that_wait_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_changes, "WAITING_MAX", 2)
+
+    def rejected(row: GroupRow) -> GroupRow:
+        raise ChangeRejected("never")
+
+    async def make() -> None:
+        store = Store()
+        store.blocked = threading.Event()
+        changes = RowChanges(store, lambda row: None)
+        waiting = [
+            asyncio.create_task(changes.make("g1", rejected, (1, 7), action="promote", reason="test")) for _ in range(2)
+        ]
+        await asyncio.sleep(0)
+        answer = await changes.make("g1", rejected, (1, 7), action="promote", reason="test")
+        assert (answer.outcome, answer.reason) == (RowOutcome.UNAVAILABLE, "2 changes wait for the database")
+        store.blocked.set()
+        assert [answer.outcome for answer in await asyncio.gather(*waiting)] == [RowOutcome.REFUSED] * 2
+        changes.close()
+
+    asyncio.run(make())
