@@ -81,6 +81,10 @@ class Role(IntEnum):
     DELAY_BACKUP = 7
 
 
+MASTER_ROLES = frozenset({Role.MASTER, Role.DELAY, Role.DELAY_MASTER})
+"""Roles of nodes that serve clients. A delay node of QMQ registers DELAY or DELAY_MASTER."""
+
+
 class BrokerGroupState(IntEnum):
     """What a broker group does for clients (wire: RW, R, W, NRW)."""
 
