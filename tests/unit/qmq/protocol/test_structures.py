@@ -187,6 +187,32 @@ def test_what_the_wire_can_not_carry_is_refused_when_it_is_written() -> None:
         Sample(key="x" * 32_768).encode()
 
 
+def test_an_error_names_the_structure_and_the_field() -> None:
+    pull = commands.PullRequest("t", "g", "c", 1, -1, -1, 0, False, (commands.NO_TAG_FILTER,)).encode()
+    fields = [
+        "subject",
+        "group",
+        "consumer_id",
+        "limit",
+        "offset",
+        "pull_begin",
+        "pull_last",
+        "timeout_ms",
+        "broadcast",
+    ]
+    begins = [0, 3, 6, 9, 13, 21, 29, 37, 45]
+    for name, begin, end in zip(fields, begins, [*begins[1:], 46], strict=True):
+        for cut in range(begin, end):
+            with pytest.raises(ProtocolError, match=rf"^PullRequest\.{name}: "):
+                commands.PullRequest.decode(pull[:cut])
+    with pytest.raises(ProtocolError, match=r"^PullRequest\.filters: TagFilter\.tags: 5 tags announced, 0 bytes left"):
+        commands.PullRequest.decode(pull[:-1] + b"\x05")
+    with pytest.raises(ProtocolError, match=r"^Sample: limit is 'many'"):
+        Sample.decode(encode_strmap({"limit": "many"}))
+    with pytest.raises(ProtocolError, match=r"^Sample: the body ends at byte 1"):
+        Sample.decode(b"\0")
+
+
 def test_bytes_behind_the_last_field_are_ignored_but_in_pulls_and_acks() -> None:
     assert Refusal.decode(Refusal("a", "b").encode() + b"later") == Refusal("a", "b")
     for request in (
