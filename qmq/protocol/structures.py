@@ -74,7 +74,8 @@ class Counted(Kind):
         self._what = what
         self.most = most
         self.least_bytes = self._layout.size
-        self.label = f"{LABELS[code]} count, {self.item.label} each"
+        limit = "" if most is None else f" (at most {most})"
+        self.label = f"{LABELS[code]} count{limit}, {self.item.label} each"
 
     def read(self, reader: Reader) -> Any:
         count = reader.count(reader.unpack(self._layout)[0], self.item.least_bytes, self._what)

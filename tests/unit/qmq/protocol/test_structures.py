@@ -50,7 +50,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(kind.known))
     found: dict[type, st.SearchStrategy[Any]] = {
         kinds.String: text,
-        kinds.RawMessages: st.binary(max_size=40),
+        kinds.Rest: st.binary(max_size=40),
         kinds.MapText: text,
         kinds.MapInt: st.integers(-1, 1 << 62),
         kinds.MapFloat: st.floats(allow_nan=False),
@@ -185,6 +185,23 @@ def test_what_the_wire_can_not_carry_is_refused_when_it_is_written() -> None:
         Sample(names=("x",) * 256).encode()
     with pytest.raises(LocalProtocolError, match="32767"):
         Sample(key="x" * 32_768).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Tail(s.Structure):
+    """Limited bytes up to the end."""
+
+    data: Annotated[bytes | memoryview, kinds.Rest("bytes of data", 3)]
+
+
+def test_the_rest_of_a_body_is_bounded() -> None:
+    data = memoryview(bytearray(3))
+    assert Tail(data).parts()[0] is data
+    assert Tail.decode(bytes(3)) == Tail(data)
+    with pytest.raises(ProtocolError, match=r"^Tail\.data: 4 bytes of data, at most 3"):
+        Tail.decode(bytes(4))
+    with pytest.raises(LocalProtocolError, match="4 bytes of data, at most 3"):
+        Tail(bytes(4)).encode()
 
 
 def test_an_error_names_the_structure_and_the_field() -> None:
