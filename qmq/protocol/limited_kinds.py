@@ -138,6 +138,16 @@ class Name(String):
         super().write(parts, self.limit.check(value, LocalProtocolError))
 
 
+class Note(Name):
+    """A text for people. It is cut to `chars_max` characters when it is written: a long reason must not prevent a report."""
+
+    def __init__(self, chars_max: int = NOTE_CHARS_MAX) -> None:
+        super().__init__(chars_max, may_be_empty=True)
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        super().write(parts, self.limit.cut(value))
+
+
 class MapName(MapKind):
     """A text of at most `chars_max` characters. The entry must be there unless the text may be empty."""
 
@@ -154,7 +164,7 @@ class MapName(MapKind):
 
 
 class MapNote(MapName):
-    """A text for people. It is cut to `chars_max` characters when it is written: a long reason must not prevent a report."""
+    """A `Note` in the map."""
 
     def __init__(self, chars_max: int = NOTE_CHARS_MAX) -> None:
         super().__init__(chars_max, may_be_empty=True)

@@ -1,5 +1,6 @@
 """Commands of replication: their bytes, and every way in which a body can be wrong."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
 from itertools import pairwise
@@ -15,6 +16,7 @@ from qmq.log.epochs import EpochChain
 from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES
 from qmq.protocol import frames, limited_kinds
 from qmq.protocol.codes import Command, CopyPart, FollowResult, FollowState, ReplicaRole
+from qmq.protocol.extensions import PROBLEMS_MAX, SlaveEnd
 from qmq.protocol.group_rows import MEMBERS_MAX, RowResponse, RowResult
 from qmq.protocol.kinds import UNSET, MapKind
 from qmq.protocol.primitives import Reader, encode_strmap
@@ -33,11 +35,21 @@ from qmq.protocol.replication import (
 )
 from qmq.protocol.structures import Structure, fields_of
 from tests.support.processes import PROJECT
-from tests.unit.qmq.protocol.replication_examples import BODIES, NEW_ROW, PROMOTION_ID, ROW, VALUES
+from tests.unit.qmq.protocol.replication_examples import (
+    BODIES,
+    NEW_ROW,
+    PROMOTION_ID,
+    REGISTER,
+    REGISTERED,
+    ROW,
+    VALUES,
+)
 
 COMMITS, CONFIRM = VALUES["commits"], VALUES["confirm"]
 HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 4900, 4096, 8192)
 HEAD_BYTES = 64
+COMPLETE = [name for name, value in VALUES.items() if value not in (REGISTER, REGISTERED)]
+"""Examples whose bodies may not end before their last field; for the others see `test_node_register`."""
 
 
 def with_entries(value: Structure, **entries: str | None) -> bytes:
@@ -99,7 +111,7 @@ def test_an_example_of_each_structure_and_of_each_kind_is_there() -> None:
     assert len(BODIES) == len(VALUES)
     assert {type(value).__name__ for value in VALUES.values()} == {
         "GroupRow", "FollowRequest", "FollowResponse", "Commits", "Confirm", "ReadCopyRequest", "ReadCopyResponse",
-        "ChangeInSyncRequest", "ResignRequest", "RowResponse",
+        "ChangeInSyncRequest", "ResignRequest", "RowResponse", "NodeRegisterRequest", "NodeRegisterResponse",
     }  # fmt: skip
 
 
@@ -157,7 +169,7 @@ def test_more_commits_than_the_largest_commit_has_are_rejected_on_both_sides() -
 # --- cut ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", COMPLETE)
 def test_a_body_that_is_cut_anywhere_is_rejected_by_name(name: str) -> None:
     value, body = VALUES[name], BODIES[name]
     data = getattr(value, "commits", getattr(value, "data", b""))
@@ -298,6 +310,9 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
     row = replace(ROW, members=members, in_sync=members, master="a")
     assert len(members) == MEMBERS_MAX
     assert type(row).decode(row.encode()) == row
+    slaves = tuple(SlaveEnd(str(n), n) for n in range(MEMBERS_MAX))
+    register = replace(REGISTER, problems=("p" * 500,) * PROBLEMS_MAX, slaves=slaves)
+    assert type(register).decode(register.encode()) == register
 
 
 @pytest.mark.parametrize(
@@ -309,6 +324,14 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
         (replace(ROW, in_sync=("g1-a", "g1-a")), r"GroupRow\.in_sync: g1-a is listed twice"),
         (replace(ROW, in_sync=("g1-c",)), r"GroupRow\.in_sync: g1-c is not a member; members are g1-a, g1-b"),
         (replace(ROW, master="g1-c"), r"GroupRow\.master: g1-c is not a member; members are g1-a, g1-b"),
+        (
+            replace(REGISTER, problems=("p",) * (PROBLEMS_MAX + 1)),
+            r"NodeRegisterRequest\.problems: 17 problems, at most 16",
+        ),
+        (
+            replace(REGISTER, slaves=(SlaveEnd("b", 1),) * (MEMBERS_MAX + 1)),
+            r"NodeRegisterRequest\.slaves: 4 slaves, at most 3",
+        ),
         (
             replace(VALUES["follow"], epoch_chain=((1, 0), (1, 10))),
             r"FollowRequest\.epoch_chain: epoch 1 from 10 on is listed behind epoch 1 from 0 on",
@@ -382,11 +405,22 @@ def test_every_chain_that_is_read_is_one_of_a_log(pairs: list[tuple[int, int]]) 
 # --- texts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_text_for_people_is_cut_and_never_prevents_a_report() -> None:
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (lambda text: RowResponse(RowResult.REFUSED, text), lambda value: value.reason),
+        (lambda text: replace(REGISTER, problems=(text,)), lambda value: value.problems[0]),
+    ],
+    ids=["entry", "item"],
+)
+def test_a_text_for_people_is_cut_and_never_prevents_a_report(
+    make: Callable[[str], Any], read: Callable[[Any], str]
+) -> None:
     for text, expected in (
         ("x" * 501, "x" * 500), ("漢" * 40_000, "漢" * 500), ("", ""), ("bad \udcff.log", "bad \\udcff.log"),
     ):  # fmt: skip
-        assert RowResponse.decode(RowResponse(RowResult.REFUSED, text).encode()).reason == expected
+        value = make(text)
+        assert read(type(value).decode(value.encode())) == expected
 
 
 @pytest.mark.parametrize("name", ["", "x" * 101])
