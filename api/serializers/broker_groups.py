@@ -8,8 +8,7 @@ from rest_framework import serializers
 from api.serializers.bodies import Reason, Row
 from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.services.broker_groups import BROKER_GROUP, NAME
-
-_SLAVES = (2, 3)
+from qmq.protocol.codes import MASTER_ROLES
 
 
 class NodeRow(Row):
@@ -28,8 +27,8 @@ class NodeRow(Row):
 
     @extend_schema_field(serializers.ChoiceField(choices=["master", "slave"]))
     def get_role(self, node: Any) -> str:
-        """The role that the node registered."""
-        return "slave" if node.role in _SLAVES else "master"
+        """The role that the node registered, the same word for broker and delay nodes."""
+        return "master" if node.role in MASTER_ROLES else "slave"
 
     def get_is_master(self, node: Any) -> bool:
         """Whether it is the master of its group now."""

@@ -43,6 +43,13 @@ class Command(IntEnum):
     READ_SCHEDULE = 214
     LIST_NODES = 215
     AUTHENTICATE = 216
+    FOLLOW = 217
+    COMMITS = 218
+    CONFIRM = 219
+    READ_COPY = 220
+    CHANGE_IN_SYNC = 221
+    RESIGN = 222
+    ROLE = 223
 
 
 class ResponseCode(IntEnum):
@@ -79,6 +86,10 @@ class Role(IntEnum):
     DELAY_MASTER = 5
     DELAY_SLAVE = 6
     DELAY_BACKUP = 7
+
+
+MASTER_ROLES = frozenset({Role.MASTER, Role.DELAY, Role.DELAY_MASTER})
+"""Roles of nodes that serve clients. A delay node of QMQ registers DELAY or DELAY_MASTER."""
 
 
 class BrokerGroupState(IntEnum):
@@ -141,3 +152,74 @@ class ConsumeFrom(IntEnum):
 
     LATEST = 1
     EARLIEST = 2
+
+
+class ReplicaRole(IntEnum):
+    """What a node does in the replication of its broker group; `Role` is what it is for clients."""
+
+    NONE = 0
+    """Not reported: the node's version has no replication."""
+    WAITING = 1
+    """It neither serves clients nor follows a master until it has the row of its group."""
+    SPARE = 2
+    """It is no member: the group has all its members. It stores nothing."""
+    COPYING = 3
+    """A slave that copies the master's state and log. Its confirmations do not count."""
+    FOLLOWING = 4
+    """A slave that syncs every commit, and is not in the in-sync set yet."""
+    IN_SYNC = 5
+    """A slave in the in-sync set. Answers wait for its confirmations, and it can be promoted."""
+    PROMOTED = 6
+    """The row names it as master; it serves clients once its in-sync set has the first commit of its epoch."""
+    MASTER = 7
+    """It serves clients."""
+    STEPPING_DOWN = 8
+    """A former master that closes its client connections and its store, to follow the new one."""
+    FAILED = 9
+    """It can't take part in replication until an operator has solved its problems."""
+
+
+class FollowResult(IntEnum):
+    """Result of a FOLLOW."""
+
+    ACCEPTED = 0
+    UNKNOWN_GROUP = 1
+    """The node belongs to another broker group than the slave."""
+    NOT_MASTER = 2
+    """The node is not a master that serves."""
+    NOT_MEMBER = 3
+    """The slave is not a member of the broker group."""
+    WRONG_TOKEN = 4
+    """The sync tokens of slave and master differ."""
+    OLDER_EPOCH = 5
+    """The slave's epoch is older than the master's. The slave waits for the newer row."""
+    NEWER_EPOCH = 6
+    """The slave's epoch is newer than the master's. The master steps down."""
+    OTHER_PROMOTION = 7
+    """Same epoch, different promotion ids: the database gave an epoch twice. An operator has to decide."""
+    END_BEYOND = 8
+    """In the master's own epoch, the slave's log ends beyond the master's. An operator has to decide."""
+    CRC_DIFFERS = 9
+    """The logs differ where both have commits of the same epoch. An operator has to decide."""
+    TOO_FAR_BEHIND = 10
+    """The master's log begins behind the end of what both logs have in common. The slave has to copy state and log."""
+    BUSY = 11
+    """The master has as many sessions as it allows. The slave tries again later."""
+
+
+class FollowState(IntEnum):
+    """What a slave does with the commits that it receives."""
+
+    COPYING = 1
+    """It syncs many at a time; its confirmations report progress only."""
+    FOLLOWING = 2
+    """It syncs each one; its confirmations count."""
+
+
+class CopyPart(IntEnum):
+    """What READ_COPY reads."""
+
+    STATE = 1
+    """Subjects, consumer groups and their progress at one position of the log."""
+    SEGMENT = 2
+    """A segment of the log."""

@@ -33,7 +33,7 @@ from qmq.protocol.kinds import (
     MapText,
     Number,
     Part,
-    RawMessages,
+    Rest,
     Str,
     String,
 )
@@ -180,7 +180,7 @@ class PullResponse(Structure):
 
     pull_begin: I64Field
     log_offset: ClassVar[I64Field] = -1
-    raws: Annotated[memoryview, RawMessages()]
+    raws: Annotated[memoryview, Rest("raw messages")]
 
     @classmethod
     def decode(cls, body: Body, version: int = CURRENT_VERSION) -> Self:

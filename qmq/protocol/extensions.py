@@ -3,11 +3,20 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.group_rows import MEMBERS_MAX, GroupRow
 from qmq.protocol.kinds import Block, Flag, Float, Int, MapHex, MapInt, MapText, Text
-from qmq.protocol.structures import Structure
+from qmq.protocol.limited_kinds import I64_MAX, MapChoice, MapCount, MapName, MapRange, MapUuid, Note
+from qmq.protocol.optional_kinds import Added, Maybe
+from qmq.protocol.structures import Counted, Structure
+
+PROBLEMS_MAX = 16
+"""Most problems of a NODE_REGISTER."""
 
 State = Annotated[int, MapInt(missing=1)]
 """A `BrokerGroupState`; a node that reports none reads and writes."""
+_Unknown = Annotated[int, MapRange(-1, I64_MAX)]
+"""A number, or -1 if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +28,26 @@ class Refusal(Structure):
 
 
 @dataclass(frozen=True, slots=True)
+class SlaveEnd(Structure):
+    """The end of a slave's log, in bytes, as the slave last confirmed it to its master."""
+
+    node_id: Annotated[str, MapName()]
+    end: MapCount
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRegisterRequest(Structure):
     """One of our nodes reports its identity and state. `log_end` is in bytes, addresses are `host:port`.
 
     `request_type` is a `BrokerRequestType`, `role` a `Role`, `state` a `BrokerGroupState`, `policy_version` the version of
     the policy it applies, "" from a node that has none.
+
+    The fields from `boot_id` on are for replication; versions without it do not send them. `boot_id` identifies the process.
+    `epoch` and `promotion_id` are those that the node has on disk; `log_epoch` is the epoch of its last commit, 0 if its log is
+    empty. `high_watermark` is in bytes, -1 if the node knows none. `was_clean` is whether the previous process closed the log in
+    order, so that none of its synced commits can be missing. `master_silent_ms` is the time since the node last received
+    something from its master, -1 if it never has. `problems` are the reasons why the node can't be promoted. `slaves` are those
+    that follow this node.
     """
 
     request_type: Int
@@ -39,6 +63,17 @@ class NodeRegisterRequest(Structure):
     started_at_ms: Int
     version: Text
     policy_version: Text = ""
+    boot_id: Annotated[str, MapName(may_be_empty=True)] = ""
+    sync_address: Annotated[str, MapName(may_be_empty=True)] = ""
+    rack: Annotated[str, MapName(may_be_empty=True)] = ""
+    replica_role: Annotated[ReplicaRole, MapChoice(ReplicaRole)] = ReplicaRole.NONE
+    promotion_id: Annotated[str, MapUuid()] = ""
+    log_epoch: MapCount = 0
+    high_watermark: _Unknown = -1
+    was_clean: Flag = False
+    master_silent_ms: _Unknown = -1
+    problems: Annotated[tuple[str, ...], Added(Counted("h", Note(), "problems", PROBLEMS_MAX), ())] = ()
+    slaves: Annotated[tuple[SlaveEnd, ...], Added(Counted("h", SlaveEnd, "slaves", MEMBERS_MAX), ())] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +81,8 @@ class NodeRegisterResponse(Structure):
     """Whether the node may serve, in which epoch and state, and how long its lease runs from the moment of its request.
 
     `policy_version` is the version of the policy it must apply; "" when the metaserver has none: the node keeps what it has.
-    `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted.
+    `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted. `row` is the row of the
+    node's broker group; a metaserver whose version has no replication does not send it.
     """
 
     accepted: Flag
@@ -57,6 +93,7 @@ class NodeRegisterResponse(Structure):
     heartbeat_seconds: Float
     policy_version: Text = ""
     code: Text = ""
+    row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from qmq.protocol.primitives import I32, U16, Reader, encode_count, encode_str
 
 Part = memoryview | bytes
 
-LABELS = {"b": "i8", "B": "u8", "h": "i16", "i": "i32", "q": "i64", "Q": "u64", "?": "bool"}
+LABELS = {"b": "i8", "B": "u8", "h": "i16", "i": "i32", "I": "u32", "q": "i64", "Q": "u64", "?": "bool"}
 """Names of number formats in docs/reference/wire.md, by the codes of the `struct` module."""
 
 
@@ -101,16 +101,24 @@ class Block(Kind):
         parts += encode_count(I32, len(value)), value
 
 
-class RawMessages(Kind):
-    """All bytes up to the end of the body, read as a view."""
+class Rest(Kind):
+    """All bytes up to the end of the body, read as a view. `what` names them; more than `most` are refused."""
 
     least_bytes = 0
-    label = "raw messages, to the end"
+
+    def __init__(self, what: str, most: int | None = None) -> None:
+        self._what = what
+        self.most = most
+        self.label = f"{what}, to the end" + ("" if most is None else f" (at most {most})")
 
     def read(self, reader: Reader) -> Any:
+        if self.most is not None and reader.remaining > self.most:
+            raise ProtocolError(f"{reader.remaining} {self._what}, at most {self.most}")
         return reader.bytes_(reader.remaining)
 
     def write(self, parts: list[Part], value: Any) -> None:
+        if self.most is not None and len(value) > self.most:
+            raise LocalProtocolError(f"{len(value)} {self._what}, at most {self.most}")
         parts.append(value)
 
 

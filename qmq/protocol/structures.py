@@ -74,7 +74,8 @@ class Counted(Kind):
         self._what = what
         self.most = most
         self.least_bytes = self._layout.size
-        self.label = f"{LABELS[code]} count, {self.item.label} each"
+        limit = "" if most is None else f" (at most {most})"
+        self.label = f"{LABELS[code]} count{limit}, {self.item.label} each"
 
     def read(self, reader: Reader) -> Any:
         count = reader.count(reader.unpack(self._layout)[0], self.item.least_bytes, self._what)
@@ -280,7 +281,7 @@ def _steps(kinds: Sequence[Kind], getter: Callable[..., _Get], keys: Sequence[An
 class _Layout:
     """A structure as one header version writes it."""
 
-    __slots__ = ("_build", "_check", "least_bytes", "readers", "writers")
+    __slots__ = ("_build", "_check", "_kind", "_map_fields", "_placed", "least_bytes", "readers", "writers")
 
     def __init__(self, kind: type[Structure], version: int) -> None:
         entries: list[Field] = []
@@ -299,15 +300,34 @@ class _Layout:
         self.least_bytes = _LEAST_MAP_BYTES * bool(entries) + sum(wire.least_bytes for _, wire in placed)
         self._build = _builder(kind, [field.name for field in entries] + [name for name, _ in placed])
         self._check = None if kind.check is Structure.check else kind.check
+        self._kind, self._map_fields, self._placed = kind, len(entries), placed
 
     def read(self, reader: Reader) -> Any:
         found: list[Any] = []
-        for read in self.readers:
-            read(reader, found)
+        try:
+            for read in self.readers:
+                read(reader, found)
+        except ProtocolError as error:
+            raise self._in_field(error, len(found), reader.remaining) from error
         value = self._build(found)
         if self._check is not None:
             self._check(value)
         return value
+
+    def _in_field(self, error: ProtocolError, fields_read: int, bytes_left: int) -> ProtocolError:
+        """Return the error with the structure and the field that could not be read; map entries name themselves.
+
+        Args:
+            fields_read: fields before the step that failed, which may read several numbers at once.
+            bytes_left: bytes behind those fields.
+        """
+        if fields_read < self._map_fields:
+            return ProtocolError(f"{self._kind.__name__}: {error}", code=error.code)
+        at = fields_read - self._map_fields
+        while type(self._placed[at][1]) is Number and self._placed[at][1].least_bytes <= bytes_left:
+            bytes_left -= self._placed[at][1].least_bytes
+            at += 1
+        return ProtocolError(f"{self._kind.__name__}.{self._placed[at][0]}: {error}", code=error.code)
 
 
 def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:

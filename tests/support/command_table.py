@@ -55,7 +55,16 @@ from qmq.protocol.extensions import (
     NodeRegisterRequest,
     NodeRegisterResponse,
 )
+from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, ResignRequest, RowResponse
 from qmq.protocol.kinds import Kind
+from qmq.protocol.replication import (
+    Commits,
+    Confirm,
+    FollowRequest,
+    FollowResponse,
+    ReadCopyRequest,
+    ReadCopyResponse,
+)
 from qmq.protocol.structures import Nested, Structure, fields_of
 
 QMQ = "QMQ"
@@ -67,6 +76,8 @@ NODE = "node"
 BROKER = "broker node"
 DELAY = "delay node"
 META = "metaserver"
+MASTER = "master"
+SLAVE = "slave"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +86,12 @@ class CommandInfo:
 
     Args:
         request: structure of the request's body; None: it is empty, or entries (SEND_MESSAGE).
-        response: structure of the body of an answer with code 0; None: it is empty.
+        response: structure of the body of an answer with code 0; None: it is empty, or there is no answer.
         sender: the process that sends the request.
         receivers: the processes that answer it.
         since: the version of PyQMQ that it came with; `QMQ` for QMQ's own.
         summary: what it does, in one line.
+        is_one_way: whether there is no answer.
     """
 
     request: type[Structure] | None
@@ -88,6 +100,7 @@ class CommandInfo:
     receivers: tuple[str, ...]
     since: str
     summary: str
+    is_one_way: bool = False
 
 
 COMMANDS: dict[Command, CommandInfo] = {
@@ -163,6 +176,28 @@ COMMANDS: dict[Command, CommandInfo] = {
     Command.AUTHENTICATE: CommandInfo(
         AuthenticateRequest, AuthenticateResponse, "node, console", (NODE, META), FIRST,
         "Prove that both sides of a connection have the node secret",
+    ),
+    Command.FOLLOW: CommandInfo(
+        FollowRequest, FollowResponse, SLAVE, (MASTER,), FIRST, "Request the commits of the master from the slave's log end on"
+    ),
+    Command.COMMITS: CommandInfo(
+        Commits, None, MASTER, (SLAVE,), FIRST, "Send commits and the high watermark; without commits, a heartbeat",
+        is_one_way=True,
+    ),
+    Command.CONFIRM: CommandInfo(
+        Confirm, None, SLAVE, (MASTER,), FIRST, "Report up to where the slave has synced and applied commits", is_one_way=True
+    ),
+    Command.READ_COPY: CommandInfo(
+        ReadCopyRequest, ReadCopyResponse, SLAVE, (MASTER,), FIRST, "Read the state, or a segment of the log, to copy it"
+    ),
+    Command.CHANGE_IN_SYNC: CommandInfo(
+        ChangeInSyncRequest, RowResponse, MASTER, (META,), FIRST, "Add a member to the in-sync set, or remove it"
+    ),
+    Command.RESIGN: CommandInfo(
+        ResignRequest, RowResponse, MASTER, (META,), FIRST, "Hand the role of master to an in-sync member"
+    ),
+    Command.ROLE: CommandInfo(
+        GroupRow, None, META, (NODE,), FIRST, "Send the row of a broker group to its nodes", is_one_way=True
     ),
 }  # fmt: skip
 """Every command, in the order of their codes."""

@@ -242,6 +242,8 @@ def _wire_commands() -> str:
         request, response = (_linked(kind) if kind else "empty" for kind in (info.request, info.response))
         if command is Command.SEND_MESSAGE:
             request = "[entries](#4-send)"
+        if info.is_one_way:
+            response = "none"
         lines.append(
             f"| {int(command)} | {command.name} | {info.sender} | {', '.join(info.receivers)} | {request} | {response}"
             f" | {info.since} | {info.summary} |"

@@ -9,7 +9,8 @@ from api.views.broker_groups import BrokerGroupsView, NodesView
 from console.accounts.roles import Role
 from console.overview import NODE_NUMBERS
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.models import BrokerGroup, SubjectRoute
+from metaserver.models import BrokerGroup, Node, SubjectRoute
+from qmq.protocol.codes import Role as WireRole
 from tests.support.metadata import audit_rows, broker_group, everything, route
 from tests.support.people import browser, person
 
@@ -74,6 +75,20 @@ def test_each_order(admin: APIClient, path: str, field: str) -> None:
     assert [row[field] for row in admin.get(f"{path}?ordering=-{field}").json()["results"]] == up[::-1]
     assert refused(admin.get(f"{path}?ordering=description")) == (400, "request.invalid")
     assert refused(admin.get(f"{path}?kind=other")) == (400, "request.invalid")
+
+
+@pytest.mark.parametrize(
+    ("role", "expected"),
+    [
+        (WireRole.MASTER, "master"), (WireRole.SLAVE, "slave"), (WireRole.STANDBY, "slave"), (WireRole.DELAY, "master"),
+        (WireRole.BACKUP, "slave"), (WireRole.DELAY_MASTER, "master"), (WireRole.DELAY_SLAVE, "slave"),
+        (WireRole.DELAY_BACKUP, "slave"),
+    ],
+)  # fmt: skip
+def test_a_node_is_shown_with_the_role_that_it_registered(admin: APIClient, role: WireRole, expected: str) -> None:
+    Node.objects.filter(broker_group__name="g1").update(role=role)
+    (row,) = admin.get(f"{NODES}?broker_group=g1").json()["results"]
+    assert row["role"] == expected
 
 
 def test_every_change_has_a_dry_run_that_says_the_same_and_does_nothing(admin: APIClient) -> None:

@@ -15,6 +15,7 @@ from tests.support.command_table import COMMANDS
 from tests.support.feeding import feed
 from tests.support.wire import decode_entries
 from tests.unit.qmq.protocol.examples import FRAMES
+from tests.unit.qmq.protocol.replication_examples import BODIES, VALUES
 
 CASES = int(os.environ.get("FUZZ_CASES", "20000"))
 ALLOCATED_BYTES_MAX = 512 * 1024
@@ -56,7 +57,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
 def test_no_bytes_make_the_codec_misbehave() -> None:
     seed = int(os.environ.get("FUZZ_SEED", "20261121"))
     rng = random.Random(seed)
-    seeds = [*FRAMES.values(), *(frame[24:] for frame in FRAMES.values())]
+    seeds = [*FRAMES.values(), *(frame[24:] for frame in FRAMES.values()), *BODIES.values()]
     accepted = refused = 0
     tracemalloc.start()
     try:
@@ -77,4 +78,31 @@ def test_no_bytes_make_the_codec_misbehave() -> None:
     finally:
         tracemalloc.stop()
     assert accepted > CASES // 100
+    assert refused > CASES // 10
+
+
+def test_no_bytes_make_a_body_of_replication_misbehave() -> None:
+    """As above, with mutations of bodies that are decoded as what they were: these get past the first fields."""
+    seed = int(os.environ.get("FUZZ_SEED", "20261126"))
+    rng = random.Random(seed)
+    accepted = refused = 0
+    tracemalloc.start()
+    try:
+        for case in range(CASES // 2):
+            name = rng.choice(list(VALUES))
+            data = mutated(rng, BODIES[name])
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            try:
+                value = type(VALUES[name]).decode(data)
+                body = value.encode()
+                assert type(value).decode(body).encode() == body, f"seed {seed} case {case}: {data.hex()}"
+                accepted += 1
+            except ProtocolError:
+                refused += 1
+            peak = tracemalloc.get_traced_memory()[1] - before
+            assert peak < ALLOCATED_BYTES_MAX, f"seed {seed} case {case}: {peak} bytes for {data.hex()}"
+    finally:
+        tracemalloc.stop()
+    assert accepted > CASES // 50
     assert refused > CASES // 10

@@ -1,0 +1,118 @@
+"""The row of a broker group, and the commands that change it (221, 222) and send it to nodes (223).
+
+They run on the connection that a node opens to a metaserver. CHANGE_IN_SYNC and RESIGN are requests of the master. ROLE is a
+one-way request of the metaserver; its body is a `GroupRow`. All bodies are maps of strings, as those of all own commands, so that
+fields can be added. A new field of the row has to be an entry of its map, because other bytes may follow its lists.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from qmq.errors import ProtocolError
+from qmq.protocol.kinds import MapWord
+from qmq.protocol.limited_kinds import MapCount, MapCrc, MapName, MapNote, MapRange, MapUuid, Name
+from qmq.protocol.optional_kinds import Maybe
+from qmq.protocol.structures import Counted, Structure
+
+MEMBERS_MAX = 3
+"""Most members of a broker group."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow(Structure):
+    """The row of a broker group in the database: which node is master in which epoch, and which members are in sync.
+
+    `master` and the members are node ids; `master` is "" if there is none. `promotion_id` identifies the promotion that began the
+    epoch, "" if the group never had one. `master_sync_address` is `host:port`, "" if the master has no sync port.
+    `in_sync_version` rises with each change of the in-sync set. Sends need `in_sync_min` in-sync members, or all members if the
+    group has fewer.
+    """
+
+    broker_group: Annotated[str, MapName()]
+    epoch: MapCount
+    promotion_id: Annotated[str, MapUuid()]
+    master: Annotated[str, MapName(may_be_empty=True)]
+    master_sync_address: Annotated[str, MapName(may_be_empty=True)]
+    in_sync_version: MapCount
+    in_sync_min: Annotated[int, MapRange(1, MEMBERS_MAX)]
+    members: Annotated[tuple[str, ...], Counted("b", Name(), "members", MEMBERS_MAX)]
+    in_sync: Annotated[tuple[str, ...], Counted("b", Name(), "in-sync members", MEMBERS_MAX)]
+
+    def check(self) -> None:
+        """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""
+        self._check_names("members", self.members)
+        self._check_names("in_sync", self.in_sync)
+        self._check_names("master", (self.master,) if self.master else ())
+
+    def _check_names(self, field: str, names: Sequence[str]) -> None:
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise ProtocolError(f"GroupRow.{field}: {name} is listed twice")
+            if name not in self.members:
+                raise ProtocolError(f"GroupRow.{field}: {name} is not a member; members are {', '.join(self.members)}")
+
+
+class InSyncChange(StrEnum):
+    """What CHANGE_IN_SYNC does with a member."""
+
+    ADD = "add"
+    REMOVE = "remove"
+
+
+class RowResult(StrEnum):
+    """Result of a request to change the row."""
+
+    DONE = "done"
+    STALE = "stale"
+    """The row has another epoch, promotion id or version than the request. Nothing was changed."""
+    REFUSED = "refused"
+    """The change is not allowed. Nothing was changed; the reason says why."""
+    UNAVAILABLE = "unavailable"
+    """The database does not respond, so the row may or may not have been changed. The same request can be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeInSyncRequest(Structure):
+    """The master, node `node_id`, requests that `member` be added to the in-sync set or removed from it.
+
+    `epoch`, `promotion_id` and `in_sync_version` are those of the row that the master has. The metaserver changes only a row with
+    the same values.
+    """
+
+    broker_group: Annotated[str, MapName()]
+    node_id: Annotated[str, MapName()]
+    epoch: MapCount
+    promotion_id: Annotated[str, MapUuid()]
+    in_sync_version: MapCount
+    change: Annotated[InSyncChange, MapWord(InSyncChange)]
+    member: Annotated[str, MapName()]
+    reason: Annotated[str, MapNote()] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResignRequest(Structure):
+    """The master, node `node_id`, has stopped writing and requests that `successor` be promoted.
+
+    Its log ends at `end` with a commit whose CRC is `crc`; every in-sync member has synced all of it. `epoch`, `promotion_id` and
+    `in_sync_version` as in a CHANGE_IN_SYNC.
+    """
+
+    broker_group: Annotated[str, MapName()]
+    node_id: Annotated[str, MapName()]
+    epoch: MapCount
+    promotion_id: Annotated[str, MapUuid()]
+    in_sync_version: MapCount
+    successor: Annotated[str, MapName()]
+    end: MapCount
+    crc: MapCrc
+
+
+@dataclass(frozen=True, slots=True)
+class RowResponse(Structure):
+    """The result of a CHANGE_IN_SYNC or RESIGN, and the row after it; no row if the metaserver can't read it."""
+
+    result: Annotated[RowResult, MapWord(RowResult)]
+    reason: Annotated[str, MapNote()] = ""
+    row: Annotated[GroupRow | None, Maybe(GroupRow)] = None

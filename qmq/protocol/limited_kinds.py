@@ -1,0 +1,212 @@
+"""Kinds of fields whose values have limits. Reading a value beyond them raises ProtocolError, writing one LocalProtocolError; only
+notes are cut instead when they are written.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, Any
+
+from qmq.errors import LocalProtocolError, ProtocolError
+from qmq.protocol.kinds import LABELS, UNSET, Kind, MapInt, MapKind, Number, Part, String
+from qmq.protocol.primitives import Reader
+
+NAME_CHARS_MAX = 100
+"""Longest name of a broker group, node, process or rack, and longest address. The database has columns of this size."""
+NOTE_CHARS_MAX = 500
+"""Longest reason or description of a problem. The database has columns of this size."""
+U32_MAX = (1 << 32) - 1
+I64_MAX = (1 << 63) - 1
+UUID_BYTES = 16
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+_NO_UUID = bytes(UUID_BYTES)
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+class Ranged(Number):
+    """An integer from `least` to `most`. `code` is that of the `struct` module."""
+
+    def __init__(self, code: str, least: int, most: int) -> None:
+        super().__init__(code)
+        self.least, self.most = least, most
+        self.label = f"{LABELS[code]} ({_range_text(least, most)})"
+
+    def read(self, reader: Reader) -> Any:
+        value = super().read(reader)
+        if not self.least <= value <= self.most:
+            raise ProtocolError(f"{value}; must be {_range_text(self.least, self.most)}")
+        return value
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        if not self.least <= value <= self.most:
+            raise LocalProtocolError(f"{value}: must be {_range_text(self.least, self.most)}")
+        super().write(parts, value)
+
+
+class MapRange(MapInt):
+    """A whole number from `least` to `most`; the entry must be there unless the field has a default."""
+
+    zero = UNSET
+
+    def __init__(self, least: int, most: int) -> None:
+        super().__init__()
+        self.least, self.most = least, most
+        self.legal = f"a whole number, {_range_text(least, most)}"
+        self.label = f"integer ({_range_text(least, most)})"
+
+    def parse(self, key: str, text: str) -> Any:
+        value = super().parse(key, text)
+        if not self.least <= value <= self.most:
+            raise ProtocolError(f"{key} is {text[:40]}; must be {self.legal}")
+        return value
+
+    def text(self, value: Any) -> str:
+        if not self.least <= value <= self.most:
+            raise LocalProtocolError(f"{value}: must be {self.legal}")
+        return super().text(value)
+
+
+class MapChoice(MapInt):
+    """The number of one of an enumeration's members, in decimal digits."""
+
+    zero = UNSET
+
+    def __init__(self, known: type[IntEnum]) -> None:
+        super().__init__()
+        self.known = known
+        self.label = f"number of a `{known.__name__}`"
+
+    def parse(self, key: str, text: str) -> Any:
+        value = super().parse(key, text)
+        try:
+            return self.known(value)
+        except ValueError as error:
+            raise ProtocolError(f"{key} is {text[:40]}; must be the number of a {self.known.__name__}") from error
+
+
+def _range_text(least: int, most: int) -> str:
+    return f"{least} or more" if most == I64_MAX else f"{least} to {most}"
+
+
+Count = Annotated[int, Ranged("q", 0, I64_MAX)]
+"""An i64 that can't be negative: an offset, epoch, version or number of bytes."""
+MapCount = Annotated[int, MapRange(0, I64_MAX)]
+"""As `Count`, an entry of the map that must be there."""
+Crc = Annotated[int, Number("I")]
+MapCrc = Annotated[int, MapRange(0, U32_MAX)]
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    chars_max: int
+    may_be_empty: bool
+
+    @property
+    def label(self) -> str:
+        return f"{0 if self.may_be_empty else 1} to {self.chars_max} characters"
+
+    def check(self, text: str, error: type[ProtocolError | LocalProtocolError], key: str = "") -> str:
+        """Return the text. Raises `error` if it is too long, or empty and may not be."""
+        if len(text) > self.chars_max or not (text or self.may_be_empty):
+            prefix = f"{key}: " if key else ""
+            raise error(f"{prefix}{text[:40]!r} has {len(text)} characters; must be {self.label}")
+        return text
+
+    def cut(self, text: str) -> str:
+        """Return the first `chars_max` characters of the text. Half a surrogate pair, which names of files may contain and the wire
+        can't carry, becomes an escape sequence."""
+        return text.encode("utf-8", "backslashreplace").decode()[: self.chars_max]
+
+
+class Name(String):
+    """A string of at most `chars_max` characters, not empty unless it may be."""
+
+    def __init__(self, chars_max: int = NAME_CHARS_MAX, *, may_be_empty: bool = False) -> None:
+        self.limit = _Limit(chars_max, may_be_empty)
+        self.label = f"str ({self.limit.label})"
+
+    def read(self, reader: Reader) -> Any:
+        return self.limit.check(super().read(reader), ProtocolError)
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        super().write(parts, self.limit.check(value, LocalProtocolError))
+
+
+class Note(Name):
+    """A text for people. It is cut to `chars_max` characters when it is written: a long reason must not prevent a report."""
+
+    def __init__(self, chars_max: int = NOTE_CHARS_MAX) -> None:
+        super().__init__(chars_max, may_be_empty=True)
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        super().write(parts, self.limit.cut(value))
+
+
+class MapName(MapKind):
+    """A text of at most `chars_max` characters. The entry must be there unless the text may be empty."""
+
+    def __init__(self, chars_max: int = NAME_CHARS_MAX, *, may_be_empty: bool = False) -> None:
+        super().__init__(missing="" if may_be_empty else UNSET)
+        self.limit = _Limit(chars_max, may_be_empty)
+        self.label = f"text ({self.limit.label})"
+
+    def parse(self, key: str, text: str) -> Any:
+        return self.limit.check(text, ProtocolError, key)
+
+    def text(self, value: Any) -> str:
+        return self.limit.check(value, LocalProtocolError)
+
+
+class MapNote(MapName):
+    """A `Note` in the map."""
+
+    def __init__(self, chars_max: int = NOTE_CHARS_MAX) -> None:
+        super().__init__(chars_max, may_be_empty=True)
+
+    def text(self, value: Any) -> str:
+        return self.limit.cut(value)
+
+
+# --- UUIDs ----------------------------------------------------------------------------------------------------------
+
+
+class Uuid(Kind):
+    """A UUID as 16 bytes, as text in our code; "" is written as 16 zeros."""
+
+    least_bytes = UUID_BYTES
+    label = "16 bytes, a UUID or zeros"
+
+    def read(self, reader: Reader) -> Any:
+        data = reader.bytes_(UUID_BYTES)
+        digits = data.hex()
+        if data == _NO_UUID:
+            return ""
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+    def write(self, parts: list[Part], value: Any) -> None:
+        if value and not _UUID.fullmatch(value):
+            raise LocalProtocolError(f"{value[:40]!r}: must be a UUID in lower case, or empty")
+        parts.append(bytes.fromhex(value.replace("-", "")) if value else _NO_UUID)
+
+
+class MapUuid(MapKind):
+    """A UUID in lower case with hyphens, or nothing."""
+
+    label = "UUID or empty"
+    zero = ""
+
+    def parse(self, key: str, text: str) -> Any:
+        if not _UUID.fullmatch(text):
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be a UUID in lower case, or empty")
+        return text
+
+    def text(self, value: Any) -> str:
+        if value and not _UUID.fullmatch(value):
+            raise LocalProtocolError(f"{value[:40]!r}: must be a UUID in lower case, or empty")
+        return str(value)

@@ -1,0 +1,227 @@
+"""Commands between a slave and its master (217 to 220), on the connection that the slave opens to the master's sync port.
+
+FOLLOW and READ_COPY are requests of the slave. Their bodies are maps of strings, as those of all own commands, so that fields can
+be added. COMMITS and CONFIRM are one-way requests, of the master and of the slave. There is one for each commit, so their fields
+have fixed places. If a later version needs more of them, both sides can agree on that with a new entry of FOLLOW.
+
+The CRC beside an offset is that of the commit that ends there, or 0 at the beginning of a log. Each commit names the CRC of the
+commit before it, so logs that have the same CRC at an offset are equal below it. This module checks sizes, ranges and whether
+the fields of a body fit together. The log checks commits: magic, CRC, chain, offsets and epochs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from qmq.errors import LocalProtocolError, ProtocolError
+from qmq.protocol.codes import CopyPart, FollowResult, FollowState
+from qmq.protocol.kinds import Choice, Rest, Text
+from qmq.protocol.limited_kinds import (
+    I64_MAX,
+    Count,
+    Crc,
+    MapChoice,
+    MapCount,
+    MapCrc,
+    MapName,
+    MapNote,
+    MapRange,
+    MapUuid,
+    Ranged,
+    Uuid,
+)
+from qmq.protocol.structures import Counted, Row, Structure
+
+EPOCHS_MAX = 1_000
+"""Most epochs of a FOLLOW. A slave whose log has more sends the newest ones."""
+SEGMENTS_MAX = 100_000
+"""Most segments of the answer to a FOLLOW."""
+COMMITS_BYTES_MAX = (64 << 20) + 64
+"""Most bytes of commits of a COMMITS: the largest commit of a log, with its header."""
+READ_COPY_BYTES_MAX = 4 << 20
+"""Most bytes of data of an answer to READ_COPY."""
+
+COPY_FORBIDDEN = "copy.forbidden"
+"""The token is not the master's."""
+COPY_BUSY = "copy.busy"
+"""Too many reads are in progress; the same request may succeed later."""
+COPY_REMOVED = "copy.removed"
+"""The master no longer has the segment, or the state at the position of earlier reads. The slave starts a new copy."""
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class FollowRequest(Structure):
+    """A slave requests the master's commits.
+
+    `boot_id` identifies the slave's process. `epoch` and `promotion_id` are those that the slave has on disk. `epoch_chain` has a
+    pair (epoch, begin) for each epoch that wrote commits of the slave's log, the oldest first: `begin` is the end of the last
+    commit before that epoch. The log ends at `end`, with a commit whose CRC is `crc`. The master sends at most `window_bytes` of
+    commits that the slave has not confirmed, but always at least one commit.
+    """
+
+    broker_group: Annotated[str, MapName()]
+    node_id: Annotated[str, MapName()]
+    boot_id: Annotated[str, MapName()]
+    token: Text
+    epoch: MapCount
+    promotion_id: Annotated[str, MapUuid()]
+    end: MapCount
+    crc: MapCrc
+    window_bytes: Annotated[int, MapRange(1, I64_MAX)]
+    epoch_chain: Annotated[
+        tuple[tuple[int, int], ...],
+        Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 0, I64_MAX)), "epochs", EPOCHS_MAX),
+    ]
+
+    def check(self) -> None:
+        """Reject epochs that are not in order, and an epoch that begins at the log's end. Raises ProtocolError."""
+        for (epoch, begin), (following, following_begin) in zip(self.epoch_chain, self.epoch_chain[1:], strict=False):
+            if epoch >= following or begin >= following_begin:
+                raise ProtocolError(
+                    f"FollowRequest.epoch_chain: epoch {following} from {following_begin} on is listed behind epoch {epoch}"
+                    f" from {begin} on"
+                )
+        if self.epoch_chain and self.epoch_chain[-1][1] >= self.end:
+            epoch, begin = self.epoch_chain[-1]
+            raise ProtocolError(
+                f"FollowRequest.epoch_chain: epoch {epoch} begins at {begin}, and the log ends at {self.end}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class FollowResponse(Structure):
+    """Whether the master accepts the slave, and from where on it sends commits.
+
+    `session` identifies the connection in COMMITS and CONFIRM. Both logs are equal up to `keep_to` if the slave's log has
+    `keep_to_crc` there: the slave then truncates its log to `keep_to`, and the first COMMITS begins there. The master's log begins
+    at `begin`. `segments` has a pair (base, bytes) for each of its segments, the oldest first. If the slave is not accepted, these
+    fields are 0 or empty.
+    """
+
+    result: Annotated[FollowResult, MapChoice(FollowResult)]
+    reason: Annotated[str, MapNote()]
+    session: MapCount
+    keep_to: MapCount
+    keep_to_crc: MapCrc
+    begin: MapCount
+    high_watermark: MapCount
+    segments: Annotated[
+        tuple[tuple[int, int], ...],
+        Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 1, I64_MAX)), "segments", SEGMENTS_MAX),
+    ]
+
+    @classmethod
+    def rejection(cls, result: FollowResult, reason: str) -> "FollowResponse":
+        """Return the answer to a slave that is not accepted; its numbers are 0."""
+        return cls(result, reason, 0, 0, 0, 0, 0, ())
+
+    def check(self) -> None:
+        """Reject a `keep_to` below the log's begin, and segments that overlap. Raises ProtocolError."""
+        if self.keep_to < self.begin:
+            raise ProtocolError(f"FollowResponse.keep_to: {self.keep_to} is below the log's begin {self.begin}")
+        for (base, size), (following, _) in zip(self.segments, self.segments[1:], strict=False):
+            if base + size > following:
+                raise ProtocolError(
+                    f"FollowResponse.segments: the segment of {size} bytes at {base} overlaps the one at {following}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsHead(Structure):
+    """The fields of a COMMITS before its commits."""
+
+    session: Count
+    epoch: Count
+    promotion_id: Annotated[str, Uuid()]
+    high_watermark: Count
+    offset: Count
+    segment_base: Count
+    segment_bytes: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Commits(CommitsHead):
+    """The master sends whole commits, as they are in its log from `offset` on, and its high watermark.
+
+    All commits are of the segment at `segment_base`. `segment_bytes` is the size of that segment if they are its first ones, else
+    0. Without commits it is a heartbeat, and `offset` is where the next ones begin.
+    """
+
+    commits: Annotated[bytes | memoryview, Rest("bytes of commits", COMMITS_BYTES_MAX)]
+
+    def check(self) -> None:
+        """Reject commits outside of their segment. Raises ProtocolError."""
+        end = self.offset + len(self.commits)
+        if self.offset < self.segment_base:
+            raise ProtocolError(f"Commits.offset: {self.offset} is below the segment's base {self.segment_base}")
+        if end > I64_MAX:
+            raise ProtocolError(f"Commits.offset: {len(self.commits)} bytes from {self.offset} on end above {I64_MAX}")
+        if self.segment_bytes and end > self.segment_base + self.segment_bytes:
+            raise ProtocolError(
+                f"Commits.segment_bytes: a segment of {self.segment_bytes} bytes at {self.segment_base} can't hold commits"
+                f" up to {end}"
+            )
+
+
+def commits_parts(head: CommitsHead, buffers: Sequence[Buffer]) -> list[Buffer]:
+    """Return the body of a COMMITS as its head and `buffers`, which hold its commits and are not copied.
+
+    Raises:
+        LocalProtocolError: the buffers hold more than COMMITS_BYTES_MAX, or the head has a value that the wire can't carry.
+    """
+    size = sum(map(len, buffers))
+    if size > COMMITS_BYTES_MAX:
+        raise LocalProtocolError(f"{size} bytes of commits, at most {COMMITS_BYTES_MAX}")
+    return [head.encode(), *buffers]
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm(Structure):
+    """The slave has synced everything below `synced_end`, and has applied everything below `applied_end` to its derived state.
+
+    `crc` is that of the commit that ends at `synced_end`. `state` is a `FollowState`.
+    """
+
+    session: Count
+    epoch: Count
+    synced_end: Count
+    crc: Crc
+    applied_end: Count
+    state: Annotated[int, Choice("b", FollowState)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCopyRequest(Structure):
+    """A slave requests up to `bytes_max` bytes, from byte `begin` on, of the state or of the segment at `base`.
+
+    `base` is 0 for the state. A refusal has one of the codes `copy.forbidden`, `copy.busy`, `copy.removed`.
+    """
+
+    what: Annotated[CopyPart, MapChoice(CopyPart)]
+    base: MapCount
+    begin: MapCount
+    bytes_max: Annotated[int, MapRange(1, READ_COPY_BYTES_MAX)]
+    token: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCopyResponse(Structure):
+    """Bytes of the state or of a segment, which has `total_bytes` in all. An answer may have fewer bytes than were requested.
+
+    The state is that of a log that ends at `position`, with a commit whose CRC is `position_crc`; both are 0 for a segment. If they
+    differ from those of the answer before, the bytes belong to another state, and the slave reads it from its beginning.
+    """
+
+    position: MapCount
+    position_crc: MapCrc
+    total_bytes: MapCount
+    data: Annotated[bytes | memoryview, Rest("bytes of data", READ_COPY_BYTES_MAX)]
+
+    def check(self) -> None:
+        """Reject more data than there is in all. Raises ProtocolError."""
+        if len(self.data) > self.total_bytes:
+            raise ProtocolError(
+                f"ReadCopyResponse.total_bytes: {self.total_bytes}, with {len(self.data)} bytes of data"
+            )
