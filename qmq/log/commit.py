@@ -64,10 +64,14 @@ class CommitWriter(StoredLog):
         self._writer_synced_to = walked.synced_to
         self._writer_end = walked.position.offset
         self._make_lock = threading.Lock()
+        self.before_write: Callable[[SealedCommit, bytes], object] | None = None
+        """Called in the writing thread with each commit and its encoded header, just before they are written: what stores them
+        elsewhere can do so meanwhile. An error that it raises fails the log."""
 
     @property
-    def known_synced_to(self) -> int:
-        """Everything below is on stable storage for sure; a seal, or a commit written without a sync, may not be."""
+    def synced_end(self) -> int:
+        """The end of the last commit that was synced. Seals, and commits written without a sync, do not count: a power cut may lose
+        them."""
         return self._writer_synced_to
 
     def write(self, commit: SealedCommit, *, sync: bool = True, on_written: Callable[[], object] | None = None) -> None:
@@ -88,7 +92,10 @@ class CommitWriter(StoredLog):
                 synced_to=self._writer_synced_to,
             )
             crc = commit_crc(head, *commit.parts)
-            file.pwritev([head + encode_crc(crc), *commit.parts], commit.offset - commit.segment_base)
+            header = head + encode_crc(crc)
+            if self.before_write is not None:
+                self.before_write(commit, header)
+            file.pwritev([header, *commit.parts], commit.offset - commit.segment_base)
             self._writer_end = commit.end
             if on_written is not None:
                 on_written()

@@ -93,7 +93,7 @@ class SegmentedLog(Appender):
         """Append to a new segment that continues nothing."""
         self._create_segment(base)
         self._enter(base)
-        self._at = self.written_end = self.synced_end = base
+        self._at = self.written_end = self.high_watermark = self._records_end = self._writer_synced_to = base
         self.position = Position(base, 0)
         self._chain = 0
 

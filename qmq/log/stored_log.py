@@ -26,7 +26,9 @@ class StoredLog:
         self._disk = disk
         self._segments = segments
         self.damaged: tuple[Damage, ...] = walked.damaged
-        self.written_end = self.synced_end = walked.position.offset
+        self.written_end = self.high_watermark = walked.position.offset
+        """`written_end`: the first offset not yet written. `high_watermark`: the first one that may still be lost; it is the end of
+        a commit and never falls."""
         self._base = walked.segment_base
         """Of the segment that records are appended to; it may not exist yet."""
         self._begin_file = BeginFile(disk, segments.folder)
