@@ -4,11 +4,9 @@ from collections import deque
 
 from qmq.errors import LogError, NoSpace
 from qmq.log.commit import COMMIT_BYTES_TARGET, FIRST_SEGMENT_BYTES, RECORD_BYTES_MAX, CommitWriter, SealedCommit
-from qmq.log.commit_ends import CommitEnds
-from qmq.log.disk import Buffer, Disk
+from qmq.log.disk import Buffer
+from qmq.log.opening import Inspection
 from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, Position
-from qmq.log.recovery import Walked
-from qmq.log.segment import Segments
 
 PREPARE_AHEAD_BYTES = FIRST_SEGMENT_BYTES * 3 // 2
 """Below this much room a further segment is created ahead: two small ones, so that a fast producer cannot outrun the disk."""
@@ -26,8 +24,9 @@ def commit_bytes_of(record_bytes: int) -> int:
 class Appender(CommitWriter):
     """All of it belongs to the event loop's thread, `prepare_next` to any."""
 
-    def __init__(self, disk: Disk, segments: Segments, segment_bytes: int, epoch: int, walked: Walked) -> None:
-        super().__init__(disk, segments, segment_bytes, epoch, walked)
+    def __init__(self, found: Inspection, segment_bytes: int, epoch: int) -> None:
+        super().__init__(found, segment_bytes, epoch)
+        walked = found.walked
         self.record_bytes_max = min(RECORD_BYTES_MAX, segment_bytes - HEADER_BYTES - RECORD_BYTES)
         """Largest record: each segment can hold it."""
         self._base_end = walked.segment_base
@@ -39,10 +38,10 @@ class Appender(CommitWriter):
         self._sealed_bytes = 0
         self.is_out_of_space = False
         """The last attempt to create the next segment failed."""
-        self.position = walked.position
+        self.position = walked.visited
         """Behind the last commit with records at or below the high watermark: where a checkpoint stands."""
         self.needs_seal = False
-        self._ends = CommitEnds()
+        self._ends = found.ends
 
     @property
     def pending_bytes(self) -> int:

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from qmq.log.disk import Buffer, Disk, File
+from qmq.log.disk import Buffer, File
+from qmq.log.opening import Inspection
 from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc, encode_header
-from qmq.log.recovery import Walked
-from qmq.log.segment import Segments
 from qmq.log.stored_log import StoredLog
 
 COMMIT_BYTES_TARGET = 8 << 20
@@ -53,8 +52,9 @@ class SealedCommit:
 class CommitWriter(StoredLog):
     """`write` and `sync` belong to one thread. At most one commit is being written at a time."""
 
-    def __init__(self, disk: Disk, segments: Segments, segment_bytes: int, epoch: int, walked: Walked) -> None:
-        super().__init__(disk, segments, walked)
+    def __init__(self, found: Inspection, segment_bytes: int, epoch: int) -> None:
+        super().__init__(found)
+        walked = found.walked
         self._segment_bytes = segment_bytes
         self._epoch = epoch
         self.failed: BaseException | None = None

@@ -29,6 +29,8 @@ class Position:
     chain: int
 
 
+BEGINNING = Position(0, 0)
+"""Of a log of which nothing was removed."""
 UNKNOWN_CHAIN = -1
 """As a position's chain: whatever the next commit names is taken."""
 
