@@ -24,8 +24,8 @@ def commit_bytes_of(record_bytes: int) -> int:
 class Appender(CommitWriter):
     """All of it belongs to the event loop's thread, `prepare_next` to any."""
 
-    def __init__(self, found: Inspection, segment_bytes: int, epoch: int) -> None:
-        super().__init__(found, segment_bytes, epoch)
+    def __init__(self, found: Inspection, segment_bytes: int) -> None:
+        super().__init__(found, segment_bytes)
         walked = found.walked
         self.record_bytes_max = min(RECORD_BYTES_MAX, segment_bytes - HEADER_BYTES - RECORD_BYTES)
         """Largest record: each segment can hold it."""
@@ -41,7 +41,6 @@ class Appender(CommitWriter):
         self.position = walked.visited
         """Behind the last commit with records at or below the high watermark: where a checkpoint stands."""
         self.needs_seal = False
-        self._ends = found.ends
 
     @property
     def pending_bytes(self) -> int:
@@ -101,6 +100,24 @@ class Appender(CommitWriter):
         if self.appended_end == self.begin:
             return False
         return not self.prepared_bytes or self.room_bytes < min(self._segment_bytes, PREPARE_AHEAD_BYTES)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next commits."""
+        return self._epoch
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Write further commits in this epoch, which must be on this disk already (`qmq.daemon.replica_state`).
+
+        Raises ValueError if the epoch is lower than the last one, or records are waiting or being written.
+        """
+        if epoch < self._epoch:
+            raise ValueError(f"the epoch is {self._epoch} and can't fall to {epoch}")
+        if self.appended_end != self.written_end:
+            raise ValueError(
+                f"epoch {epoch} can't begin: records up to log offset {self.appended_end} are not written yet"
+            )
+        self._epoch = epoch
 
     def append(self, kind: int, *parts: Buffer) -> int:
         """Add a record to the commit that is being gathered; the log offset of its payload's first byte.
@@ -178,6 +195,8 @@ class Appender(CommitWriter):
             is_confirmed: the commit need not be stored elsewhere, so the high watermark moves to its end, unless it is a seal.
                 Otherwise `confirm` moves it.
         """
+        if self._epoch != self.epochs.last_epoch:
+            self.epochs = self.epochs.with_commit(self._epoch, self.written_end)
         self.written_end = commit.end
         self.needs_seal = not commit.is_seal
         self._ends.add(commit.end, self._chain)

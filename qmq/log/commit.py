@@ -7,7 +7,7 @@ from enum import Enum
 
 from qmq.log.disk import Buffer, File
 from qmq.log.opening import Inspection
-from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc, encode_header
+from qmq.log.record import FIRST_EPOCH, HEADER_BYTES, commit_crc, encode_crc, encode_header
 from qmq.log.stored_log import StoredLog
 
 COMMIT_BYTES_TARGET = 8 << 20
@@ -52,11 +52,11 @@ class SealedCommit:
 class CommitWriter(StoredLog):
     """`write` and `sync` belong to one thread. At most one commit is being written at a time."""
 
-    def __init__(self, found: Inspection, segment_bytes: int, epoch: int) -> None:
+    def __init__(self, found: Inspection, segment_bytes: int) -> None:
         super().__init__(found)
         walked = found.walked
         self._segment_bytes = segment_bytes
-        self._epoch = epoch
+        self._epoch = max(FIRST_EPOCH, walked.epochs.last_epoch)
         self.failed: BaseException | None = None
         self._chain = walked.position.chain
         self._writer_base = -1

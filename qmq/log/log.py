@@ -6,6 +6,7 @@ from contextlib import closing
 from qmq.errors import LogError
 from qmq.log.appender import Appender
 from qmq.log.disk import Disk, File
+from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.opening import Inspection, inspect
 from qmq.log.record import Position
 from qmq.log.recovery import Commit, LostSeal
@@ -33,10 +34,10 @@ class SegmentedLog(Appender):
         folder: str,
         *,
         segment_bytes: int = SEGMENT_BYTES,
-        epoch: int = 1,
         start: Position | None = None,
         synced_to: int = 0,
         tails: Mapping[int, Position] | None = None,
+        epochs: EpochChain = NO_EPOCHS,
         visit: Callable[[Commit], None],
     ) -> "SegmentedLog":
         """Open a folder, new or used, and visit every valid commit from `start` (default: the oldest) on.
@@ -46,16 +47,17 @@ class SegmentedLog(Appender):
             start: a position that an earlier open or `position` gave.
             synced_to: what is known, from a checkpoint, to have been synced.
             tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
+            epochs: as the property of that name was at the checkpoint.
 
         Raises:
             ReadFailed, LogError, OSError: as `inspect`. Nothing was changed.
         """
-        found = inspect(disk, folder, start=start, synced_to=synced_to, tails=tails, visit=visit)
-        return cls.activate(found, segment_bytes=segment_bytes, epoch=epoch)
+        found = inspect(disk, folder, start=start, synced_to=synced_to, tails=tails, epochs=epochs, visit=visit)
+        return cls.activate(found, segment_bytes=segment_bytes)
 
     @classmethod
     def activate(
-        cls, found: Inspection, *, segment_bytes: int = SEGMENT_BYTES, epoch: int = 1, is_only_member: bool = True
+        cls, found: Inspection, *, segment_bytes: int = SEGMENT_BYTES, is_only_member: bool = True
     ) -> "SegmentedLog":
         """Make a log that was inspected ready to be appended to: write lost seals again, and clear a torn tail.
 
@@ -79,7 +81,7 @@ class SegmentedLog(Appender):
         for named in (segments.folder.rpartition("/")[0] or ".", segments.folder):
             found.disk.sync_dir(named)
         segments.remove_unfinished()
-        log = cls(found, segment_bytes, epoch)
+        log = cls(found, segment_bytes)
         log._write_seals(walked.lost_seals)
         log._settle(found, is_only_member)
         log._record_begin()

@@ -13,6 +13,7 @@ from qmq.errors import ReadFailed
 from qmq.log.atomic_file import BeginFile
 from qmq.log.commit_ends import CommitEnds
 from qmq.log.disk import Disk
+from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.record import UNKNOWN_CHAIN, Position
 from qmq.log.recovery import Commit, Damage, Walked, Walker
 from qmq.log.segment import SegmentInfo, Segments
@@ -52,6 +53,7 @@ def inspect(
     synced_to: int = 0,
     tails: Mapping[int, Position] | None = None,
     visit: Callable[[Commit], None],
+    epochs: EpochChain = NO_EPOCHS,
     visit_end: int | None = None,
     copied_from: int | None = None,
 ) -> Inspection:
@@ -61,6 +63,7 @@ def inspect(
         start: a position that an earlier open or `position` gave.
         synced_to: what is known, from a checkpoint, to have been synced.
         tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
+        epochs: as the property of that name was at the checkpoint.
         visit_end: commits that end above this log offset are checked and not visited: they may still be removed.
         copied_from: the log was being copied from this offset on, many commits with one sync: the first bad place is a torn tail.
 
@@ -75,7 +78,15 @@ def inspect(
     if start is not None and not any(s.base <= start.offset <= s.end for s in infos):
         # Not even the segment that the position names is there: all that is left is read, and the rest is damage.
         start = Position(infos[0].base, UNKNOWN_CHAIN) if infos else start
-    walker = Walker(segments, visit, synced_to=synced_to, visit_end=visit_end, copied_from=copied_from, ends=ends)
+    walker = Walker(
+        segments,
+        visit,
+        synced_to=synced_to,
+        visit_end=visit_end,
+        copied_from=copied_from,
+        ends=ends,
+        epochs=NO_EPOCHS if start is None else epochs.truncated(start.offset),
+    )
     walked = walker.walk(start)
     begin_file = BeginFile(disk, folder)
     lost, missing_from = _lost_segments(infos, walked, begin_file.read())

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from qmq.errors import ReadFailed
 from qmq.log.commit_ends import CommitEnds
+from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.record import (
     BEGINNING,
     HEADER_BYTES,
@@ -86,6 +87,8 @@ class Walked:
     visited: Position = BEGINNING
     """Behind the last commit that was not above the limit of visits."""
     lost_seals: tuple[LostSeal, ...] = ()
+    epochs: EpochChain = NO_EPOCHS
+    """Of the commits, and of those before them that the walk was told of."""
 
 
 @dataclass(eq=False, repr=False)
@@ -106,6 +109,8 @@ class Walker:
     """From this log offset on, commits were written many at a time with one sync: the first bad place is a torn tail."""
     ends: CommitEnds | None = None
     """Gets the ends of the commits."""
+    epochs: EpochChain = NO_EPOCHS
+    """Of the commits before the start of the walk; afterwards, also of those that it met."""
     _damaged: list[Damage] = field(default_factory=list)
     _current: tuple[int, Window] | None = None
     """The segment that is being read: its base, and its window."""
@@ -153,6 +158,8 @@ class Walker:
                     return self._end(at, chain, base, torn_at=at)
                 self._damaged.append(Damage(commit.offset, commit.offset, "a commit does not follow the one before it"))
                 after_damage = True
+            if commit.header.epoch != self.epochs.last_epoch and not self._enter_epoch(commit, at):
+                after_damage = True
             chain, end = commit.header.crc, commit.end
             is_below = self.visit_end is None or end <= self.visit_end
             if commit.header.record_count:
@@ -178,7 +185,16 @@ class Walker:
             self._tails,
             self._visited,
             tuple(self._lost_seals),
+            self.epochs,
         )
+
+    def _enter_epoch(self, commit: Commit, previous_end: int) -> bool:
+        """Continue with the epoch of a commit; False for damage, because it is lower than the one before."""
+        if commit.header.epoch < self.epochs.last_epoch:
+            self._damaged.append(Damage(commit.offset, commit.offset, "the epoch falls from one commit to the next"))
+            return False
+        self.epochs = self.epochs.with_commit(commit.header.epoch, previous_end)
+        return True
 
     def _ended(self, end: int, crc: int, *, is_below: bool) -> None:
         if self.ends is not None:
@@ -259,24 +275,29 @@ class Walker:
             return "torn"
         if chain is not None and found.header.previous_crc == chain:
             return "damage"
-        if chain is not None:
+        if chain is not None and self._finds_seal(at, chain, found, base):
+            return "clean"
+        return "damage" if at < max(self.synced_to, self._synced_behind(found)) else "torn"
+
+    def _finds_seal(self, at: int, chain: int, found: Commit, base: int) -> bool:
+        """Return whether the commit that was found follows a seal that is lost, and note it: its bytes follow from its place."""
+        # It was written before a promotion, or after it.
+        for epoch in {self.epochs.last_epoch, found.header.epoch}:
             seal = encode_header(
                 segment_base=base,
-                epoch=found.header.epoch,
+                epoch=epoch,
                 offset=at,
                 body_bytes=0,
                 record_count=0,
                 previous_crc=chain,
                 synced_to=at,
             )
-            crc = commit_crc(seal)
+            crc, end = commit_crc(seal), at + HEADER_BYTES
             if found.header.previous_crc == crc:
                 self._lost_seals.append(LostSeal(base, at, seal + encode_crc(crc)))
-                self._ended(
-                    at + HEADER_BYTES, crc, is_below=self.visit_end is None or at + HEADER_BYTES <= self.visit_end
-                )
-                return "clean"
-        return "damage" if at < max(self.synced_to, self._synced_behind(found)) else "torn"
+                self._ended(end, crc, is_below=self.visit_end is None or end <= self.visit_end)
+                return True
+        return False
 
     def _synced_behind(self, found: Commit) -> int:
         """The highest `synced_to` of whole commits from `found` on."""

@@ -37,6 +37,9 @@ class StoredLog:
         """Where the log began before its first segments were lost; None: they are there."""
         self._hidden: deque[int] = deque()
         """Bases of dropped segments whose files are still there, oldest first."""
+        self._ends = found.ends
+        self.epochs = walked.epochs
+        """Of the commits written, also of those that retention removed since a checkpoint."""
         self.tails = dict(found.tails)
         """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
 
@@ -47,6 +50,10 @@ class StoredLog:
             return self._missing_from
         begin = self._segments.begin
         return self.written_end if begin is None else begin
+
+    def crc_at(self, end: int) -> int | None:
+        """Return the CRC of the commit that ends at a log offset; None if it is none of the newest ones (see `read_crc_at`)."""
+        return self._ends.crc_at(end)
 
     # --- damage ----------------------------------------------------------------------------------------------------
 
@@ -117,6 +124,18 @@ class StoredLog:
                 return False
             at += size
         return True
+
+    def read_crc_at(self, end: int) -> int | None:
+        """As `crc_at`, but of any commit that is kept, by reading its segment; from a thread that may wait for the disk.
+
+        None: no commit ends there, or it can't be read.
+        """
+        info = self._segments.holding(end - 1) if 0 < end <= self.written_end else None
+        if info is None:
+            return None
+        walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
+        walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
+        return walked.position.chain if walked.position.offset == end else None
 
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first."""
