@@ -91,14 +91,14 @@ class BrokerCheckpoints:
             self._free_written()
             yield
         store, log = self._store, self._store.log
-        position, synced_to, damaged = log.position, log.known_synced_to, log.damaged
+        position, synced_to, damaged = log.position, min(log.synced_end, log.high_watermark), log.damaged
         forgotten, removed = list(store.forgotten.items()), list(store.removed.items())
         hidden, tails = dict[DenseIndex, int](), store.tails.draft()
         state, indexes = yield from encode_state(store, tails, *self._sizes, hidden)
         # Now: an index that was made since the first slice may be in the state, and write to one of these folders.
         leftovers = dict(store.leftovers)
         return BrokerDraft(
-            state, position, synced_to, log.appended_end, indexes, forgotten, removed, hidden, leftovers, damaged, tails
+            state, position, synced_to, log.records_end, indexes, forgotten, removed, hidden, leftovers, damaged, tails
         )
 
     def save(self, draft: BrokerDraft) -> None:

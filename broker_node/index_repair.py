@@ -94,7 +94,7 @@ class DamagedEntries(DiskWork):
     def _bounds(self, log: MessageLog) -> tuple[int, int]:
         """Where in the log to begin (a segment's base) and the last offset that can hold the messages."""
         view, segments = self._view, log.log.segments()
-        begin, end = segments[0].base, log.log.synced_end
+        begin, end = segments[0].base, log.log.high_watermark
         for entry in reversed(_entries(view, view.begin, self._begin)):
             if not entry.is_withheld and log.is_message_whole(entry.log_offset, entry.size):
                 begin = entry.log_offset

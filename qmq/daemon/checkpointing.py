@@ -1,8 +1,8 @@
 """Checkpoints: what bounds a restart's replay.
 
-State is taken on the event loop, from the end of a commit on, when everything synced has been applied, and in slices: the node
-serves in between. The files are written and synced in a thread. A checkpoint may hold actions that are not synced yet, so it is
-saved only after they are: what it says is then never ahead of the log.
+State is taken on the event loop, from the end of a commit on, when everything below the high watermark has been applied, and in
+slices: the node serves in between. The files are written and synced in a thread. A checkpoint may hold actions that are not
+confirmed yet, so it is saved only after they are: what it says is then never ahead of what stays in the log.
 """
 
 import asyncio
@@ -29,13 +29,18 @@ RETRY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDraft:
-    """State that holds everything of the log below `position`; to be saved once all below `appended_end` is synced."""
+    """State that holds everything of the log below `position`; to be saved once all below `records_end` is confirmed.
+
+    So a checkpoint mentions nothing that a truncation of the log may remove: it stands at or below the high watermark, and what its
+    state holds of later records was below it, too, when the file was written.
+    """
 
     state: list[bytes]
     """In parts."""
     position: Position
     synced_to: int
-    appended_end: int
+    """At most the high watermark."""
+    records_end: int
 
 
 D = TypeVar("D", bound=CheckpointDraft)
@@ -119,7 +124,7 @@ class Checkpointing(Generic[D]):
     async def _make(self) -> None:
         began = self._clock.monotonic()
         draft = await run_in_slices(self._writer.draft())
-        await self._committer.synced(draft.appended_end - 1)
+        await self._committer.synced(draft.records_end - 1)
         await asyncio.get_running_loop().run_in_executor(None, self._writer.save, draft)
         self._writer.saved(draft)
         self.last_position = draft.position
@@ -133,7 +138,12 @@ class Checkpointing(Generic[D]):
         )  # fmt: skip
 
     async def finish(self) -> None:
-        """At a graceful stop: wait for one under way, make a last one, and another when it allows files to be deleted."""
+        """At a graceful stop: wait for one under way, make a last one, and another when it allows files to be deleted.
+
+        None is made while commits wait for other nodes, which may never confirm them: the next start replays more.
+        """
+        if self._committer.is_replicated and self._log.high_watermark < self._log.records_end:
+            return
         async with self._lock:
             for _ in range(2):
                 if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:

@@ -15,6 +15,7 @@ from qmq.daemon.log_space import LogSpace, SegmentRemoval
 from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
 from qmq.daemon.policy_in_force import PolicyFile, PolicyInForce
+from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.send_gate import SendGate
 from qmq.daemon.sends import Admission
 from qmq.errors import CommitNotApplied
@@ -53,6 +54,7 @@ class Node(Daemon):
         )  # fmt: skip
         self.incarnation = ""
         """Identifies the data folder (`DataDir.incarnation`); "" until it is open."""
+        self.replica = ReplicaStateFile(self.disk, options.data_dir)
         self._data_dir: DataDir | None = None
         self.membership: Membership | None = None
         self._stop_membership = asyncio.Event()
@@ -106,8 +108,10 @@ class Node(Daemon):
         owner = DataDirOwner(self.kind, options.broker_group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk, self.machine.rng)
         self.incarnation = self._data_dir.incarnation
+        self.replica.load()
         self.policies.load()
         self.log = self.open_store(budget)
+        self.replica.check_log(self.log.epochs.last_epoch)
         self.space = LogSpace(self.log, self.disk, options.data_dir, options.disk_reserve_bytes)
         self.space.measure()
 

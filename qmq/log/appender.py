@@ -4,10 +4,9 @@ from collections import deque
 
 from qmq.errors import LogError, NoSpace
 from qmq.log.commit import COMMIT_BYTES_TARGET, FIRST_SEGMENT_BYTES, RECORD_BYTES_MAX, CommitWriter, SealedCommit
-from qmq.log.disk import Buffer, Disk
+from qmq.log.disk import Buffer
+from qmq.log.opening import Inspection
 from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, Position
-from qmq.log.recovery import Walked
-from qmq.log.segment import Segments
 
 PREPARE_AHEAD_BYTES = FIRST_SEGMENT_BYTES * 3 // 2
 """Below this much room a further segment is created ahead: two small ones, so that a fast producer cannot outrun the disk."""
@@ -25,12 +24,13 @@ def commit_bytes_of(record_bytes: int) -> int:
 class Appender(CommitWriter):
     """All of it belongs to the event loop's thread, `prepare_next` to any."""
 
-    def __init__(self, disk: Disk, segments: Segments, segment_bytes: int, epoch: int, walked: Walked) -> None:
-        super().__init__(disk, segments, segment_bytes, epoch, walked)
+    def __init__(self, found: Inspection, segment_bytes: int) -> None:
+        super().__init__(found, segment_bytes)
+        walked = found.walked
         self.record_bytes_max = min(RECORD_BYTES_MAX, segment_bytes - HEADER_BYTES - RECORD_BYTES)
         """Largest record: each segment can hold it."""
         self._base_end = walked.segment_base
-        self._at = walked.position.offset
+        self._at = self._records_end = walked.position.offset
         self._parts: list[Buffer] = []
         self._body_bytes = 0
         self._record_count = 0
@@ -38,7 +38,8 @@ class Appender(CommitWriter):
         self._sealed_bytes = 0
         self.is_out_of_space = False
         """The last attempt to create the next segment failed."""
-        self.position = walked.position
+        self.position = walked.visited
+        """Behind the last commit with records at or below the high watermark: where a checkpoint stands."""
         self.needs_seal = False
 
     @property
@@ -54,6 +55,14 @@ class Appender(CommitWriter):
     def appended_end(self) -> int:
         """Where the next commit will begin; above it nothing has been appended."""
         return self._at + (HEADER_BYTES + self._body_bytes if self._record_count else 0)
+
+    @property
+    def records_end(self) -> int:
+        """The end of the commit that the last appended record belongs to, so far; behind it there may only be a seal.
+
+        Everything appended is confirmed when the high watermark is here: it does not move to the end of a seal.
+        """
+        return self.appended_end if self._record_count else self._records_end
 
     @property
     def appended_base(self) -> int:
@@ -91,6 +100,24 @@ class Appender(CommitWriter):
         if self.appended_end == self.begin:
             return False
         return not self.prepared_bytes or self.room_bytes < min(self._segment_bytes, PREPARE_AHEAD_BYTES)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next commits."""
+        return self._epoch
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Write further commits in this epoch, which must be on this disk already (`qmq.daemon.replica_state`).
+
+        Raises ValueError if the epoch is lower than the last one, or records are waiting or being written.
+        """
+        if epoch < self._epoch:
+            raise ValueError(f"the epoch is {self._epoch} and can't fall to {epoch}")
+        if self.appended_end != self.written_end:
+            raise ValueError(
+                f"epoch {epoch} can't begin: records up to log offset {self.appended_end} are not written yet"
+            )
+        self._epoch = epoch
 
     def append(self, kind: int, *parts: Buffer) -> int:
         """Add a record to the commit that is being gathered; the log offset of its payload's first byte.
@@ -134,7 +161,7 @@ class Appender(CommitWriter):
 
     def _seal(self) -> None:
         commit = SealedCommit(self._base, self._at, self._body_bytes, self._record_count, tuple(self._parts))
-        self._at = commit.end
+        self._at = self._records_end = commit.end
         self._parts, self._body_bytes, self._record_count = [], 0, 0
         self._sealed.append(commit)
         self._sealed_bytes += commit.body_bytes
@@ -161,13 +188,42 @@ class Appender(CommitWriter):
         self._at = commit.end
         return commit
 
-    def complete(self, commit: SealedCommit) -> None:
-        """Back on the appending thread: a commit was written (and synced as its policy says)."""
-        self.written_end = self.synced_end = commit.end
-        self.position = Position(commit.end, self._chain)
+    def complete(self, commit: SealedCommit, *, is_confirmed: bool = True) -> None:
+        """Back on the appending thread: a commit was written (and synced as its policy says).
+
+        Args:
+            is_confirmed: the commit need not be stored elsewhere, so the high watermark moves to its end, unless it is a seal.
+                Otherwise `confirm` moves it.
+        """
+        if self._epoch != self.epochs.last_epoch:
+            self.epochs = self.epochs.with_commit(self._epoch, self.written_end)
+        self.written_end = commit.end
         self.needs_seal = not commit.is_seal
+        self._ends.add(commit.end, self._chain)
         if not commit.is_seal:
             self.tails[commit.segment_base] = Position(commit.offset, self._chain)
+            if is_confirmed:
+                self.high_watermark, self.position = commit.end, Position(commit.end, self._chain)
+
+    def confirm(self, high_watermark: int) -> None:
+        """Move the high watermark to the end of a commit that every member of the in-sync set has synced, this one included.
+
+        Raises ValueError if it would fall, pass what is synced here, or not be the end of a commit; nothing was changed then.
+        """
+        if high_watermark < self.high_watermark:
+            raise ValueError(f"the high watermark is {self.high_watermark} and can't fall to {high_watermark}")
+        if high_watermark > self.synced_end:
+            raise ValueError(f"the high watermark can't be {high_watermark}: the log is synced to {self.synced_end}")
+        position = self._ends.at_or_below(high_watermark)
+        if high_watermark != self.high_watermark:
+            if position is None or position.offset != high_watermark:
+                raise ValueError(f"the high watermark can't be {high_watermark}: no commit ends there")
+            self.high_watermark, self.position = high_watermark, position
+
+    @property
+    def unconfirmed_commits(self) -> int:
+        """Commits written that end above the high watermark; a last one may be a seal."""
+        return self._ends.count_above(self.high_watermark)
 
     def prepare_next(self) -> bool:
         """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is needed.

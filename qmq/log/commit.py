@@ -5,10 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from qmq.log.disk import Buffer, Disk, File
-from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc, encode_header
-from qmq.log.recovery import Walked
-from qmq.log.segment import Segments
+from qmq.log.disk import Buffer, File
+from qmq.log.opening import Inspection
+from qmq.log.record import FIRST_EPOCH, HEADER_BYTES, commit_crc, encode_crc, encode_header
 from qmq.log.stored_log import StoredLog
 
 COMMIT_BYTES_TARGET = 8 << 20
@@ -53,10 +52,11 @@ class SealedCommit:
 class CommitWriter(StoredLog):
     """`write` and `sync` belong to one thread. At most one commit is being written at a time."""
 
-    def __init__(self, disk: Disk, segments: Segments, segment_bytes: int, epoch: int, walked: Walked) -> None:
-        super().__init__(disk, segments, walked)
+    def __init__(self, found: Inspection, segment_bytes: int) -> None:
+        super().__init__(found)
+        walked = found.walked
         self._segment_bytes = segment_bytes
-        self._epoch = epoch
+        self._epoch = max(FIRST_EPOCH, walked.epochs.last_epoch)
         self.failed: BaseException | None = None
         self._chain = walked.position.chain
         self._writer_base = -1
@@ -64,10 +64,14 @@ class CommitWriter(StoredLog):
         self._writer_synced_to = walked.synced_to
         self._writer_end = walked.position.offset
         self._make_lock = threading.Lock()
+        self.before_write: Callable[[SealedCommit, bytes], object] | None = None
+        """Called in the writing thread with each commit and its encoded header, just before they are written: what stores them
+        elsewhere can do so meanwhile. An error that it raises fails the log."""
 
     @property
-    def known_synced_to(self) -> int:
-        """Everything below is on stable storage for sure; a seal, or a commit written without a sync, may not be."""
+    def synced_end(self) -> int:
+        """The end of the last commit that was synced. Seals, and commits written without a sync, do not count: a power cut may lose
+        them."""
         return self._writer_synced_to
 
     def write(self, commit: SealedCommit, *, sync: bool = True, on_written: Callable[[], object] | None = None) -> None:
@@ -88,7 +92,10 @@ class CommitWriter(StoredLog):
                 synced_to=self._writer_synced_to,
             )
             crc = commit_crc(head, *commit.parts)
-            file.pwritev([head + encode_crc(crc), *commit.parts], commit.offset - commit.segment_base)
+            header = head + encode_crc(crc)
+            if self.before_write is not None:
+                self.before_write(commit, header)
+            file.pwritev([header, *commit.parts], commit.offset - commit.segment_base)
             self._writer_end = commit.end
             if on_written is not None:
                 on_written()

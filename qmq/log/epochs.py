@@ -75,3 +75,7 @@ class EpochChain:
         """Where each epoch ends."""
         ends = [*(entry.begin for entry in self.entries[1:]), log_end]
         return {entry.epoch: end for entry, end in zip(self.entries, ends, strict=True)} if self.entries else {}
+
+
+NO_EPOCHS = EpochChain()
+"""Of an empty log."""

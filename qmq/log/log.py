@@ -1,14 +1,16 @@
 """SegmentedLog: open, append, commit, read, roll. The package docstring has the format and the life of a log."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from itertools import pairwise
 
+from qmq.errors import LogError
 from qmq.log.appender import Appender
 from qmq.log.disk import Disk, File
-from qmq.log.record import UNKNOWN_CHAIN, Position
-from qmq.log.recovery import Commit, Damage, Walked, Walker
-from qmq.log.segment import Segments
+from qmq.log.epochs import NO_EPOCHS, EpochChain
+from qmq.log.opening import Inspection, inspect
+from qmq.log.record import Position
+from qmq.log.recovery import Commit, LostSeal
+from qmq.log.stored_log import logger
 
 SEGMENT_BYTES = 1 << 30
 """Default size of a full-sized segment, as in QMQ, RocketMQ and Kafka."""
@@ -32,10 +34,10 @@ class SegmentedLog(Appender):
         folder: str,
         *,
         segment_bytes: int = SEGMENT_BYTES,
-        epoch: int = 1,
         start: Position | None = None,
         synced_to: int = 0,
         tails: Mapping[int, Position] | None = None,
+        epochs: EpochChain = NO_EPOCHS,
         visit: Callable[[Commit], None],
     ) -> "SegmentedLog":
         """Open a folder, new or used, and visit every valid commit from `start` (default: the oldest) on.
@@ -45,55 +47,84 @@ class SegmentedLog(Appender):
             start: a position that an earlier open or `position` gave.
             synced_to: what is known, from a checkpoint, to have been synced.
             tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
+            epochs: as the property of that name was at the checkpoint.
 
         Raises:
-            ReadFailed: the disk can't read a place that recovery needs; nothing was changed. It may be an acknowledged
-                commit or a torn one, so it is neither cleared nor passed over.
-            LogError: a commit of an unknown format stands in the log.
+            ReadFailed, LogError, OSError: as `inspect`. Nothing was changed.
+        """
+        found = inspect(disk, folder, start=start, synced_to=synced_to, tails=tails, epochs=epochs, visit=visit)
+        return cls.activate(found, segment_bytes=segment_bytes)
+
+    @classmethod
+    def activate(
+        cls, found: Inspection, *, segment_bytes: int = SEGMENT_BYTES, is_only_member: bool = True
+    ) -> "SegmentedLog":
+        """Make a log that was inspected ready to be appended to: write lost seals again, and clear a torn tail.
+
+        Args:
+            is_only_member: no other node has a copy. Only then does the log continue behind damage at its end, in a new segment.
+
+        Raises:
+            LogError: the log of a member of a larger group has damage at its end; nothing was changed. `found.damaged` says where.
             OSError: the disk refused.
         """
-        disk.make_dir(folder)
+        segments, walked = found.segments, found.walked
+        if found.continues_at is not None and not is_only_member:
+            raise LogError(
+                f"the log lacks acknowledged bytes from offset {found.end} to {walked.synced_to} at its end: it has to be copied"
+                " from another member of the group",
+                code="log.damaged",
+            )
+        found.disk.make_dir(segments.folder)
         # What is there may have been made by a process that was killed before it synced the name: appending to such a segment
         # would make its bytes durable and not the file.
-        for named in (folder.rpartition("/")[0] or ".", folder):
-            disk.sync_dir(named)
-        segments = Segments(disk, folder)
-        if start is not None and not any(s.base <= start.offset <= s.end for s in segments.infos()):
-            # Not even the segment that the position names is there: all that is left is read, and the rest is damage.
-            infos = segments.infos()
-            start = Position(infos[0].base, UNKNOWN_CHAIN) if infos else start
-        walked = Walker(segments, visit, synced_to=synced_to).walk(start)
-        log = cls(disk, segments, segment_bytes, epoch, walked)
-        log._settle(walked)
-        log._check_begin()
-        log._compare(tails or {}, Walker(segments, lambda _: None))
+        for named in (segments.folder.rpartition("/")[0] or ".", segments.folder):
+            found.disk.sync_dir(named)
+        segments.remove_unfinished()
+        log = cls(found, segment_bytes)
+        log._write_seals(walked.lost_seals)
+        log._settle(found, is_only_member)
+        log._record_begin()
         return log
 
-    def _settle(self, walked: Walked) -> None:
+    def _settle(self, found: Inspection, is_only_member: bool) -> None:
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
-        infos = self._segments.infos()
-        gaps = [Damage(a.end, b.base, "a segment is missing") for a, b in pairwise(infos) if a.end < b.base]
-        known = {damage.begin for damage in self.damaged}
-        self.damaged += tuple(gap for gap in gaps if gap.begin not in known)
-        end = walked.position.offset
-        if infos and end < walked.synced_to:
-            # Acknowledged bytes stood here. They are left as they are, and the log goes on in a new segment.
-            self._begin_at(max(infos[-1].end, walked.synced_to))
+        infos, base = self._segments.infos(), found.walked.segment_base
+        if found.continues_at is not None:
+            # Acknowledged bytes stood behind the end. They are left as they are, and the log goes on in a new segment.
+            self._begin_at(found.continues_at)
         elif infos:
-            self._clear(end, walked.segment_base)
-            self._enter(walked.segment_base)
-            self._writer_synced_to = end
-            self.needs_seal = end > infos[0].base
+            self._clear(found.end, base)
+            self._enter(base)
+            self._writer_synced_to = found.end
+            self.needs_seal = found.end > infos[0].base
+        elif is_only_member:
+            self._begin_at(found.end)
         else:
-            if end < walked.synced_to:
-                self.damaged += (Damage(end, walked.synced_to, "the whole log is missing"),)
-            self._begin_at(max(end, walked.synced_to))
+            # The first segment has the size that the master gives it.
+            self._enter(found.end)
+
+    def _write_seals(self, lost: Iterable[LostSeal]) -> None:
+        """Write seals that a power cut took, so that the log has the same bytes on all members."""
+        for seal in lost:
+            with closing(self._disk.open(self._segments.path(seal.segment_base), writable=True)) as file:
+                file.pwritev([seal.data], seal.offset - seal.segment_base)
+                file.datasync()
+
+    def _record_begin(self) -> None:
+        if self._begin_file.exists or self._segments.begin is None:
+            return
+        try:
+            self._begin_file.write(self.begin)
+        except OSError as error:
+            # Retention records it, or the next start. Until then a lost first segment goes unnoticed.
+            logger.error("the offset where the log begins can't be recorded: %s", error)
 
     def _begin_at(self, base: int) -> None:
         """Append to a new segment that continues nothing."""
         self._create_segment(base)
         self._enter(base)
-        self._at = self.written_end = self.synced_end = base
+        self._at = self.written_end = self.high_watermark = self._records_end = self._writer_synced_to = base
         self.position = Position(base, 0)
         self._chain = 0
 

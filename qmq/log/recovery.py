@@ -3,17 +3,19 @@
 A bad place at log offset b is *damage of acknowledged data* when b lies below what is known to have been synced: the
 `synced_to` of any valid commit behind it, or of the checkpoint. It is never cut; the walk goes on at the next valid commit.
 Otherwise it is a *torn tail*: bytes of a commit that was never answered, with whatever unsynced bytes lie behind.
+Where many commits were written with one sync, a valid commit behind a bad place proves nothing: everything is a torn tail there.
 A seal is written without a sync of its own, so a power cut may lose it and keep the commit behind it; a seal's bytes follow
 from its place, so that commit is recognised by its chain and nothing is wrong.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qmq.errors import ReadFailed
-from qmq.log.disk import File
+from qmq.log.commit_ends import CommitEnds
+from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.record import (
+    BEGINNING,
     HEADER_BYTES,
     MAGIC_BYTES,
     UNKNOWN_CHAIN,
@@ -21,14 +23,12 @@ from qmq.log.record import (
     Position,
     commit_crc,
     decode_header,
+    encode_crc,
     encode_header,
     is_whole,
 )
 from qmq.log.segment import SegmentInfo, Segments
-
-READ_AHEAD_BYTES = 1 << 20
-SECTOR_BYTES = 4096
-"""The place at which reading continues after one that the disk cannot read."""
+from qmq.log.window import READ_AHEAD_BYTES, SECTOR_BYTES, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,15 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
+class LostSeal:
+    """A seal that a power cut took from between two commits: its place, and the bytes that stood there."""
+
+    segment_base: int
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Walked:
     """What a walk found. `position` is behind the last valid commit; `torn_at` where unanswered bytes begin, if any."""
 
@@ -75,63 +84,16 @@ class Walked:
     torn_at: int | None
     tails: dict[int, Position] = field(default_factory=dict)
     """Segment base -> its last commit with records (a seal may be lost by right): offset and CRC."""
-
-
-class _Window:
-    """Reads one segment's file in large pieces."""
-
-    def __init__(self, file: File, base: int) -> None:
-        self._file = file
-        self._base = base
-        self._data = memoryview(b"")
-        self._begin = 0
-
-    def get(self, place: int, size: int) -> memoryview:
-        """Up to `size` bytes at `place`; fewer at the end of the file. Raises ReadFailed."""
-        at = place - self._begin
-        if not (at >= 0 and at + size <= len(self._data)):
-            self._data, self._begin, at = memoryview(self._read(place, size)), place, 0
-        return self._data[at : at + size]
-
-    def _read(self, place: int, size: int) -> bytes:
-        if size < READ_AHEAD_BYTES:
-            # A bad sector in what is read ahead is no error yet.
-            with suppress(OSError):
-                return self._file.pread(READ_AHEAD_BYTES, place)
-        try:
-            return self._file.pread(size, place)
-        except OSError as error:
-            raise ReadFailed(
-                f"{size} bytes at log offset {self._base + place} ({place} in the segment's file) can't be read: {error}"
-            ) from error
-
-    def next_data(self, place: int) -> int | None:
-        """The first place at or after `place` that may hold data. Raises ReadFailed."""
-        try:
-            return self._file.next_data(place)
-        except OSError as error:
-            raise ReadFailed(f"the segment at log offset {self._base} can't be searched: {error}") from error
-
-    def readable(self, place: int) -> memoryview:
-        """Bytes from `place` on, up to READ_AHEAD_BYTES, to the end of the file, or to the first sector that can't be read."""
-        try:
-            return self.get(place, READ_AHEAD_BYTES)
-        except ReadFailed:
-            parts: list[memoryview] = []
-            at = place
-            while at < place + READ_AHEAD_BYTES:
-                size = SECTOR_BYTES - at % SECTOR_BYTES
-                try:
-                    parts.append(memoryview(self._file.pread(size, at)))
-                except OSError:
-                    break
-                at += size
-            return memoryview(b"".join(parts))
+    visited: Position = BEGINNING
+    """Behind the last commit that was not above the limit of visits."""
+    lost_seals: tuple[LostSeal, ...] = ()
+    epochs: EpochChain = NO_EPOCHS
+    """Of the commits, and of those before them that the walk was told of."""
 
 
 @dataclass(eq=False, repr=False)
 class Walker:
-    """Walks commits over segments. `visit` is called for each valid one, in order; `stop` may end the walk early.
+    """Walks commits over segments. `visit` is called for each valid one with records, in order; `stop` may end the walk early.
 
     A place that the disk can't read raises `ReadFailed`; with `skip_unreadable` it is passed over like damage.
     """
@@ -141,10 +103,20 @@ class Walker:
     synced_to: int = 0
     stop: Callable[[int], bool] | None = None
     skip_unreadable: bool = False
+    visit_end: int | None = None
+    """Commits that end above it are checked and not visited; None: all are visited."""
+    copied_from: int | None = None
+    """From this log offset on, commits were written many at a time with one sync: the first bad place is a torn tail."""
+    ends: CommitEnds | None = None
+    """Gets the ends of the commits."""
+    epochs: EpochChain = NO_EPOCHS
+    """Of the commits before the start of the walk; afterwards, also of those that it met."""
     _damaged: list[Damage] = field(default_factory=list)
-    _current: tuple[int, _Window] | None = None
+    _current: tuple[int, Window] | None = None
     """The segment that is being read: its base, and its window."""
     _tails: dict[int, Position] = field(default_factory=dict)
+    _visited: Position = BEGINNING
+    _lost_seals: list[LostSeal] = field(default_factory=list)
 
     def walk(self, start: Position | None) -> Walked:
         """From a position, or from the oldest segment's beginning with an unknown chain.
@@ -153,7 +125,8 @@ class Walker:
         """
         infos = self.segments.infos()
         if not infos:
-            return Walked(start or Position(0, 0), -1, self.synced_to, (), None)
+            begin = start or BEGINNING
+            return Walked(begin, -1, self.synced_to, (), None, visited=begin)
         # The very first commit follows nothing; what came before a later oldest segment is not known.
         oldest = infos[0].base
         if start is None:
@@ -161,6 +134,7 @@ class Walker:
         else:
             at, chain = start.offset, None if start.chain == UNKNOWN_CHAIN else start.chain
         base = max((info.base for info in infos if info.base <= at), default=oldest)
+        self._visited = Position(at, chain or 0)
         after_damage = False
         while True:
             if self.stop is not None and self.stop(at):
@@ -180,27 +154,61 @@ class Walker:
                     chain = commit.header.previous_crc
                 base = commit.header.segment_base
             if chain is not None and commit.header.previous_crc != chain:
+                if self._is_copied(at):
+                    return self._end(at, chain, base, torn_at=at)
                 self._damaged.append(Damage(commit.offset, commit.offset, "a commit does not follow the one before it"))
                 after_damage = True
+            if commit.header.epoch != self.epochs.last_epoch and not self._enter_epoch(commit, at):
+                after_damage = True
+            chain, end = commit.header.crc, commit.end
+            is_below = self.visit_end is None or end <= self.visit_end
             if commit.header.record_count:
-                self.visit(Commit(commit.header, commit.body, after_damage))
-                self._tails[base] = Position(commit.offset, commit.header.crc)
-                after_damage = False
+                if is_below:
+                    self.visit(Commit(commit.header, commit.body, after_damage))
+                    after_damage = False
+                self._tails[base] = Position(commit.offset, chain)
             self.synced_to = max(self.synced_to, commit.header.synced_to)
-            chain, at = commit.header.crc, commit.end
+            self._ended(end, chain, is_below=is_below)
+            at = end
         return self._end(at, chain, base, torn_at=None)
 
     def _end(self, at: int, chain: int | None, base: int, torn_at: int | None) -> Walked:
         if at < self.synced_to and self.stop is None:
             self._damaged.append(Damage(at, self.synced_to, "synced commits at the end of the log can't be read"))
             torn_at = None
-        end = Position(at, chain or 0)
-        return Walked(end, base, self.synced_to, tuple(self._damaged), torn_at, self._tails)
+        return Walked(
+            Position(at, chain or 0),
+            base,
+            self.synced_to,
+            tuple(self._damaged),
+            torn_at,
+            self._tails,
+            self._visited,
+            tuple(self._lost_seals),
+            self.epochs,
+        )
 
-    def _window(self, base: int) -> _Window:
+    def _enter_epoch(self, commit: Commit, previous_end: int) -> bool:
+        """Continue with the epoch of a commit; False for damage, because it is lower than the one before."""
+        if commit.header.epoch < self.epochs.last_epoch:
+            self._damaged.append(Damage(commit.offset, commit.offset, "the epoch falls from one commit to the next"))
+            return False
+        self.epochs = self.epochs.with_commit(commit.header.epoch, previous_end)
+        return True
+
+    def _ended(self, end: int, crc: int, *, is_below: bool) -> None:
+        if self.ends is not None:
+            self.ends.add(end, crc)
+        if is_below:
+            self._visited = Position(end, crc)
+
+    def _is_copied(self, at: int) -> bool:
+        return self.copied_from is not None and at >= self.copied_from
+
+    def _window(self, base: int) -> Window:
         if self._current is None or self._current[0] != base:
             try:
-                self._current = base, _Window(self.segments.file(base), base)
+                self._current = base, Window(self.segments.file(base), base)
             except OSError as error:
                 raise ReadFailed(f"the segment at log offset {base} can't be opened: {error}") from error
         return self._current[1]
@@ -260,22 +268,36 @@ class Walker:
 
     def _judge(self, at: int, chain: int | None, found: Commit, base: int) -> str:
         """Why nothing valid stands at `at` although a whole commit follows: "clean", "damage" or "torn"."""
-        if chain is not None and found.header.previous_crc == chain:
+        if chain is not None and found.header.previous_crc == chain and found.header.segment_base != base:
             # The segment was full: the log goes on in the next.
-            return "clean" if found.header.segment_base != base else "damage"
-        if chain is not None:
+            return "clean"
+        if self._is_copied(at):
+            return "torn"
+        if chain is not None and found.header.previous_crc == chain:
+            return "damage"
+        if chain is not None and self._finds_seal(at, chain, found, base):
+            return "clean"
+        return "damage" if at < max(self.synced_to, self._synced_behind(found)) else "torn"
+
+    def _finds_seal(self, at: int, chain: int, found: Commit, base: int) -> bool:
+        """Return whether the commit that was found follows a seal that is lost, and note it: its bytes follow from its place."""
+        # It was written before a promotion, or after it.
+        for epoch in {self.epochs.last_epoch, found.header.epoch}:
             seal = encode_header(
                 segment_base=base,
-                epoch=found.header.epoch,
+                epoch=epoch,
                 offset=at,
                 body_bytes=0,
                 record_count=0,
                 previous_crc=chain,
                 synced_to=at,
             )
-            if found.header.previous_crc == commit_crc(seal):
-                return "clean"
-        return "damage" if at < max(self.synced_to, self._synced_behind(found)) else "torn"
+            crc, end = commit_crc(seal), at + HEADER_BYTES
+            if found.header.previous_crc == crc:
+                self._lost_seals.append(LostSeal(base, at, seal + encode_crc(crc)))
+                self._ended(end, crc, is_below=self.visit_end is None or end <= self.visit_end)
+                return True
+        return False
 
     def _synced_behind(self, found: Commit) -> int:
         """The highest `synced_to` of whole commits from `found` on."""

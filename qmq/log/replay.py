@@ -7,8 +7,9 @@ from typing import Any
 
 from qmq.log.checkpoint import Checkpoint, as_number
 from qmq.log.disk import Disk
+from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.log import SegmentedLog
-from qmq.log.record import Position
+from qmq.log.record import FIRST_EPOCH, Position
 from qmq.log.recovery import Commit, Damage
 
 
@@ -19,6 +20,7 @@ class LogMemory:
     damage: tuple[Damage, ...] = ()
     tails: Mapping[int, Position] = field(default_factory=dict)
     """Last commits of segments."""
+    epochs: EpochChain = NO_EPOCHS
 
     @classmethod
     def decode(cls, head: Mapping[str, Any]) -> "LogMemory":
@@ -29,6 +31,10 @@ class LogMemory:
                 as_number(base): Position(as_number(offset), as_number(crc))
                 for base, offset, crc in head["segment_tails"]
             },
+            # Versions without replication recorded none: all commits were of the first epoch.
+            EpochChain.of(
+                (as_number(epoch), as_number(begin)) for epoch, begin in head.get("epochs", [[FIRST_EPOCH, 0]])
+            ),
         )
 
     @staticmethod
@@ -37,6 +43,7 @@ class LogMemory:
         return {
             "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
             "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
+            "epochs": list(log.epochs),
         }
 
 
@@ -90,6 +97,7 @@ class Replay(ABC):
             start=checkpoint.log_position if checkpoint is not None else None,
             synced_to=checkpoint.synced_to if checkpoint is not None else synced_to,
             tails=memory.tails,
+            epochs=memory.epochs,
             visit=visit,
         )
         known = {damage.begin for damage in log.damaged}

@@ -11,7 +11,8 @@ from qmq.log.disk import Disk, File
 
 NAME_DIGITS = 20
 UNFINISHED = ".new"
-"""Suffix of a segment that is being created. A process killed meanwhile leaves the file; the next start deletes it."""
+"""Suffix of a segment that is being created. A process killed meanwhile leaves the file; the next start deletes it
+(`remove_unfinished`)."""
 OPEN_SEGMENTS_MAX = 64
 """Segment files kept open for reading."""
 
@@ -40,13 +41,19 @@ class Segments:
         self._lock = threading.Lock()
         self.end = 0
         """The log offset behind the newest segment; 0 when there is no segment."""
+        self._unfinished: list[str] = []
         for name in disk.list_dir(folder):
             if name.endswith(UNFINISHED):
-                disk.remove(f"{folder}/{name}")
+                self._unfinished.append(f"{folder}/{name}")
             elif len(name) == NAME_DIGITS and name.isdigit():
                 file = disk.open(f"{folder}/{name}", writable=False)
                 self._add(SegmentInfo(int(name), file.size()))
                 self._keep_open(int(name), file)
+
+    def remove_unfinished(self) -> None:
+        """Delete what a process left that was killed while it created a segment."""
+        while self._unfinished:
+            self._disk.remove(self._unfinished.pop())
 
     def _add(self, info: SegmentInfo) -> None:
         self._infos.append(info)

@@ -2,14 +2,13 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from qmq.errors import LogError, ReadFailed
-from qmq.log.atomic_file import BeginFile
-from qmq.log.disk import Disk
+from qmq.log.opening import Inspection, added
 from qmq.log.record import UNKNOWN_CHAIN, Position
-from qmq.log.recovery import Commit, Damage, Walked, Walker
-from qmq.log.segment import SegmentInfo, Segments
+from qmq.log.recovery import Commit, Damage, Walker
+from qmq.log.segment import SegmentInfo
 
 logger = logging.getLogger("qmq.log")
 
@@ -22,19 +21,26 @@ PIECE_BYTES = 1 << 20
 class StoredLog:
     """Reading is for any thread; the rest belongs to the event loop's."""
 
-    def __init__(self, disk: Disk, segments: Segments, walked: Walked) -> None:
-        self._disk = disk
-        self._segments = segments
-        self.damaged: tuple[Damage, ...] = walked.damaged
-        self.written_end = self.synced_end = walked.position.offset
+    def __init__(self, found: Inspection) -> None:
+        walked = found.walked
+        self._disk = found.disk
+        self._segments = found.segments
+        self.damaged = found.damaged
+        self.written_end = walked.position.offset
+        self.high_watermark = walked.visited.offset
+        """`written_end`: the first offset not yet written. `high_watermark`: the first one that may still be lost; it is the end of
+        a commit and never falls."""
         self._base = walked.segment_base
         """Of the segment that records are appended to; it may not exist yet."""
-        self._begin_file = BeginFile(disk, segments.folder)
-        self._missing_from: int | None = None
+        self._begin_file = found.begin_file
+        self._missing_from = found.missing_from
         """Where the log began before its first segments were lost; None: they are there."""
         self._hidden: deque[int] = deque()
         """Bases of dropped segments whose files are still there, oldest first."""
-        self.tails = dict(walked.tails)
+        self._ends = found.ends
+        self.epochs = walked.epochs
+        """Of the commits written, also of those that retention removed since a checkpoint."""
+        self.tails = dict(found.tails)
         """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
 
     @property
@@ -45,63 +51,18 @@ class StoredLog:
         begin = self._segments.begin
         return self.written_end if begin is None else begin
 
+    def crc_at(self, end: int) -> int | None:
+        """Return the CRC of the commit that ends at a log offset; None if it is none of the newest ones (see `read_crc_at`)."""
+        return self._ends.crc_at(end)
+
     # --- damage ----------------------------------------------------------------------------------------------------
-
-    def _compare(self, tails: Mapping[int, Position], walker: Walker) -> None:
-        """Notice segments that are not as they were left: an older copy, a foreign file."""
-        for info in self._segments.infos():
-            tail = tails.get(info.base)
-            if tail is None or info.base in self.tails:
-                continue
-            self.tails[info.base] = tail
-            try:
-                holds = walker.holds(info.base, tail)
-            except ReadFailed as error:
-                # Its messages are withheld when they are read, as in a running node; the next start compares again.
-                logger.error("the segment at log offset %d can't be compared with its checkpoint: %s", info.base, error)
-                continue
-            if not holds:
-                self.add_damage(self._damage_of(info, tail))
-
-    def _damage_of(self, info: SegmentInfo, tail: Position) -> tuple[Damage, ...]:
-        """What is damaged in a segment whose last commit is not as it was left."""
-        walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= info.end, skip_unreadable=True)
-        found = tuple(
-            Damage(damage.begin, min(damage.end, info.end), damage.why)
-            for damage in walker.walk(Position(info.base, UNKNOWN_CHAIN)).damaged
-            if damage.begin < info.end
-        )
-        if any(damage.begin <= tail.offset < damage.end for damage in found):
-            return found
-        # Its commits are whole, but not those that were written: an older copy, a foreign file.
-        return (Damage(info.base, info.end, "the segment is not as it was left"),)
 
     def add_damage(self, found: Iterable[Damage]) -> bool:
         """Add damage that is not known yet, in order; whether there was any."""
         known, begin = self.damaged, self.begin
-        new = [
-            d
-            for d in found
-            if not any(k.begin <= d.begin and d.end <= k.end for k in known)
-            # Not what retention deleted while it was read.
-            and (d.end > begin or d.begin >= begin)
-        ]
-        if new:
-            self.damaged = tuple(sorted({*known, *new}, key=lambda damage: (damage.begin, damage.end)))
-        return bool(new)
-
-    def _check_begin(self) -> None:
-        """Notice that the first segments are missing: retention records the log's begin before it deletes any."""
-        begin, noted = self.begin, self._begin_file.read()
-        if noted is None:
-            try:
-                self._begin_file.write(begin)
-            except OSError as error:
-                # Retention records it, or the next start. Until then a lost first segment goes unnoticed.
-                logger.error("the offset where the log begins can't be recorded: %s", error)
-        elif noted < begin:
-            self._missing_from = noted
-            self.damaged = (Damage(noted, begin, "the first segment is missing"), *self.damaged)
+        # Not what retention deleted while it was read.
+        self.damaged = added(known, (d for d in found if d.end > begin or d.begin >= begin))
+        return self.damaged is not known
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -163,6 +124,18 @@ class StoredLog:
                 return False
             at += size
         return True
+
+    def read_crc_at(self, end: int) -> int | None:
+        """As `crc_at`, but of any commit that is kept, by reading its segment; from a thread that may wait for the disk.
+
+        None: no commit ends there, or it can't be read.
+        """
+        info = self._segments.holding(end - 1) if 0 < end <= self.written_end else None
+        if info is None:
+            return None
+        walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
+        walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
+        return walked.position.chain if walked.position.offset == end else None
 
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first."""

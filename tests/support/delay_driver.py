@@ -169,7 +169,7 @@ class DelayDriver:
         while (commit := log.take()) is not None:
             log.write(commit)
             log.complete(commit)
-            self.store.synced(log.synced_end)
+            self.store.synced(log.high_watermark)
         assert self.store.pending == sum(hour.pending for hour in self.store.hours.values())
         assert self.store.refused == sum(hour.refused for hour in self.store.hours.values())
         for copy in self.copies:

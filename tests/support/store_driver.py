@@ -197,7 +197,7 @@ class StoreDriver:
         while (commit := log.take()) is not None:
             log.write(commit, on_written=self._during_sync)
             log.complete(commit)
-            self.store.completed(log.synced_end)
+            self.store.completed(log.high_watermark)
         self._promise()
         if self.rng.random() < 0.3 and (seal := log.seal_idle()) is not None:
             log.write(seal, sync=False)

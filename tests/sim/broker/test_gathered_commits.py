@@ -156,7 +156,7 @@ async def test_work_for_the_time_of_a_sync_is_done_then_and_once(
 ) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(message(0))
-        synced = broker.log.synced_end
+        synced = broker.committer.high_watermark
         done: list[tuple[bool, bool]] = []
         written = CommitWriter.write
 
@@ -165,7 +165,9 @@ async def test_work_for_the_time_of_a_sync_is_done_then_and_once(
             running_loop().block(0.001)
 
         monkeypatch.setattr(CommitWriter, "write", slow)
-        broker.committer.during_sync(lambda: done.append((broker.committer.is_idle, broker.log.synced_end > synced)))
+        broker.committer.during_sync(
+            lambda: done.append((broker.committer.is_idle, broker.committer.high_watermark > synced))
+        )
         await client.send(message(1))
         await client.send(message(2))
         assert done == [(False, False)], "while the commit was on its way, and for one commit"

@@ -7,9 +7,11 @@ import pytest
 
 from broker_node.acks import Acks
 from broker_node.store import MessageStore
+from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
 from qmq.log import recovery
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
+from tests.sim.crashes import test_replica_state
 from tests.sim.crashes import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check
@@ -119,6 +121,16 @@ def test_going_on_after_a_failed_sync_is_caught(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(SegmentedLog, "write", stubborn)
     with CaughtBy(Check.FAIL_STOP):
         suite.test_f15_after_one_failed_sync_nothing_is_acknowledged_any_more()
+
+
+def test_an_epoch_that_is_used_before_it_is_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(self: ReplicaStateFile, state: ReplicaState) -> None:
+        before, self.state = self.state, state
+        self._file.save(before.encode())
+
+    monkeypatch.setattr(ReplicaStateFile, "save", save)
+    with CaughtBy(Check.EPOCH):
+        test_replica_state.crashes()
 
 
 def test_a_crash_in_the_scenario_is_a_crash() -> None:

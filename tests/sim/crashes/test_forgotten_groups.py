@@ -96,7 +96,7 @@ class Scenario:
         while (commit := log.take()) is not None:
             log.write(commit)
             log.complete(commit)
-            self.store.completed(log.synced_end)
+            self.store.completed(log.high_watermark)
         self.possible = [before]
 
     def check(self, disk: MemoryDisk) -> None:

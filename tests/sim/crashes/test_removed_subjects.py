@@ -136,7 +136,7 @@ class Scenario:
         while (commit := log.take()) is not None:
             log.write(commit)
             log.complete(commit)
-            self.store.completed(log.synced_end)
+            self.store.completed(log.high_watermark)
         used = {(name, sequence) for name, sequence, _, _ in self.promised}
         again = [item for item in self.pending if (item[0], item[1]) in used]
         assert not again, f"sequences were used twice: {again}"

@@ -12,7 +12,7 @@ from broker_node.reader import ReadPlan, Wanted
 from broker_node.unreadable import RETRY_SECONDS, UnreadablePlaces
 from qmq.errors import ReadFailed
 from qmq.log.record import MAGIC_BYTES
-from qmq.log.recovery import SECTOR_BYTES
+from qmq.log.window import SECTOR_BYTES
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from tests.support.disk_work import complete, read_and_repair

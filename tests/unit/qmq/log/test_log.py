@@ -493,7 +493,7 @@ def test_only_the_last_commit_of_a_segment_is_damage_when_a_bit_in_it_flips() ->
     log = several(disk, 4)
     base, tail = log.segments()[1].base, log.tails[log.segments()[1].base]
     end = log.segments()[1].end
-    position, tails, synced_to = log.position, dict(log.tails), log.known_synced_to
+    position, tails, synced_to = log.position, dict(log.tails), log.synced_end
     log.close()
     disk.names[f"log/{base:020d}"].content[tail.offset - base + HEADER_BYTES + 100] ^= 1
     again, _ = opened(disk, start=position, tails=tails, synced_to=synced_to)

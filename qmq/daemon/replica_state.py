@@ -1,0 +1,144 @@
+"""class ReplicaStateFile: what a member of a broker group must not forget, durable before it is acted on."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+from qmq.errors import SettingError
+from qmq.log.atomic_file import CheckedFile
+from qmq.log.checkpoint import as_number, as_text
+from qmq.log.disk import Disk
+from qmq.log.log import SegmentedLog
+from qmq.log.record import FIRST_EPOCH
+
+FILE_NAME = "replica"
+FILE_BYTES_MAX = 4 << 10
+"""Largest file that is read; a state has about 200 bytes."""
+PROMOTION_ID_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """A copy of the master's log that is not complete: log offsets [begin, end).
+
+    While it is on disk, this member confirms nothing, and may write many commits with one sync. After a restart, a bad place at or
+    behind `begin` is a torn tail, whatever follows it, and is truncated (`copied_from` of `qmq.log.opening.inspect`).
+    """
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """What a member knows of its group; the default is that of a node that was never in a larger one."""
+
+    epoch: int = FIRST_EPOCH
+    """The highest epoch that this node has seen. It never falls."""
+    promotion_id: str = ""
+    """Identifies the promotion that began the epoch; "" if there was none."""
+    is_only_member: bool = True
+    """Whether the group has no other member. Only then may the node serve as master after a restart, without being promoted."""
+    copying: Copying | None = None
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "ReplicaState":
+        """Raises ValueError, LookupError, TypeError."""
+        fields = json.loads(data)
+        copying, is_only_member = fields["copying"], fields["is_only_member"]
+        if not isinstance(is_only_member, bool):
+            raise ValueError(f"is_only_member is {is_only_member!r}")
+        return cls(
+            as_number(fields["epoch"], FIRST_EPOCH),
+            as_text(fields["promotion_id"]),
+            is_only_member,
+            None if copying is None else Copying(as_number(copying["begin"]), as_number(copying["end"])),
+        )
+
+
+@dataclass(eq=False, repr=False)
+class ReplicaStateFile:
+    """The state of one node, in a file of its data folder.
+
+    `state` is what the disk holds: it changes when a new state and the file's name are synced, so that what acts on it acts on
+    nothing that a power cut may take back. A crash leaves the state before or the one after, whole.
+    """
+
+    _disk: Disk
+    _folder: str
+    state: ReplicaState = field(default_factory=ReplicaState, init=False)
+    is_stored: bool = field(default=False, init=False)
+    """Whether there is a file."""
+    _newest: ReplicaState = field(default_factory=ReplicaState, init=False)
+    """The last state that was written. After an error it may be on the disk, or not."""
+
+    def __post_init__(self) -> None:
+        self._file = CheckedFile(self._disk, self._folder, FILE_NAME, FILE_BYTES_MAX)
+
+    def load(self) -> ReplicaState:
+        """Read the file, and return its state; without a file, the default. From a thread that may wait for the disk.
+
+        Raises SettingError if the file can't be read.
+        """
+        try:
+            data = self._file.load()
+            if data is not None:
+                self.state = self._newest = ReplicaState.decode(data)
+                self.is_stored = True
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise SettingError(
+                f"{self._file.path} can't be read: {error}. Without it this node may not use its log: restore the file, or move"
+                " the data folder away, so that the node copies the log of its broker group"
+            ) from error
+        return self.state
+
+    def check_log(self, log_epoch: int) -> None:
+        """Compare the state with the epoch of the newest commit of the log; 0 for an empty log.
+
+        Raises SettingError if the log has a later epoch. An epoch is on disk here before the first commit has it, so the file is
+        lost, or was put back from an older copy.
+        """
+        if log_epoch > self.state.epoch:
+            says = f"says epoch {self.state.epoch}" if self.is_stored else "is missing"
+            raise SettingError(
+                f"{self._file.path} {says}, but the log has commits of epoch {log_epoch}: restore the newest file, or move the data"
+                " folder away, so that the node copies the log of its broker group"
+            )
+
+    def save(self, state: ReplicaState) -> None:
+        """Replace the state, durably; from a thread that may wait for the disk, one call at a time.
+
+        Raises:
+            ValueError: the epoch is lower, or equal with another promotion, or the promotion ID is too long. Nothing was changed.
+            OSError: the disk refused; `state` is as it was, and the next start finds the old state or the new one. So the epoch of
+                the new one can't be undone either.
+        """
+        known = self._newest
+        if state.epoch < known.epoch:
+            raise ValueError(f"the epoch on disk is {known.epoch} and can't fall to {state.epoch}")
+        if state.epoch == known.epoch and known.promotion_id not in ("", state.promotion_id):
+            raise ValueError(
+                f"epoch {state.epoch} began with promotion {known.promotion_id!r}, and not with {state.promotion_id!r}: two nodes"
+                " were promoted with one epoch"
+            )
+        if len(state.promotion_id) > PROMOTION_ID_CHARS_MAX:
+            raise ValueError(
+                f"a promotion ID of {len(state.promotion_id)} characters, the limit is {PROMOTION_ID_CHARS_MAX}"
+            )
+        self._newest = state
+        self._file.save(state.encode())
+        self.state, self.is_stored = state, True
+
+    def start_copying(self, begin: int, end: int) -> None:
+        """Record durably that [begin, end) is being copied. Raises as `save`."""
+        self.save(replace(self.state, copying=Copying(begin, end)))
+
+    def end_copying(self) -> None:
+        """Record durably that the copy is complete and synced: from now on the node may confirm. Raises as `save`."""
+        self.save(replace(self.state, copying=None))
+
+    def begin_epoch(self, log: SegmentedLog) -> None:
+        """Have further commits of the log written in the epoch that is on disk. Raises as `SegmentedLog.begin_epoch`."""
+        log.begin_epoch(self.state.epoch)

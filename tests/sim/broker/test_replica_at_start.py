@@ -1,0 +1,37 @@
+"""What a node's replica state says at its start."""
+
+from pathlib import Path
+
+import pytest
+
+from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
+from qmq.errors import SettingError
+from tests.support.in_process import connected, default_disk, message, running_broker, write_file
+
+
+async def test_a_node_of_a_one_member_group_starts_without_a_file_and_writes_none(tmp_path: Path) -> None:
+    for number in range(2):
+        async with running_broker(tmp_path) as broker, connected(broker) as client:
+            assert await client.send(message(number)) == {}
+            assert (broker.replica.state, broker.replica.is_stored) == (ReplicaState(), False)
+
+
+async def test_a_node_whose_replica_state_can_not_be_read_does_not_start(tmp_path: Path) -> None:
+    write_file(tmp_path / "broker" / "replica", b"nonsense")
+    with pytest.raises(SettingError, match=r"can't be read: .* its check does not match. Without it this node may not"):
+        async with running_broker(tmp_path):
+            pass
+
+
+async def test_a_node_whose_replica_state_is_older_than_its_log_does_not_start(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        broker.replica.save(ReplicaState(2, "p-2", True))
+        broker.replica.begin_epoch(broker.log)
+        assert await client.send(message(1)) == {}
+    async with running_broker(tmp_path) as broker:
+        assert (broker.log.epoch, broker.replica.state.epoch) == (2, 2)
+    default_disk().remove(str(tmp_path / "broker" / "replica"))
+    ReplicaStateFile(default_disk(), str(tmp_path / "broker")).save(ReplicaState(1, "p-1", True))
+    with pytest.raises(SettingError, match="says epoch 1, but the log has commits of epoch 2"):
+        async with running_broker(tmp_path):
+            pass
