@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from typing import Protocol
 
 from qmq.daemon.counters import counted
 from qmq.errors import QmqError
+from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeRejected, GroupRow
 
 logger = logging.getLogger("qmq.meta.rows")
@@ -36,23 +36,11 @@ class RowStore(Protocol):
         """Change the row by compare-and-set. Raises ChangeRejected, or QmqError if there is none."""
 
 
-class RowOutcome(Enum):
-    """What is known of a requested change."""
-
-    DONE = "done"
-    STALE = "stale"
-    """Not made: the row has changed since the request."""
-    REFUSED = "refused"
-    """Not made: the rules do not allow it."""
-    UNAVAILABLE = "unavailable"
-    """Unknown: the database does not respond. It may have been made, or be made later."""
-
-
 @dataclass(frozen=True, slots=True)
 class RowAnswer:
     """The answer to a request."""
 
-    outcome: RowOutcome
+    result: RowResult
     row: GroupRow | None
     """The newest row that was read; None if none was."""
     reason: str = ""
@@ -97,20 +85,20 @@ class RowChanges:
                 answer = await asyncio.shield(work)
         except TimeoutError:
             return self._unavailable(f"the database has not responded for {ANSWER_SECONDS:g} s")
-        if answer.outcome is RowOutcome.UNAVAILABLE:
+        if answer.result is RowResult.UNAVAILABLE:
             self.counters.unavailable += 1
         return answer
 
     def _unavailable(self, reason: str) -> RowAnswer:
         self.counters.unavailable += 1
-        return RowAnswer(RowOutcome.UNAVAILABLE, None, reason)
+        return RowAnswer(RowResult.UNAVAILABLE, None, reason)
 
     def _made(self, work: "asyncio.Future[RowAnswer]") -> None:
         self._waiting -= 1
         if work.cancelled() or work.exception() is not None:
             return
         answer = work.result()
-        if answer.outcome is RowOutcome.DONE:
+        if answer.result is RowResult.DONE:
             self.counters.changes += 1
         if answer.row is not None:
             self._on_row(answer.row)
@@ -132,14 +120,14 @@ class RowChanges:
         try:
             row = self._store.change(name, noted, newest_place, action=action, reason=reason)
         except ChangeRejected as rejected:
-            outcome = RowOutcome.STALE if rejected.is_stale else RowOutcome.REFUSED
-            return RowAnswer(outcome, self._read(name), str(rejected))
+            result = RowResult.STALE if rejected.is_stale else RowResult.REFUSED
+            return RowAnswer(result, self._read(name), str(rejected))
         except QmqError as error:
-            return RowAnswer(RowOutcome.REFUSED, None, str(error))
+            return RowAnswer(RowResult.REFUSED, None, str(error))
         except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
             logger.warning("it is unknown whether the row of %s was changed (%s): %s", name, action, error)
             return self._resolved(name, intended, error)
-        return RowAnswer(RowOutcome.DONE, row)
+        return RowAnswer(RowResult.DONE, row)
 
     def _resolved(self, name: str, intended: GroupRow | None, error: Exception) -> RowAnswer:
         """What became of a change after an error of the database: its answer may have been lost.
@@ -150,10 +138,10 @@ class RowChanges:
         row = self._read(name)
         if row is not None and intended is not None:
             if row == intended:
-                return RowAnswer(RowOutcome.DONE, row)
+                return RowAnswer(RowResult.DONE, row)
             if row.version >= intended.version:
-                return RowAnswer(RowOutcome.STALE, row, "the row has changed meanwhile")
-        return RowAnswer(RowOutcome.UNAVAILABLE, row, f"the database failed: {error}")
+                return RowAnswer(RowResult.STALE, row, "the row has changed meanwhile")
+        return RowAnswer(RowResult.UNAVAILABLE, row, f"the database failed: {error}")
 
     def _read(self, name: str) -> GroupRow | None:
         try:

@@ -1,27 +1,10 @@
 """Whether a slave may follow a master, and up to where it keeps its log. Pure."""
 
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from qmq.log.epochs import EpochChain
+from qmq.protocol.codes import FollowResult
 from qmq.replication.row import GroupRow
-
-
-class Follow(Enum):
-    """The master's answer to a slave that wants to follow."""
-
-    ACCEPTED = auto()
-    COPY = auto()
-    """The slave's log has nothing in common with what the master still has: it copies the master's state first."""
-    NOT_MEMBER = auto()
-    OLDER_EPOCH = auto()
-    """The slave has not learned of the master's epoch."""
-    NEWER_EPOCH = auto()
-    """The slave has learned of a newer epoch: this master steps down."""
-    OTHER_PROMOTION = auto()
-    """Two promotions have the same epoch, which the rules exclude."""
-    END_BEYOND = auto()
-    """The slave has more of the master's own epoch than the master, which the rules exclude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +21,7 @@ class LogEnd:
 class Answer:
     """The answer, and where the slave's log is truncated if it is accepted."""
 
-    follow: Follow
+    result: FollowResult
     keep_to: int = 0
 
 
@@ -51,20 +34,20 @@ def answer_follow(row: GroupRow, own: LogEnd, slave: str, epoch: int, promotion_
         theirs: the slave's log.
     """
     if slave not in row.members or slave == row.master:
-        return Answer(Follow.NOT_MEMBER)
+        return Answer(FollowResult.NOT_MEMBER)
     if epoch != row.epoch:
-        return Answer(Follow.OLDER_EPOCH if epoch < row.epoch else Follow.NEWER_EPOCH)
+        return Answer(FollowResult.OLDER_EPOCH if epoch < row.epoch else FollowResult.NEWER_EPOCH)
     if promotion_id != row.promotion_id:
-        return Answer(Follow.OTHER_PROMOTION)
+        return Answer(FollowResult.OTHER_PROMOTION)
     common = theirs.chain.common_end(theirs.end, own.chain, own.end)
     if common is None:
         # Two empty logs are equal.
         common = 0
     if common < own.begin or common < theirs.begin:
-        return Answer(Follow.COPY)
+        return Answer(FollowResult.TOO_FAR_BEHIND)
     if theirs.chain.last_epoch == row.epoch and theirs.end > own.end:
-        return Answer(Follow.END_BEYOND)
-    return Answer(Follow.ACCEPTED, common)
+        return Answer(FollowResult.END_BEYOND)
+    return Answer(FollowResult.ACCEPTED, common)
 
 
 class TruncationRejected(Exception):

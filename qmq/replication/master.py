@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from qmq.replication.row import ChangeInSync, GroupRow, InSyncChange
+from qmq.protocol.group_rows import InSyncChange
+from qmq.replication.row import ChangeInSync, GroupRow
 
 NOTHING_CONFIRMED = -1
 

@@ -1,10 +1,8 @@
 """The row of a broker group: who is master, who is in sync, and the changes of both. Pure."""
 
 from dataclasses import dataclass, replace
-from enum import Enum
 
-MEMBERS_MAX = 3
-"""Most members of a broker group."""
+from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
 
 
 class ChangeRejected(Exception):
@@ -81,13 +79,6 @@ class AddMember:
         if len(row.members) >= MEMBERS_MAX:
             raise ChangeRejected(f"broker group {row.broker_group} has {MEMBERS_MAX} members, the maximum")
         return replace(row, members=(*row.members, self.node_id), version=row.version + 1)
-
-
-class InSyncChange(Enum):
-    """What a master requests for one member."""
-
-    ADD = "add"
-    REMOVE = "remove"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from metaserver.models import AuditEntry, BrokerGroup, MetadataChange
 from metaserver.orm_repository import OrmRowStore
 from metaserver.services import rows
 from metaserver.services.changes import METASERVER, NotFound
-from qmq.replication.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, InSyncChange, Promotion
+from qmq.protocol.group_rows import InSyncChange
+from qmq.replication.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, Promotion
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import broker_group
 

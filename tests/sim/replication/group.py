@@ -11,7 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from qmq.log.epochs import EpochChain
-from qmq.replication.following import Follow, LogEnd, answer_follow, check_truncation
+from qmq.protocol.codes import FollowResult
+from qmq.replication.following import LogEnd, answer_follow, check_truncation
 from qmq.replication.master import Master
 from qmq.replication.promotion import MemberReport, choose, recovered
 from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_for
@@ -402,9 +403,9 @@ class Rules:
         own = LogEnd(chain_of(other.log), 0, len(other.log))
         theirs = LogEnd(chain_of(node.log), 0, len(node.log))
         answer = answer_follow(master.row, own, name(number), node.state.epoch, node.state.promotion_id, theirs)
-        if answer.follow in (Follow.OTHER_PROMOTION, Follow.END_BEYOND):
-            raise Broken(f"{number} asked {to} to follow: {answer.follow.name}")
-        if answer.follow is not Follow.ACCEPTED:
+        if answer.result in (FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND):
+            raise Broken(f"{number} asked {to} to follow: {answer.result.name}")
+        if answer.result is not FollowResult.ACCEPTED:
             raise Impossible
         if answer.keep_to > common_length(node.log, other.log):
             raise Broken(f"{number} keeps {answer.keep_to} of {node.log}, {to} has {other.log}")

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from metaserver import row_changes
-from metaserver.row_changes import RowAnswer, RowChange, RowChanges, RowOutcome
+from metaserver.row_changes import RowAnswer, RowChange, RowChanges
 from qmq.errors import QmqError
+from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeRejected, GroupRow, Promotion
 
 ROW = GroupRow("g1", ("a", "b"), "a", ("a", "b"), 1, 7, "p1")
@@ -59,46 +60,46 @@ def made(store: Store, change: RowChange = PROMOTION.applied_to, name: str = "g1
         changes = RowChanges(store, learned.append)
         answer = await changes.make(name, change, (1, 7), action="promote", reason="test")
         changes.close()
-        assert changes.counters.unavailable == (answer.outcome is RowOutcome.UNAVAILABLE)
-        assert changes.counters.changes == (answer.outcome is RowOutcome.DONE)
+        assert changes.counters.unavailable == (answer.result is RowResult.UNAVAILABLE)
+        assert changes.counters.changes == (answer.result is RowResult.DONE)
         return answer, learned
 
     return asyncio.run(make())
 
 
 def test_a_change_that_is_stored_is_done() -> None:
-    assert made(Store()) == (RowAnswer(RowOutcome.DONE, PROMOTED), [PROMOTED])
+    assert made(Store()) == (RowAnswer(RowResult.DONE, PROMOTED), [PROMOTED])
 
 
 def test_a_stale_change_brings_the_newer_row() -> None:
     store = Store()
     store.row = newer = replace(ROW, version=8, in_sync=("a",))
     answer, learned = made(store)
-    assert (answer.outcome, answer.row, learned) == (RowOutcome.STALE, newer, [newer])
+    assert (answer.result, answer.row, learned) == (RowResult.STALE, newer, [newer])
     assert "the row has epoch 1, version 8" in answer.reason
 
 
 def test_a_change_against_the_rules_is_refused() -> None:
     answer, learned = made(Store(), replace(PROMOTION, candidate="c").applied_to)
-    assert (answer.outcome, answer.row, learned) == (RowOutcome.REFUSED, ROW, [ROW])
+    assert (answer.result, answer.row, learned) == (RowResult.REFUSED, ROW, [ROW])
     assert "node 'c' is not in sync" in answer.reason
 
 
 def test_a_group_that_does_not_exist_is_refused() -> None:
-    assert made(Store(), name="g9") == (RowAnswer(RowOutcome.REFUSED, None, "Broker group 'g9' not found."), [])
+    assert made(Store(), name="g9") == (RowAnswer(RowResult.REFUSED, None, "Broker group 'g9' not found."), [])
 
 
 def test_a_change_whose_answer_was_lost_is_found_done() -> None:
     store = Store()
     store.fails_after = True
-    assert made(store) == (RowAnswer(RowOutcome.DONE, PROMOTED), [PROMOTED])
+    assert made(store) == (RowAnswer(RowResult.DONE, PROMOTED), [PROMOTED])
 
 
 def test_a_change_that_is_not_seen_in_the_database_may_still_be_made() -> None:
     store = Store()
     store.fails_before = True
     answer, learned = made(store)
-    assert (answer.outcome, answer.row, learned) == (RowOutcome.UNAVAILABLE, ROW, [ROW])
+    assert (answer.result, answer.row, learned) == (RowResult.UNAVAILABLE, ROW, [ROW])
     assert answer.reason == "the database failed: the connection ended"
 
 
@@ -108,7 +109,7 @@ def test_a_change_that_another_one_overtook_during_a_failure_is_stale(other: Gro
     store.fails_before = True
     store.meanwhile = lambda: setattr(store, "row", other)
     answer, learned = made(store)
-    assert (answer.outcome, answer.row, learned) == (RowOutcome.STALE, other, [other])
+    assert (answer.result, answer.row, learned) == (RowResult.STALE, other, [other])
 
 
 def test_a_change_is_unknown_while_the_database_is_away() -> None:
@@ -116,7 +117,7 @@ def test_a_change_is_unknown_while_the_database_is_away() -> None:
     store.fails_after = True
     store.meanwhile = lambda: setattr(store, "fails_to_read", True)
     answer, learned = made(store)
-    assert (answer.outcome, answer.row, learned) == (RowOutcome.UNAVAILABLE, None, [])
+    assert (answer.result, answer.row, learned) == (RowResult.UNAVAILABLE, None, [])
     assert store.row == PROMOTED
 
 
@@ -130,7 +131,7 @@ def test_a_database_that_hangs_is_not_waited_for_and_its_late_answer_is_learned(
         store.blocked = threading.Event()
         changes = RowChanges(store, learned.put_nowait)
         answer = await changes.make("g1", PROMOTION.applied_to, (1, 7), action="promote", reason="test")
-        assert (answer.outcome, answer.row) == (RowOutcome.UNAVAILABLE, None)
+        assert (answer.result, answer.row) == (RowResult.UNAVAILABLE, None)
         assert answer.reason == "the database has not responded for 0.01 s"
         assert learned.empty()
         store.blocked.set()
@@ -155,9 +156,9 @@ def test_changes_that_wait_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
         ]
         await asyncio.sleep(0)
         answer = await changes.make("g1", rejected, (1, 7), action="promote", reason="test")
-        assert (answer.outcome, answer.reason) == (RowOutcome.UNAVAILABLE, "2 changes wait for the database")
+        assert (answer.result, answer.reason) == (RowResult.UNAVAILABLE, "2 changes wait for the database")
         store.blocked.set()
-        assert [answer.outcome for answer in await asyncio.gather(*waiting)] == [RowOutcome.REFUSED] * 2
+        assert [answer.result for answer in await asyncio.gather(*waiting)] == [RowResult.REFUSED] * 2
         changes.close()
 
     asyncio.run(make())

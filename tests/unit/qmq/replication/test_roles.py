@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from qmq.log.epochs import EpochChain
-from qmq.replication.following import Follow, LogEnd, TruncationRejected, answer_follow, check_truncation
+from qmq.protocol.codes import FollowResult
+from qmq.replication.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq.replication.master import Master, SessionRejected
 from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_for
 from qmq.replication.row import GroupRow
@@ -164,36 +165,36 @@ OLD = LogEnd(EpochChain.of([(1, 0)]), 0, 700)
 
 def test_a_slave_keeps_what_both_logs_have() -> None:
     answer = answer_follow(ROW, OWN, "b", 3, "p3", OLD)
-    assert (answer.follow, answer.keep_to) == (Follow.ACCEPTED, 500)
+    assert (answer.result, answer.keep_to) == (FollowResult.ACCEPTED, 500)
 
 
 def test_an_empty_log_follows_an_empty_one() -> None:
     empty = LogEnd(EpochChain(), 0, 0)
     answer = answer_follow(ROW, empty, "b", 3, "p3", empty)
-    assert (answer.follow, answer.keep_to) == (Follow.ACCEPTED, 0)
+    assert (answer.result, answer.keep_to) == (FollowResult.ACCEPTED, 0)
 
 
 @pytest.mark.parametrize(
-    ("slave", "epoch", "promotion_id", "theirs", "follow"),
+    ("slave", "epoch", "promotion_id", "theirs", "result"),
     [
-        ("stranger", 3, "p3", OLD, Follow.NOT_MEMBER),
-        ("a", 3, "p3", OLD, Follow.NOT_MEMBER),
-        ("b", 2, "p2", OLD, Follow.OLDER_EPOCH),
-        ("b", 4, "p4", OLD, Follow.NEWER_EPOCH),
-        ("b", 3, "other", OLD, Follow.OTHER_PROMOTION),
-        ("b", 3, "p3", LogEnd(EpochChain.of([(1, 0), (3, 500)]), 0, 901), Follow.END_BEYOND),
-        ("b", 3, "p3", LogEnd(EpochChain.of([(2, 600)]), 600, 900), Follow.COPY),
-        ("b", 3, "p3", LogEnd(EpochChain.of([(1, 550)]), 550, 700), Follow.COPY),
+        ("stranger", 3, "p3", OLD, FollowResult.NOT_MEMBER),
+        ("a", 3, "p3", OLD, FollowResult.NOT_MEMBER),
+        ("b", 2, "p2", OLD, FollowResult.OLDER_EPOCH),
+        ("b", 4, "p4", OLD, FollowResult.NEWER_EPOCH),
+        ("b", 3, "other", OLD, FollowResult.OTHER_PROMOTION),
+        ("b", 3, "p3", LogEnd(EpochChain.of([(1, 0), (3, 500)]), 0, 901), FollowResult.END_BEYOND),
+        ("b", 3, "p3", LogEnd(EpochChain.of([(2, 600)]), 600, 900), FollowResult.TOO_FAR_BEHIND),
+        ("b", 3, "p3", LogEnd(EpochChain.of([(1, 550)]), 550, 700), FollowResult.TOO_FAR_BEHIND),
     ],
 )
-def test_who_may_not_follow(slave: str, epoch: int, promotion_id: str, theirs: LogEnd, follow: Follow) -> None:
-    assert answer_follow(ROW, OWN, slave, epoch, promotion_id, theirs).follow is follow
+def test_who_may_not_follow(slave: str, epoch: int, promotion_id: str, theirs: LogEnd, result: FollowResult) -> None:
+    assert answer_follow(ROW, OWN, slave, epoch, promotion_id, theirs).result is result
 
 
 def test_a_slave_behind_the_oldest_segment_of_the_master_copies() -> None:
     kept = replace(OWN, begin=600)
-    assert answer_follow(ROW, kept, "b", 3, "p3", OLD).follow is Follow.COPY
-    assert answer_follow(ROW, kept, "b", 3, "p3", LogEnd(EpochChain(), 0, 0)).follow is Follow.COPY
+    assert answer_follow(ROW, kept, "b", 3, "p3", OLD).result is FollowResult.TOO_FAR_BEHIND
+    assert answer_follow(ROW, kept, "b", 3, "p3", LogEnd(EpochChain(), 0, 0)).result is FollowResult.TOO_FAR_BEHIND
 
 
 def test_nothing_below_a_known_high_watermark_is_truncated() -> None:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from qmq.protocol.group_rows import InSyncChange
 from qmq.replication.row import (
     AddMember,
     ChangeInSync,
     ChangeRejected,
     GroupRow,
-    InSyncChange,
     Promotion,
     Resignation,
 )
