@@ -20,7 +20,8 @@ class OrmRepository:
     def __init__(self) -> None:
         self._own_leases: dict[str, datetime] = {}
         """By node id, the time of the lease that this metaserver stored last."""
-        self._own_heartbeat: datetime | None = None
+        self._own_heartbeat: tuple[str, datetime] | None = None
+        """Name and time of the last one. The time alone could be a peer's, stored in the same millisecond."""
 
     def _run(self, call: Callable[[], T]) -> T:
         close_old_connections()
@@ -51,7 +52,7 @@ class OrmRepository:
         self._own_leases = {
             lease.node.node_id: at for lease, (_, _, at) in zip(found, rows, strict=True) if lease.is_own
         }
-        peers = {name: _microseconds(at) for name, at in heartbeats.items() if at != self._own_heartbeat}
+        peers = {name: _microseconds(at) for name, at in heartbeats.items() if (name, at) != self._own_heartbeat}
         return domain.Leases(tuple(found), peers)
 
     def save_route(self, route: domain.Route) -> domain.Route:
@@ -66,8 +67,7 @@ class OrmRepository:
 
     def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         at = datetime.fromtimestamp(at_ms / 1000, UTC)
-        self._run(lambda: broker_groups.save_heartbeat(name, steady_seconds, at))
-        self._own_heartbeat = at
+        self._own_heartbeat = self._run(lambda: broker_groups.save_heartbeat(name, steady_seconds, at)), at
 
     def save_clients(self, clients: list[domain.ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))
