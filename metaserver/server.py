@@ -71,7 +71,7 @@ class Metaserver(Daemon):
         await asyncio.to_thread(self.disk.make_private_dir, self.options.data_dir)
         self.write_behind = WriteBehind(
             self._repository,
-            lambda route: self.handlers.route_stored(route),
+            lambda written, stored: self.handlers.route_stored(written, stored),
             self._leases_read,
             self.clock,
             last_write_seconds=self.options.stop_seconds,
@@ -153,9 +153,12 @@ class Metaserver(Daemon):
         for name, live in self.directory.groups.items():
             if name not in groups:
                 self.write_behind.group(live.row, "loaded from the route file")
-        subjects = {route.subject for route in stored.routes}
+        routes = {route.subject: route for route in stored.routes}
         for subject, route in self.directory.routes.items():
-            if subject not in subjects:
+            there = routes.get(subject)
+            if there is None or (there.version == route.version == 1 and there != route):
+                # Of two first versions, another metaserver stored its own.
+                self.directory.add_unstored(route)
                 self.write_behind.route(route)
 
     async def _keep_route_file(self) -> None:

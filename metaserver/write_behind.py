@@ -87,12 +87,13 @@ class WriteCounters:
 class WriteBehind:
     """Loads metadata from the repository and writes changes to it, in one thread.
 
-    `on_route` gets the route that another metaserver stored first, `on_leases` what is stored before queued changes are written
-    after a failure; the end of `run` waits `last_write_seconds` for the database.
+    `on_route` gets each route that was to be stored and the one that is stored, which another metaserver may have stored first.
+    `on_leases` gets what is stored before queued changes are written after a failure. The end of `run` waits `last_write_seconds`
+    for the database.
     """
 
     _repository: Repository
-    _on_route: Callable[[Route], None]
+    _on_route: Callable[[Route, Route], None]
     _on_leases: Callable[[Leases], None]
     _clock: Clock
     _: KW_ONLY
@@ -245,9 +246,8 @@ class WriteBehind:
                 else:
                     route = next(iter(self._routes.values()))
                     stored = await self._write_next(self._routes, repository.save_route, "the route of")
-                    if stored is not None and stored != route:
-                        # Another metaserver stored its route first, which wins.
-                        self._on_route(stored)
+                    if stored is not None:
+                        self._on_route(route, stored)
             while self._clients:
                 batch = list(itertools.islice(self._clients, CLIENTS_PER_WRITE))
                 try:

@@ -214,3 +214,36 @@ async def test_a_running_client_whose_metaserver_stands_still_gets_a_new_subject
         node(scenario, "g2").operator_read_only = ""
         process.resume()
         await scenario.settle()
+
+
+@pytest.mark.parametrize("restarted", ["none", *BOTH])
+async def test_a_subject_that_both_create_is_served_by_the_groups_of_both(restarted: str) -> None:
+    """Without the database, each gives the new subject groups of its own choice; acknowledged messages are on all of them."""
+    async with running(metas=2, brokers=5) as scenario:
+        database = scenario.cluster.database
+        await asyncio.sleep(15)
+        database.is_away = True
+        subjects = [f"new{number}" for number in range(3)]
+        for subject in subjects:
+            for producer, other in (("p1", "meta2"), ("p2", "meta")):
+                name = f"{producer} of {subject}"
+                scenario.cut((name, other))
+                scenario.add_producer(name, subject, every=0.3)
+            scenario.add_consumer(f"c1 of {subject}", subject)
+        await asyncio.sleep(10)
+        groups = {name: scenario.metaserver(name).directory.routes for name in BOTH}
+        chosen = [{route.broker_groups for route in (groups[name][subject] for name in BOTH)} for subject in subjects]
+        assert max(map(len, chosen)) == 2, "they agreed by chance: the test shows nothing"
+        if restarted in BOTH:
+            # It starts from its route file.
+            scenario.host(restarted).kill()
+            scenario.host(restarted).start()
+            await scenario.host(restarted).has_started.wait()
+            await asyncio.sleep(3)
+        database.is_away = False
+        await asyncio.sleep(20)
+        for subject, before in zip(subjects, chosen, strict=True):
+            routes = [scenario.metaserver(name).directory.routes[subject] for name in BOTH]
+            assert routes[0] == routes[1] == database.rows.routes[subject]
+            assert set(routes[0].broker_groups) == {name for names in before for name in names}
+        await scenario.settle()
