@@ -313,7 +313,7 @@ async def _gather(process: Process, supervisor: BreakingSupervisor, _: pytest.Mo
 async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
     assert process.membership is not None
-    patch.setattr(process.membership, "_describe", _raise)
+    patch.setattr(process.membership, "describe", _raise)
     process.membership.soon()
 
 
@@ -321,9 +321,11 @@ async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: p
     assert isinstance(process, Node)
     assert process.membership is not None
     await eventually_async(lambda: process.policy.version)
-    await eventually_async(lambda: process.membership is not None and process.membership._fetching is None)
+    policies = process.membership.policies
+    await eventually_async(lambda: policies._fetching is None)
     supervisor.break_job("policy_fetch")
-    process.membership._check_policy(process._registration(BrokerRequestType.HEARTBEAT), "another")
+    request = process._registration(BrokerRequestType.HEARTBEAT)
+    policies.check(process.membership.sessions[0].caller, request, "another")
 
 
 async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -553,6 +555,8 @@ ALLOWED = {
     ): "writes answers: what it raises reaches the event loop's handler, which counts it",
     ("qmq/net/server.py", "call_soon"): "reads connections again; as above",
     ("qmq/net/session.py", "add_done_callback"): "after the supervisor's own; ends calls that wait for routes",
+    ("qmq/daemon/membership.py", "TaskGroup"): "the failure of a session ends the critical task membership",
+    ("qmq/daemon/membership.py", "create_task"): "in that group",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
 }
