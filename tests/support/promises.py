@@ -20,6 +20,7 @@ class Check(StrEnum):
     FAIL_STOP = "a failed log takes nothing more"
     STATES = "a decision on a delayed message stays"
     FILES = "the files of an hour agree with each other"
+    TRUNCATED = "a truncated log ends where it should, whatever interrupted the truncation"
     EPOCH = "an epoch is on disk before a commit has it, and never falls there"
     RESERVE = "acks go on when the disk is full"
 
