@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from qmq.log import recovery
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
-from tests.sim.crashes import test_replica_state, test_truncation
+from tests.sim.crashes import test_copies, test_replica_state, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check
@@ -143,6 +144,19 @@ def test_a_truncation_without_a_record_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SegmentedLog, "truncate", truncate)
     with CaughtBy(Check.TRUNCATED):
         test_truncation.crashes(1)
+
+
+def test_several_commits_trusted_after_one_sync_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_copied = SegmentedLog.write_copied
+
+    def trusting(self: SegmentedLog, *arguments: Any, sync_each: bool) -> None:
+        write_copied(self, *arguments, sync_each=False)
+        self.sync()
+
+    monkeypatch.setattr(SegmentedLog, "write_copied", trusting)
+    with CaughtBy(Check.COPIED):
+        for seed in range(3):
+            test_copies.crashes(seed, is_copying=False)
 
 
 def test_a_crash_in_the_scenario_is_a_crash() -> None:
