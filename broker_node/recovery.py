@@ -23,6 +23,7 @@ from qmq.log.index_files import firsts_in
 from qmq.log.record import HEADER_BYTES
 from qmq.log.recovery import Commit
 from qmq.log.replay import LogMemory, RecoveryReport, Replay
+from qmq.log.truncation import finish_truncation
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
@@ -166,6 +167,7 @@ def open_store(
         OSError: the disk refused.
     """
     paths = StorePaths(root)
+    finish_truncation(disk, paths.log)
     checkpoint = CheckpointStore(disk, paths.checkpoint, CHECKPOINT_NAME).load()
 
     def opened(checkpoint: Checkpoint | None, why: str, synced_to: int = 0) -> tuple[MessageStore, RecoveryReport]:

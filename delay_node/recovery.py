@@ -23,6 +23,7 @@ from qmq.log.record import iter_records
 from qmq.log.recovery import Commit
 from qmq.log.replay import LogMemory, RecoveryReport, Replay
 from qmq.log.segment import Segments
+from qmq.log.truncation import finish_truncation
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
 from qmq.slices import run_to_end
@@ -55,6 +56,7 @@ def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCach
 
     Raises LogError for a log or checkpoint that is unreadable or of a newer version, or OSError.
     """
+    finish_truncation(disk, f"{root}/log")
     for folder in ("schedule", "dispatch"):
         disk.make_dir(f"{root}/{folder}")
     checkpoint = CheckpointStore(disk, f"{root}/checkpoint", CHECKPOINT_NAME).load()

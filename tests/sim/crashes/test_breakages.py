@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
 from qmq.log import recovery
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
-from tests.sim.crashes import test_replica_state
+from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
+from tests.sim.crashes import test_copies, test_replica_state, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check
@@ -131,6 +133,30 @@ def test_an_epoch_that_is_used_before_it_is_synced_is_caught(monkeypatch: pytest
     monkeypatch.setattr(ReplicaStateFile, "save", save)
     with CaughtBy(Check.EPOCH):
         test_replica_state.crashes()
+
+
+def test_a_truncation_without_a_record_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def truncate(self: SegmentedLog, to: Truncation, **known: int) -> None:
+        with monkeypatch.context() as steps:
+            steps.setattr(TruncationFile, "load", lambda _: to)
+            finish_truncation(self._disk, self._segments.folder)
+
+    monkeypatch.setattr(SegmentedLog, "truncate", truncate)
+    with CaughtBy(Check.TRUNCATED):
+        test_truncation.crashes(1)
+
+
+def test_several_commits_trusted_after_one_sync_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_copied = SegmentedLog.write_copied
+
+    def trusting(self: SegmentedLog, *arguments: Any, sync_each: bool) -> None:
+        write_copied(self, *arguments, sync_each=False)
+        self.sync()
+
+    monkeypatch.setattr(SegmentedLog, "write_copied", trusting)
+    with CaughtBy(Check.COPIED):
+        for seed in range(3):
+            test_copies.crashes(seed, is_copying=False)
 
 
 def test_a_crash_in_the_scenario_is_a_crash() -> None:
