@@ -77,11 +77,11 @@ class Membership:
 
     def problem(self) -> str:
         """Why no metaserver has answered a registration since the start; "" when one has."""
-        if self.followed is not None:
-            return ""
-        if len(self.sessions) == 1:
-            return self.sessions[0].problem
-        return "; ".join(f"{session.url}: {session.problem}" for session in self.sessions)
+        return "" if self.followed is not None else self.unregistered()
+
+    def unregistered(self) -> str:
+        """Which metaservers the node is not registered with at present, and why; "" when it is registered with all."""
+        return "; ".join(f"{one.url}: {one.problem or 'no answer'}" for one in self.sessions if not one.is_registered)
 
     def report(self) -> list[dict[str, Any]]:
         """All sessions for the page `/stats`, in the order of the list."""

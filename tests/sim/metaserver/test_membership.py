@@ -182,6 +182,10 @@ async def test_a_metaserver_that_is_silent_delays_neither_heartbeats_to_another_
         assert 29 <= len(fakes.b.requests) <= 32
         states = {session["url"]: session["state"] for session in await sessions_of(node)}
         assert states == {fakes.a.url: "not_registered", fakes.b.url: "registered"}
+        status, ready = await get_json(node, "/readyz")
+        assert (status, list(ready)) == (200, ["status", "not_registered"])
+        assert ready["not_registered"].startswith(f"{fakes.a.url}: ")
+        assert "did not respond to command 200" in ready["not_registered"]
         metrics = (await get_page(node, "/metrics"))[1].decode()
         for url, value in ((fakes.a.url, 0), (fakes.b.url, 1)):
             assert f'metaserver_registered{{broker_group="g1",metaserver="{url}"}} {value}.0' in metrics
