@@ -77,11 +77,11 @@ class Membership:
 
     def problem(self) -> str:
         """Why no metaserver has answered a registration since the start; "" when one has."""
-        if self.followed is not None:
-            return ""
-        if len(self.sessions) == 1:
-            return self.sessions[0].problem
-        return "; ".join(f"{session.url}: {session.problem}" for session in self.sessions)
+        return "" if self.followed is not None else self.unregistered()
+
+    def unregistered(self) -> str:
+        """Which metaservers the node is not registered with at present, and why; "" when it is registered with all."""
+        return "; ".join(f"{one.url}: {one.problem or 'no answer'}" for one in self.sessions if not one.is_registered)
 
     def report(self) -> list[dict[str, Any]]:
         """All sessions for the page `/stats`, in the order of the list."""
@@ -93,12 +93,14 @@ class Membership:
         return next((session for session in self.sessions if session.address == address), None)
 
     def answered(self, session: MetaserverSession, request: NodeRegisterRequest) -> None:
-        """Choose the metaserver to follow; apply its answer if it is this one, or was not followed before."""
+        """Choose the metaserver to follow, and apply its last answer."""
         chosen, before = self._chosen(session), self.followed
-        if chosen is not session and chosen is before:
-            return
         if before is not None and chosen is not before:
-            why = before.problem or ("it names no policy" if before.has_lease else "it does not answer")
+            why = (
+                "it is behind in the list"
+                if before.knows_policy
+                else before.problem or "it names no policy, or does not answer"
+            )
             logger.info("following the decisions of metaserver %s instead of %s: %s", chosen.url, before.url, why)
         self.followed = chosen
         assert chosen.last is not None
@@ -107,5 +109,4 @@ class Membership:
 
     def _chosen(self, answered: MetaserverSession) -> MetaserverSession:
         current = [one for one in self.sessions if one.has_lease]
-        with_policy = [one for one in current if one.last is not None and one.last.policy_version]
-        return next(iter(with_policy or current), answered)
+        return next((one for one in current if one.knows_policy), current[0] if current else answered)

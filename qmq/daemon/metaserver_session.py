@@ -82,6 +82,11 @@ class MetaserverSession:
         """Whether the metaserver has accepted the node, and its lease has not expired."""
         return self.has_lease and self.last is not None and self.last.accepted
 
+    @property
+    def knows_policy(self) -> bool:
+        """Whether the metaserver has answered within its lease and named the policy that the node must apply."""
+        return self.has_lease and self.last is not None and bool(self.last.policy_version)
+
     def report(self) -> dict[str, Any]:
         """This session for the page `/stats`."""
         if self.is_duplicate:
@@ -113,8 +118,10 @@ class MetaserverSession:
             if not self.is_duplicate:
                 async with asyncio.timeout(CALL_SECONDS):
                     await self._send(await self._connected(), self._owner.describe(BrokerRequestType.OFFLINE))
-        except (QmqError, OSError, TimeoutError) as error:
-            logger.info("the metaserver %s did not receive the deregistration: %s", self.url, error)
+        except Exception as error:  # noqa: BLE001 - the stop of the node goes on
+            logger.info(
+                "the metaserver %s did not receive the deregistration: %s", self.url, str(error) or "no answer in time"
+            )
         await self._close()
 
     async def _heartbeat(self, request_type: BrokerRequestType) -> float:

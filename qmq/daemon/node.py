@@ -211,7 +211,9 @@ class Node(Daemon):
 
     def restrictions(self) -> dict[str, str]:
         refused = self.refuse_sends()
-        return {"read_only": refused} if refused else {}
+        unregistered = self.membership.unregistered() if self.membership is not None else ""
+        found = {"read_only": refused, "not_registered": unregistered}
+        return {name: why for name, why in found.items() if why}
 
     @property
     def state(self) -> BrokerGroupState:

@@ -13,7 +13,7 @@ from qmq.protocol.frames import Frame
 CONNECT_SECONDS = 2.0
 """Time limit for opening a connection to one of several metaservers."""
 ANSWER_SECONDS = 2.0
-"""A metaserver that has sent nothing for so long after a request is pinged, and given up when it does not answer that within as
+"""A metaserver that has sent nothing for so long after a request is pinged, and left when it does not answer the ping within as
 long. It holds back the answer to a registration that no broker group can serve yet, but never that to a ping."""
 PING_SECONDS = 5.0
 """How often a metaserver that holds back answers is pinged."""
@@ -48,9 +48,9 @@ class LastGood:
 
 
 class MetaConnection:
-    """Connects to one metaserver, and to the next one in the list when that fails or stops to answer.
+    """Connects to one metaserver, and to the next one in the list when that fails or stops answering.
 
-    With a single metaserver nothing is gained by giving up a connection, so it is not pinged.
+    A single metaserver is not pinged: there is no other one to use.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class _Interest:
 class MetaSession:
     """One connection to one of the metaservers at `urls`, kept up in the background.
 
-    When the metaserver can't be reached or stops to answer, the session uses the next one and registers everything there. Known
+    When the metaserver can't be reached or stops answering, the session uses the next one and registers everything there. Known
     routes stay in use meanwhile.
 
     `on_change(subject, client_type)` is called whenever routes or the online state of a subject changed.

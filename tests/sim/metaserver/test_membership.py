@@ -141,7 +141,7 @@ async def test_policies_of_the_second_apply_only_while_the_first_is_silent_for_a
             fakes.a.answers = True
             await asyncio.sleep(BACK_OFF_SECONDS[-1] + 1)
             assert (node.policy, await followed(node)) == (EMPTY_POLICY, fakes.a.url)
-            assert f"instead of {fakes.b.url}" in caplog.text
+            assert f"{fakes.a.url} instead of {fakes.b.url}: it is behind in the list" in caplog.text
     await fakes.a.stop()
     await fakes.b.stop()
 
@@ -182,6 +182,10 @@ async def test_a_metaserver_that_is_silent_delays_neither_heartbeats_to_another_
         assert 29 <= len(fakes.b.requests) <= 32
         states = {session["url"]: session["state"] for session in await sessions_of(node)}
         assert states == {fakes.a.url: "not_registered", fakes.b.url: "registered"}
+        status, ready = await get_json(node, "/readyz")
+        assert (status, list(ready)) == (200, ["status", "not_registered"])
+        assert ready["not_registered"].startswith(f"{fakes.a.url}: ")
+        assert "did not respond to command 200" in ready["not_registered"]
         metrics = (await get_page(node, "/metrics"))[1].decode()
         for url, value in ((fakes.a.url, 0), (fakes.b.url, 1)):
             assert f'metaserver_registered{{broker_group="g1",metaserver="{url}"}} {value}.0' in metrics
@@ -204,6 +208,19 @@ async def test_a_stop_waits_only_so_long_when_no_metaserver_can_be_found(tmp_pat
         assert node.membership is not None
         await node.membership.close()
         assert now() - began <= CALL_SECONDS + 0.1
+
+
+async def test_a_stop_goes_on_when_a_deregistration_fails(
+    tmp_path: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fakes.start()
+    async with broker(tmp_path) as node:
+        await asyncio.sleep(1)
+        assert node.membership is not None
+        monkeypatch.setattr(node.membership, "describe", lambda request_type: 1 // 0)
+    assert node.membership.sessions[0].caller is None
+    await fakes.a.stop()
+    await fakes.b.stop()
 
 
 async def test_a_change_of_the_node_reaches_all_at_once(tmp_path: Path, fakes: Fakes) -> None:
@@ -242,6 +259,20 @@ async def test_two_urls_of_one_metaserver_are_an_error_and_the_second_session_id
             assert [session["state"] for session in await sessions_of(node)] == ["registered", "registered"]
             fakes.a.requests.clear()
         assert fakes.a.requests.count(BrokerRequestType.OFFLINE) == 1
+    await fakes.a.stop()
+    await fakes.b.stop()
+
+
+async def test_a_session_that_idles_does_not_deregister(
+    tmp_path: Path, fakes: Fakes, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fakes.start()
+    fakes.addresses[fakes.b.url] = fakes.a.server.address
+    with caplog.at_level(logging.INFO, "qmq.membership"):
+        async with broker(tmp_path):
+            await asyncio.sleep(5)
+        assert fakes.a.requests.count(BrokerRequestType.OFFLINE) == 1
+        assert "deregistration" not in caplog.text
     await fakes.a.stop()
     await fakes.b.stop()
 
