@@ -71,6 +71,8 @@ PERIODIC = {
 """Every periodic job, by process."""
 MAIN = {"garbage"}
 """Started by the main function, and not where a node runs inside another process."""
+REPLICATION = {"master_silence"}
+"""Of members of larger groups: tests/sim/replication runs them."""
 CRITICAL = {
     "broker": ("membership",),
     "broker flushing by interval": (),
@@ -558,6 +560,11 @@ ALLOWED = {
     ("qmq/daemon/membership.py", "TaskGroup"): "the failure of a session ends the critical task membership",
     ("qmq/daemon/membership.py", "create_task"): "in that group",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
+    ("metaserver/row_changes.py", "run_in_executor"): "the caller awaits it, as far as its time limit allows",
+    (
+        "metaserver/row_changes.py",
+        "add_done_callback",
+    ): "learns the outcome; its failure reaches the loop's handler, which counts it",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
 }
 """Places outside it, each with the reason why its failure is not silent. An awaited call needs none."""
@@ -599,6 +606,6 @@ def test_the_tables_list_every_job_that_the_source_starts() -> None:
             )
             assert len(names) == 1, f"{file}:{call.lineno}: a job's name is a constant"
             named.setdefault("one_shot" if starter not in ("every", "critical") else starter, set()).update(names)
-    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN
+    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN | REPLICATION
     assert named["critical"] == {name for names in CRITICAL.values() for name in names}
     assert named["one_shot"] == set(ONE_SHOTS)
