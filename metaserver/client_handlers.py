@@ -244,7 +244,7 @@ class ClientHandlers(RequestHandlers):
 
     def peers_observed(self, observed: Observed) -> None:
         """Push the states that other metaservers stored, and store again what they contradict."""
-        self._write_behind.discard(observed.followed)
+        self._write_behind.discard(observed.replaced)
         for row in observed.contradicted:
             self._write_behind.group(row, "its master sends heartbeats")
         self._groups_changed(observed.broker_groups, "as another metaserver reports")

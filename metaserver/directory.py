@@ -63,7 +63,7 @@ class Directory(RouteTable):
         """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
         now = self._clock.monotonic()
         self._peers.observe(leases.peers, now)
-        changed, followed, contradicted = [], [], []
+        changed, replaced, contradicted = [], [], []
         for lease in leases.groups:
             live = self.groups.get(lease.group.name)
             if live is None:
@@ -72,7 +72,8 @@ class Directory(RouteTable):
                 live.peer_heartbeat_at, live.has_heartbeat = now, True
             live.stored_lease_us = lease.stored_at_us
             if self._follows(live, lease, now):
-                followed.append(lease.group.name)
+                if live.is_live_at_peer(now):
+                    replaced.append(lease.group.name)
                 if self._follow(live, lease):
                     changed.append(lease.group.name)
             elif live.is_received_here(now) and lease.group.state != live.row.state:
@@ -82,7 +83,7 @@ class Directory(RouteTable):
                     contradicted.append(live.row)
                 continue
             live.contradicted_at = None
-        return Observed(changed, followed, contradicted)
+        return Observed(changed, replaced, contradicted)
 
     def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
         """Whether the stored state of a group replaces the own one."""

@@ -100,8 +100,9 @@ class Observed:
 
     broker_groups: list[str]
     """Groups with another state or address than before."""
-    followed: list[str]
-    """Groups whose stored state replaced the own one: what this metaserver has not stored yet of them is out of date."""
+    replaced: list[str]
+    """Groups of which another metaserver stored a heartbeat after those that arrived here: what this one has not stored yet of them
+    is out of date."""
     contradicted: list[BrokerGroup]
     """Rows of groups whose heartbeats arrive here, and which are still stored with another state after another heartbeat."""
 

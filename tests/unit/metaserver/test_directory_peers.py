@@ -140,15 +140,26 @@ def test_a_group_whose_heartbeats_arrive_here_is_never_followed() -> None:
     assert (live.state, live.node.address) == (GroupState.READ_WRITE, "10.0.0.1:2")
 
 
-def test_a_state_that_replaces_the_own_one_is_reported_as_followed() -> None:
+def test_a_state_that_a_peer_stored_later_replaces_the_own_one() -> None:
     observer = Observer()
     for second in range(3):
         observer.second(second)
     observed = observer.directory.observe_peers(Leases((StoredLease(GROUP, NODE, 9, False),)))
-    assert (observed.followed, observed.broker_groups) == (["g1"], [])
+    assert (observed.replaced, observed.broker_groups) == (["g1"], [])
     receive(observer, "10.0.0.1:1", BrokerRequestType.HEARTBEAT)
     observed = observer.directory.observe_peers(Leases((StoredLease(GROUP, NODE, 10, False),)))
-    assert observed.followed == []
+    assert observed.replaced == []
+
+
+def test_what_a_dead_node_reported_here_is_not_replaced_by_what_was_stored_before() -> None:
+    """The database was away while a node came and died: its address and log end are not stored yet."""
+    observer = Observer()
+    offline = StoredLease(replace(GROUP, state=GroupState.OFFLINE), NODE, 5, False)
+    observer.directory.observe_peers(Leases((offline,)))
+    receive(observer, "10.0.0.1:2", BrokerRequestType.HEARTBEAT)
+    observer.clock.advance(60.0)
+    observed = observer.directory.observe_peers(Leases((offline,)))
+    assert (observed.replaced, observed.broker_groups) == ([], ["g1"])
 
 
 def test_a_contradiction_that_ends_before_the_next_heartbeat_is_none() -> None:
