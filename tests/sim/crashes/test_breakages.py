@@ -8,11 +8,13 @@ import pytest
 
 from broker_node.acks import Acks
 from broker_node.store import MessageStore
+from qmq.daemon.applying import Applying
 from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
 from qmq.log import recovery
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
+from tests.sim.broker import test_applying
 from tests.sim.crashes import test_copies, test_replica_state, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
@@ -157,6 +159,14 @@ def test_several_commits_trusted_after_one_sync_are_caught(monkeypatch: pytest.M
     with CaughtBy(Check.COPIED):
         for seed in range(3):
             test_copies.crashes(seed, is_copying=False)
+
+
+async def test_applying_above_the_high_watermark_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply_next = Applying._apply_next
+    monkeypatch.setattr(Applying, "_apply_next", lambda self, _: apply_next(self, self._log.synced_end))
+    with CaughtBy(Check.APPLIED):
+        for seed in range(3):
+            await test_applying.follow(seed)
 
 
 def test_a_crash_in_the_scenario_is_a_crash() -> None:
