@@ -50,8 +50,8 @@ def state_of(store: MessageStore) -> dict[str, Any]:
         index = subject.consume_log
         line = json.loads(subject.checkpoint_line())
         for group in line["groups"]:
-            # A master has consumers in the order of their first requests, which need not be in the log.
-            group[5].sort()
+            # A master has consumers in the order of their first requests, which are in the log only if they got something.
+            group[5] = sorted(consumer for consumer in group[5] if consumer[1:] != [0, 0, -1, []])
         subjects[name] = {
             "line": line,
             "next": subject.next_sequence,

@@ -11,11 +11,13 @@ from broker_node.store import MessageStore
 from qmq.daemon.applying import Applying
 from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
 from qmq.log import recovery
+from qmq.log.commit import SealedCommit
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.log.record import Position
 from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
 from tests.sim.broker import test_applying
-from tests.sim.crashes import test_copies, test_replica_state, test_truncation
+from tests.sim.crashes import test_copies, test_replica_state, test_step_downs, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check
@@ -135,6 +137,28 @@ def test_an_epoch_that_is_used_before_it_is_synced_is_caught(monkeypatch: pytest
     monkeypatch.setattr(ReplicaStateFile, "save", save)
     with CaughtBy(Check.EPOCH):
         test_replica_state.crashes()
+
+
+def test_a_checkpoint_above_the_high_watermark_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = SegmentedLog.complete
+
+    def at_the_written_end(self: SegmentedLog, commit: SealedCommit, **options: bool) -> None:
+        complete(self, commit, **options)
+        self.position = Position(commit.end, self._chain)
+
+    monkeypatch.setattr(SegmentedLog, "complete", at_the_written_end)
+    with CaughtBy(Check.TRUNCATED):
+        for seed in range(5):
+            test_step_downs.step_downs(seed)
+
+
+def test_a_checkpoint_that_is_saved_before_all_it_mentions_is_confirmed_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(test_step_downs.SteppingDown, "wait_for", lambda *_: None)
+    with CaughtBy(Check.TRUNCATED):
+        for seed in range(15):
+            test_step_downs.step_downs(seed)
 
 
 def test_a_truncation_without_a_record_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
