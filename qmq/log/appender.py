@@ -226,15 +226,28 @@ class Appender(CommitWriter):
 
         Raises ValueError if it would fall, pass what is synced here, or not be the end of a commit; nothing was changed then.
         """
+        if high_watermark == self.high_watermark:
+            return
+        self._check_confirmed(high_watermark)
+        position = self._ends.at_or_below(high_watermark)
+        if position is None or position.offset != high_watermark:
+            raise ValueError(f"the high watermark can't be {high_watermark}: no commit ends there")
+        self.high_watermark, self.position = high_watermark, position
+
+    def confirm_applied(self, position: Position) -> None:
+        """As `confirm`, on a slave, which moves the high watermark when it has applied what is below.
+
+        Args:
+            position: behind the last commit that was applied.
+        """
+        self._check_confirmed(position.offset)
+        self.high_watermark, self.position = position.offset, position
+
+    def _check_confirmed(self, high_watermark: int) -> None:
         if high_watermark < self.high_watermark:
             raise ValueError(f"the high watermark is {self.high_watermark} and can't fall to {high_watermark}")
         if high_watermark > self.synced_end:
             raise ValueError(f"the high watermark can't be {high_watermark}: the log is synced to {self.synced_end}")
-        position = self._ends.at_or_below(high_watermark)
-        if high_watermark != self.high_watermark:
-            if position is None or position.offset != high_watermark:
-                raise ValueError(f"the high watermark can't be {high_watermark}: no commit ends there")
-            self.high_watermark, self.position = high_watermark, position
 
     @property
     def unconfirmed_commits(self) -> int:
