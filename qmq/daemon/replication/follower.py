@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from qmq.clock import Clock
+from qmq.daemon.applying import Applying
 from qmq.daemon.counters import counted
 from qmq.daemon.job_thread import StartThread
 from qmq.daemon.replication.copy_thread import CopyThread
@@ -69,14 +70,12 @@ class Follower:
     _log: SegmentedLog
     _copied: CopiedLog
     _identity: FollowerIdentity
-    _on_high_watermark: Callable[[int], None]
-    """Called with each new high watermark that this log has reached, to apply the commits below it."""
-    _applied_end: Callable[[], int]
+    _applying: Applying
     _clock: Clock
     _supervisor: Supervisor
     _start_thread: StartThread
     _on_failed: Callable[[BaseException], None]
-    """Called when the log takes no more."""
+    """Called when the log takes no more, or a commit can't be applied: the node has to end."""
     counters: FollowerCounters = field(default_factory=FollowerCounters)
     _slave: Slave | None = field(default=None, init=False)
     """None between sessions."""
@@ -86,6 +85,8 @@ class Follower:
     _segment: tuple[int, int] | None = field(default=None, init=False)
     """Base and size of the segment that commits arrive of; None until the master has stated it."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when commits arrived or the high watermark rose since `_apply` looked last."""
     _alarm: ReplicationAlarm | None = field(default=None, init=False)
     _received_at: float | None = field(default=None, init=False)
     problem: str = field(default="not connected yet", init=False)
@@ -108,6 +109,7 @@ class Follower:
         """
         self._thread.start()
         checker = self._supervisor.every(CHECK_SECONDS, "master_silence", self._check)
+        applier = self._supervisor.critical("applying", self._apply())
         failures = 0
         try:
             while True:
@@ -124,6 +126,7 @@ class Follower:
                 await asyncio.sleep(BACK_OFF_SECONDS[min(failures, len(BACK_OFF_SECONDS)) - 1])
         finally:
             await self._supervisor.cancel(checker)
+            await self._supervisor.cancel(applier)
             await self._thread.stop()
 
     # --- a session -------------------------------------------------------------------------------------------------
@@ -184,13 +187,18 @@ class Follower:
             )
         if keep_to < log.written_end:
             try:
-                check_truncation(keep_to, log.high_watermark)
+                check_truncation(keep_to, min(self._applying.known_high_watermark, log.written_end))
             except TruncationRejected as rejected:
                 raise ReplicationAlarm(str(rejected)) from rejected
             raise Diverged(Truncation(keep_to, answer.keep_to_crc, identity.epoch, identity.promotion_id))
         self._segment = answer.segment_of(keep_to)
         self._slave = Slave(
-            identity.epoch, identity.promotion_id, answer.session, keep_to, log.synced_end, log.high_watermark
+            identity.epoch,
+            identity.promotion_id,
+            answer.session,
+            keep_to,
+            log.synced_end,
+            self._applying.known_high_watermark,
         )
         self._caller, self.problem = caller, ""
         self.counters.sessions += 1
@@ -212,10 +220,10 @@ class Follower:
         return crc
 
     def _pushed(self, frame: Frame) -> None:
-        if self._slave is None:
-            self._early.append(frame)
-        else:
+        if self._slave is not None:
             self._receive(frame)
+        elif not self._ended.is_set():
+            self._early.append(frame)
 
     def _receive(self, frame: Frame) -> None:
         try:
@@ -252,21 +260,31 @@ class Follower:
             assert self._segment is not None
             self.counters.received_bytes += size
             session = self._slave.session
-            self._thread.put(
-                CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits)),
-                lambda headers: self._written(session, headers),
-                self._reject,
-            )
-        else:
-            self._advance()
+            copied = CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits))
+            self._thread.put(copied, lambda headers: self._written(session, copied, headers), self._reject)
+        self._can_apply.set()
 
-    def _written(self, session: int, headers: Sequence[CommitHeader]) -> None:
+    def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
         """Commits are in the log: confirm them, if their session still runs."""
-        if self._slave is None or self._slave.session != session:
-            return
-        self._slave = self._slave.synced(self._log.synced_end)
-        self._confirm()
-        self._advance()
+        self._applying.received(copied, headers)
+        self._can_apply.set()
+        if self._slave is not None and self._slave.session == session:
+            self._slave = self._slave.synced(self._log.synced_end)
+            self._confirm()
+
+    async def _apply(self) -> None:
+        """Apply commits as the high watermark rises. Confirmations do not wait for it."""
+        while True:
+            await self._can_apply.wait()
+            self._can_apply.clear()
+            high_watermark = self._applying.known_high_watermark
+            if self._slave is not None:
+                high_watermark = self._slave.high_watermark
+            try:
+                await self._applying.advance(high_watermark)
+            except LogError as error:
+                self._failed(error)
+                return
 
     def _confirm(self) -> None:
         slave, caller = self._slave, self._caller
@@ -278,17 +296,9 @@ class Follower:
         crc = 0 if end == 0 else self._log.crc_at(end)
         if crc is None:
             raise LogError(f"no commit of this log ends at offset {end}")
-        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applied_end(), FollowState.FOLLOWING)
+        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, FollowState.FOLLOWING)
         caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
         self.counters.confirmations += 1
-
-    def _advance(self) -> None:
-        """Move the high watermark of the log to what the master has stated, as far as this log has it."""
-        assert self._slave is not None
-        end = min(self._slave.applicable_end, self._log.synced_end)
-        if end > self._log.high_watermark:
-            self._log.confirm(end)
-            self._on_high_watermark(end)
 
     def _reject(self, error: CopyRejected | CommitsRejected | ProtocolError) -> None:
         """End the session: commits did not fit."""
@@ -307,5 +317,5 @@ class Follower:
             self._end(f"nothing has arrived from the master for {silent:.1f} s")
 
     def _failed(self, error: BaseException) -> None:
-        self._end(f"the log takes no more: {error}")
+        self._end(f"this node has failed: {error}")
         self._on_failed(error)

@@ -71,7 +71,7 @@ PERIODIC = {
 """Every periodic job, by process."""
 MAIN = {"garbage"}
 """Started by the main function, and not where a node runs inside another process."""
-REPLICATION = {"master_silence"}
+REPLICATION = {"every": {"master_silence"}, "critical": {"applying"}, "one_shot": set[str]()}
 """Of members of larger groups: tests/sim/replication runs them."""
 CRITICAL = {
     "broker": ("membership",),
@@ -606,6 +606,6 @@ def test_the_tables_list_every_job_that_the_source_starts() -> None:
             )
             assert len(names) == 1, f"{file}:{call.lineno}: a job's name is a constant"
             named.setdefault("one_shot" if starter not in ("every", "critical") else starter, set()).update(names)
-    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN | REPLICATION
-    assert named["critical"] == {name for names in CRITICAL.values() for name in names}
-    assert named["one_shot"] == set(ONE_SHOTS)
+    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN | REPLICATION["every"]
+    assert named["critical"] == {name for names in CRITICAL.values() for name in names} | REPLICATION["critical"]
+    assert named["one_shot"] == set(ONE_SHOTS) | REPLICATION["one_shot"]

@@ -10,10 +10,14 @@ from random import Random
 
 import pytest
 
+from qmq.daemon.applying import Applying
 from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
+from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
 from qmq.log.log import SegmentedLog
+from qmq.log.record import HEADER_BYTES, iter_records
+from qmq.log.replay import Replay
 from qmq.log.truncation import Truncation
 from qmq.net.connection import Connection
 from qmq.net.server import FrameServer
@@ -87,12 +91,29 @@ class ScriptedMaster:
             self.send(commits)
 
 
+class Payloads(Replay):
+    """A store that keeps all records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.payloads: list[bytes] = []
+        self.refuses = False
+
+    def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
+        if self.refuses:
+            raise LogError("no record that this version knows")
+        self.payloads.append(bytes(payload))
+
+    def finish(self) -> None:
+        pass
+
+
 class Slave:
     """A follower with its log."""
 
     def __init__(self, master: ScriptedMaster, log: SegmentedLog) -> None:
         self.log = log
-        self.watermarks: list[int] = []
+        self.store = Payloads()
         self.failures: list[BaseException] = []
         clock = machine().clock
         self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=lambda *_: None)
@@ -101,8 +122,7 @@ class Slave:
             log,
             CopiedLog(log, epoch=EPOCH, is_copying=False),
             identity,
-            self.watermarks.append,
-            lambda: log.high_watermark,
+            Applying(log, self.store),
             clock,
             self.supervisor,
             machine().start_thread,
@@ -136,6 +156,22 @@ async def following(
         await slave.supervisor.close()
 
 
+def payloads_of(log: SegmentedLog) -> list[bytes]:
+    """All records of a log."""
+    return [
+        bytes(payload)
+        for commit in commits_of(log)
+        for _, _, payload in iter_records(commit.data[HEADER_BYTES:], commit.offset + HEADER_BYTES)
+    ]
+
+
+def first_segment_end(log: SegmentedLog) -> int:
+    """The end of the last commit with records in the first segment."""
+    first = log.segments()[0]
+    inside = [commit for commit in commits_of(log) if commit.offset < first.end and len(commit.data) > HEADER_BYTES]
+    return inside[-1].offset + len(inside[-1].data)
+
+
 async def test_a_slave_stores_confirms_and_applies_what_the_master_sends() -> None:
     master = ScriptedMaster(master_log())
     async with following(master) as slave:
@@ -151,16 +187,17 @@ async def test_a_slave_stores_confirms_and_applies_what_the_master_sends() -> No
         assert confirmed == sorted(confirmed)
         assert all(confirm.crc == master.crc_at(confirm.synced_end) for confirm in master.confirmed)
         assert {confirm.state for confirm in master.confirmed} == {FollowState.FOLLOWING}
-        assert (slave.log.high_watermark, slave.watermarks) == (0, []), "the master has stated no high watermark"
-        ends = [commit.offset + len(commit.data) for commit in commits_of(master.log)]
-        middle = slave.log.segments()[1].base
-        watermark = max(at for at in ends if at <= middle)
-        while slave.log.crc_at(watermark) is None:
-            watermark = ends[ends.index(watermark) + 1]
+        assert (slave.log.high_watermark, slave.store.payloads) == (0, []), "the master has stated no high watermark"
+        watermark = slave.log.segments()[1].base
         master.heartbeat(slave.log.written_end, watermark)
-        await eventually_async(lambda: slave.watermarks == [watermark])
+        # A seal may follow.
+        await eventually_async(lambda: first_segment_end(master.log) <= slave.log.high_watermark <= watermark)
+        applied = len(slave.store.payloads)
+        assert slave.store.payloads == payloads_of(master.log)[:applied]
         master.heartbeat(slave.log.written_end, 1 << 40)
-        await eventually_async(lambda: slave.watermarks == [watermark, end])
+        await eventually_async(lambda: slave.log.high_watermark == end)
+        assert slave.store.payloads == payloads_of(master.log)
+        assert 0 < applied < len(slave.store.payloads)
         assert slave.follower.problem == ""
 
 
@@ -350,3 +387,15 @@ async def test_a_disk_that_refuses_ends_the_node_and_confirms_nothing_more() -> 
         await eventually_async(lambda: bool(slave.failures))
         assert isinstance(slave.failures[0], OSError)
         assert master.confirmed[-1].synced_end == commits[1].offset
+
+
+async def test_a_record_that_can_not_be_applied_ends_the_node() -> None:
+    master = ScriptedMaster(master_log())
+    async with following(master) as slave:
+        slave.store.refuses = True
+        first = sent(master.log, Random(1))[0]
+        master.send(first)
+        await eventually_async(lambda: master.confirmed[-1].synced_end > 0)
+        master.heartbeat(slave.log.written_end, slave.log.synced_end)
+        await eventually_async(lambda: bool(slave.failures))
+        assert str(slave.failures[0]) == "no record that this version knows"
