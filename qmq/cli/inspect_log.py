@@ -8,7 +8,7 @@ from typing import Any
 
 from qmq.errors import SettingError
 from qmq.log.disk import SystemDisk
-from qmq.log.record import iter_records
+from qmq.log.record import EPOCH_KIND, decode_epoch, iter_records
 from qmq.log.recovery import Commit, Walker
 from qmq.log.segment import Segments
 
@@ -31,12 +31,16 @@ def inspect(arguments: argparse.Namespace) -> int:
     if not segments.infos():
         raise SettingError(f"{folder} contains no segments; specify the `log` folder inside the data folder of a node")
     kinds: Counter[int] = Counter()
+    promotions: dict[int, str] = {}
     commits = 0
 
     def visit(commit: Commit) -> None:
         nonlocal commits
         commits += 1
-        kinds.update(kind for _, kind, _ in iter_records(commit.body, commit.body_offset))
+        for _, kind, payload in iter_records(commit.body, commit.body_offset):
+            kinds[kind] += 1
+            if kind == EPOCH_KIND:
+                promotions.update((decode_epoch(payload),))
 
     walked = Walker(segments, visit).walk(None)
     answer = {
@@ -46,7 +50,10 @@ def inspect(arguments: argparse.Namespace) -> int:
         "begin": segments.infos()[0].base,
         "end": walked.position.offset,
         "synced_to": walked.synced_to,
-        "epochs": [{"epoch": epoch, "begin": begin} for epoch, begin in walked.epochs],
+        "epochs": [
+            {"epoch": epoch, "begin": begin, "promotion_id": promotions.get(epoch, "")}
+            for epoch, begin in walked.epochs
+        ],
         "torn_at": walked.torn_at,
         "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in walked.damaged],
     }

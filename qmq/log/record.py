@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
+from struct import error as StructError
 
 from qmq.checksum import crc32
 from qmq.errors import LogError
@@ -127,6 +128,24 @@ def is_whole(header: CommitHeader, data: bytes | memoryview) -> bool:
             code="log.format_unknown",
         )
     return True
+
+
+EPOCH_KIND = 255
+"""Kind of the record with which a promoted master begins its epoch. All other kinds belong to whoever uses the log."""
+_EPOCH_HEAD = Struct(">q")
+
+
+def encode_epoch(epoch: int, promotion_id: str) -> bytes:
+    """Return the payload of the record that begins an epoch."""
+    return _EPOCH_HEAD.pack(epoch) + promotion_id.encode()
+
+
+def decode_epoch(payload: bytes | memoryview) -> tuple[int, str]:
+    """Return epoch and promotion ID. Raises LogError for a payload that is neither."""
+    try:
+        return _EPOCH_HEAD.unpack_from(payload)[0], str(payload[_EPOCH_HEAD.size :], "utf-8")
+    except (StructError, UnicodeDecodeError) as error:
+        raise LogError(f"the record that begins an epoch can't be read: {error}") from error
 
 
 def iter_records(body: memoryview, body_offset: int) -> Iterator[tuple[int, int, memoryview]]:

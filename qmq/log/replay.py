@@ -10,7 +10,7 @@ from qmq.log.disk import Disk
 from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
-from qmq.log.record import FIRST_EPOCH, Position, iter_records
+from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, Position, iter_records
 from qmq.log.recovery import Commit, Damage
 
 
@@ -113,7 +113,9 @@ class Replay(ABC):
         self.begin(commit)
         for offset, kind, payload in iter_records(commit.body, commit.body_offset):
             yield len(payload)
-            self.apply_record(offset, kind, payload)
+            # A promotion changes nothing of what is stored.
+            if kind != EPOCH_KIND:
+                self.apply_record(offset, kind, payload)
 
     def open_log(
         self,
