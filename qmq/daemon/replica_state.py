@@ -10,6 +10,7 @@ from qmq.log.copied_log import CopiedLog
 from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
 from qmq.log.record import FIRST_EPOCH
+from qmq.replication.roles import Copying, ReplicaState
 
 FILE_NAME = "replica"
 FILE_BYTES_MAX = 4 << 10
@@ -17,46 +18,23 @@ FILE_BYTES_MAX = 4 << 10
 PROMOTION_ID_CHARS_MAX = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Copying:
-    """A copy of the master's log that is not complete: log offsets [begin, end).
-
-    While it is on disk, this member confirms nothing, and may write many commits with one sync. After a restart, a bad place at or
-    behind `begin` is a torn tail, whatever follows it, and is truncated (`copied_from` of `qmq.log.opening.inspect`).
-    """
-
-    begin: int
-    end: int
+def encode_state(state: ReplicaState) -> bytes:
+    """Return the content of the file."""
+    return json.dumps(asdict(state)).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaState:
-    """What a member knows of its group; the default is that of a node that was never in a larger one."""
-
-    epoch: int = FIRST_EPOCH
-    """The highest epoch that this node has seen. It never falls."""
-    promotion_id: str = ""
-    """Identifies the promotion that began the epoch; "" if there was none."""
-    is_only_member: bool = True
-    """Whether the group has no other member. Only then may the node serve as master after a restart, without being promoted."""
-    copying: Copying | None = None
-
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> "ReplicaState":
-        """Raises ValueError, LookupError, TypeError."""
-        fields = json.loads(data)
-        copying, is_only_member = fields["copying"], fields["is_only_member"]
-        if not isinstance(is_only_member, bool):
-            raise ValueError(f"is_only_member is {is_only_member!r}")
-        return cls(
-            as_number(fields["epoch"], FIRST_EPOCH),
-            as_text(fields["promotion_id"]),
-            is_only_member,
-            None if copying is None else Copying(as_number(copying["begin"]), as_number(copying["end"])),
-        )
+def decode_state(data: bytes) -> ReplicaState:
+    """Return the state of a file. Raises ValueError, LookupError, TypeError."""
+    fields = json.loads(data)
+    copying, is_only_member = fields["copying"], fields["is_only_member"]
+    if not isinstance(is_only_member, bool):
+        raise ValueError(f"is_only_member is {is_only_member!r}")
+    return ReplicaState(
+        as_number(fields["epoch"], FIRST_EPOCH),
+        as_text(fields["promotion_id"]),
+        is_only_member,
+        None if copying is None else Copying(as_number(copying["begin"]), as_number(copying["end"])),
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +64,7 @@ class ReplicaStateFile:
         try:
             data = self._file.load()
             if data is not None:
-                self.state = self._newest = ReplicaState.decode(data)
+                self.state = self._newest = decode_state(data)
                 self.is_stored = True
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise SettingError(
@@ -129,7 +107,7 @@ class ReplicaStateFile:
                 f"a promotion ID of {len(state.promotion_id)} characters, the limit is {PROMOTION_ID_CHARS_MAX}"
             )
         self._newest = state
-        self._file.save(state.encode())
+        self._file.save(encode_state(state))
         self.state, self.is_stored = state, True
 
     def start_copying(self, begin: int, end: int) -> None:

@@ -3,23 +3,37 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from qmq.log.record import FIRST_EPOCH
 from qmq.replication.row import GroupRow
 
 
 @dataclass(frozen=True, slots=True)
+class Copying:
+    """A copy of the master's log that is not complete: log offsets [begin, end).
+
+    While it is on disk, this member confirms nothing, and may write many commits with one sync. After a restart, a bad place at or
+    behind `begin` is a torn tail, whatever follows it, and is truncated (`copied_from` of `qmq.log.opening.inspect`).
+    """
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """What a node has on disk about its group before it acts on it."""
+    """What a member has on disk about its group before it acts on it. The default: it was never in a group of several members."""
 
-    epoch: int
-    """The highest one that it has learned. Whatever is older is rejected."""
-    promotion_id: str
-    is_only_member: bool
-    """Whether it is the only member of its group: then it serves after a restart without waiting for a row."""
+    epoch: int = FIRST_EPOCH
+    """The highest one that it has learned. Whatever is older is rejected. It never falls."""
+    promotion_id: str = ""
+    """Identifies the promotion that began the epoch; "" if there was none."""
+    is_only_member: bool = True
+    """Whether the group has no other member. Only then may the node serve as master after a restart, without being promoted."""
+    copying: Copying | None = None
 
-    @classmethod
-    def for_row(cls, row: GroupRow) -> "ReplicaState":
+    def for_row(self, row: GroupRow) -> "ReplicaState":
         """Return what a node has to have on disk before it acts on a row of which it is a member."""
-        return cls(row.epoch, row.promotion_id, is_only_member=len(row.members) == 1)
+        return ReplicaState(row.epoch, row.promotion_id, len(row.members) == 1, self.copying)
 
 
 class Step(Enum):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
+from qmq.protocol.group_rows import GroupRow as SentRow
 
 
 class ChangeRejected(Exception):
@@ -30,6 +31,34 @@ class GroupRow:
     promotion_id: str
     """Identifies the promotion that began the epoch."""
     in_sync_min: int = 2
+
+    @classmethod
+    def of(cls, sent: SentRow) -> "GroupRow":
+        """Return a row as a metaserver sent it."""
+        return cls(
+            sent.broker_group,
+            sent.members,
+            sent.master,
+            sent.in_sync,
+            sent.epoch,
+            sent.in_sync_version,
+            sent.promotion_id,
+            sent.in_sync_min,
+        )
+
+    def sent(self, master_sync_address: str) -> SentRow:
+        """Return the row to send to nodes; "" if the master's sync address is not known."""
+        return SentRow(
+            self.broker_group,
+            self.epoch,
+            self.promotion_id,
+            self.master,
+            master_sync_address,
+            self.version,
+            self.in_sync_min,
+            self.members,
+            self.in_sync,
+        )
 
     @property
     def in_sync_min_in_force(self) -> int:

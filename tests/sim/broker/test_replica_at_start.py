@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
+from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.errors import SettingError
+from qmq.replication.roles import ReplicaState
 from tests.support.in_process import connected, default_disk, message, running_broker, write_file
 
 

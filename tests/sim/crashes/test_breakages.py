@@ -9,13 +9,14 @@ import pytest
 from broker_node.acks import Acks
 from broker_node.store import MessageStore
 from qmq.daemon.applying import Applying
-from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
+from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.log import recovery
 from qmq.log.commit import SealedCommit
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
+from qmq.replication.roles import ReplicaState
 from tests.sim.broker import test_applying
 from tests.sim.crashes import test_copies, test_replica_state, test_step_downs, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
@@ -132,7 +133,7 @@ def test_going_on_after_a_failed_sync_is_caught(monkeypatch: pytest.MonkeyPatch)
 def test_an_epoch_that_is_used_before_it_is_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def save(self: ReplicaStateFile, state: ReplicaState) -> None:
         before, self.state = self.state, state
-        self._file.save(before.encode())
+        self._file.save(encode_state(before))
 
     monkeypatch.setattr(ReplicaStateFile, "save", save)
     with CaughtBy(Check.EPOCH):

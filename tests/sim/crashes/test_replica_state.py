@@ -3,9 +3,10 @@
 import contextlib
 import random
 
-from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
+from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
+from qmq.replication.roles import ReplicaState
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import Check, judging
 

@@ -28,7 +28,7 @@ SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
         ("a", STATE, ROW, Step.WAIT),
         ("b", STATE, ROW, Step.FOLLOW),
         ("b", replace(STATE, epoch=2), ROW, Step.FOLLOW),
-        ("b", replace(STATE, epoch=0, promotion_id=""), replace(ROW, master="", epoch=1), Step.WAIT),
+        ("b", ReplicaState(is_only_member=False), replace(ROW, master="", epoch=1, promotion_id=""), Step.WAIT),
     ],
 )
 def test_what_a_waiting_node_does_about_a_row(node_id: str, state: ReplicaState, row: GroupRow, step: Step) -> None:
@@ -47,8 +47,8 @@ def test_only_an_only_member_serves_without_asking() -> None:
     row = row_of_only_member("g", "a", replace(STATE, is_only_member=True))
     assert row is not None
     assert (row.members, row.in_sync, row.place) == (("a",), ("a",), (3, 0))
-    assert ReplicaState.for_row(row) == replace(STATE, is_only_member=True)
-    assert ReplicaState.for_row(ROW) == STATE
+    assert STATE.for_row(row) == replace(STATE, is_only_member=True)
+    assert ReplicaState().for_row(ROW) == STATE
 
 
 # --- confirmations ---------------------------------------------------------------------------------------------------

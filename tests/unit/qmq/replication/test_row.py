@@ -98,3 +98,9 @@ def test_a_row_that_was_newer_before_is_not_changed(newest: tuple[int, int]) -> 
 def test_the_minimum_is_never_above_the_number_of_members(in_sync_min: int, members: int, in_force: int) -> None:
     row = replace(ROW, members=ROW.members[:members], in_sync_min=in_sync_min)
     assert row.in_sync_min_in_force == in_force
+
+
+def test_a_row_is_sent_with_the_sync_address_of_its_master() -> None:
+    sent = replace(ROW, promotion_id="").sent("10.0.0.1:1")
+    assert (sent.master, sent.master_sync_address, sent.in_sync_version) == ("a", "10.0.0.1:1", 7)
+    assert GroupRow.of(type(sent).decode(memoryview(sent.encode()))) == replace(ROW, promotion_id="")
