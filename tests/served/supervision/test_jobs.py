@@ -78,6 +78,13 @@ CRITICAL = {
     "metaserver": ("write_behind",),
 }
 """Every task that ends its process when it ends."""
+REPLICATION = {
+    "every": {"replication_checks", "replication_connections"},
+    "one_shot": {
+        "replication_feed", "replication_send", "replication_read", "replication_row_change", "replication_follow",
+    },
+}  # fmt: skip
+"""Jobs of a master with slaves; tests/sim/leading/test_jobs.py breaks each of them."""
 VITAL = {"disk_space", "hour_loading", "clock", "leases"}
 """Periodic jobs whose failure makes a process unfit: /readyz answers 503."""
 
@@ -533,6 +540,10 @@ ALLOWED = {
     ("qmq/daemon/job_thread.py", "Thread"): "its loop catches everything and reports it to the owner",
     ("qmq/daemon/job_thread.py", "call_soon_threadsafe"): "the owner's `done` and `on_failure`: see committer.py",
     ("qmq/daemon/committer.py", "call_soon"): "_begin catches what can raise and fails the committer",
+    (
+        "qmq/daemon/replication/feed.py",
+        "call_soon_threadsafe",
+    ): "only keeps the commit; what follows from it is called by the supervisor",
     ("qmq/daemon/first_failure.py", "ensure_future"): "waits for two events",
     (
         "qmq/daemon/log_writer.py",
@@ -595,6 +606,6 @@ def test_the_tables_list_every_job_that_the_source_starts() -> None:
             )
             assert len(names) == 1, f"{file}:{call.lineno}: a job's name is a constant"
             named.setdefault("one_shot" if starter not in ("every", "critical") else starter, set()).update(names)
-    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN
+    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN | REPLICATION["every"]
     assert named["critical"] == {name for names in CRITICAL.values() for name in names}
-    assert named["one_shot"] == set(ONE_SHOTS)
+    assert named["one_shot"] == set(ONE_SHOTS) | REPLICATION["one_shot"]
