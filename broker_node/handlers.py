@@ -84,14 +84,14 @@ class Handlers(RequestHandlers):
         self._delivery = delivery
         self._committer = committer
         self._supervisor = supervisor
-        sends = BrokerSends(store, committer, clock, admission, self.rejections, self.counters)
+        self.sends = BrokerSends(store, committer, clock, admission, self.rejections, self.counters)
         self.pulls = PullHandler(delivery, committer, clock, supervisor, self.rejections, self.counters, self._after)
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
             store, committer, supervisor, on_ended=delivery.settlements.ended, on_no_space=delivery.settlements.no_space
         )
         self.table |= {
-            Command.SEND_MESSAGE: sends.handle,
+            Command.SEND_MESSAGE: self.sends.handle,
             Command.PULL_MESSAGE: self.pulls.handle,
             Command.ACK_REQUEST: self._ack,
             Command.CONSUME_MANAGE: self._consume_manage,

@@ -233,11 +233,22 @@ def visit_records(
 ) -> None:
     """Call back for each record of a commit: (record offset, head, entries offset, run), or (offset, kind, payload)."""
     for offset, kind, payload in iter_records(body, body_offset):
-        if kind != RecordKind.MESSAGES:
-            on_action(offset, kind, payload)
-            continue
-        head, at = decode_messages_head(payload)
-        on_messages(offset, head, offset + at, stored_run(payload[at:], head, offset))
+        visit_record(offset, kind, payload, on_messages, on_action)
+
+
+def visit_record(
+    offset: int,
+    kind: int,
+    payload: memoryview,
+    on_messages: Callable[[int, MessagesHead, int, Run], None],
+    on_action: Callable[[int, int, memoryview], None],
+) -> None:
+    """Call back for one record, as `visit_records`."""
+    if kind != RecordKind.MESSAGES:
+        on_action(offset, kind, payload)
+        return
+    head, at = decode_messages_head(payload)
+    on_messages(offset, head, offset + at, stored_run(payload[at:], head, offset))
 
 
 def stored_run(entries: memoryview, head: MessagesHead, offset: int) -> Run:

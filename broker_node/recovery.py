@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
 from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_ends, restore_state, write_large_indexes
 from broker_node.consume_log import encode_withheld
-from broker_node.message_log import MessageLog, visit_records
+from broker_node.message_log import MessageLog, visit_record
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
 from broker_node.subject_table import StoreLimits, StorePaths
@@ -22,7 +22,8 @@ from qmq.log.handles import HandleCache
 from qmq.log.index_files import firsts_in
 from qmq.log.record import HEADER_BYTES
 from qmq.log.recovery import Commit
-from qmq.log.replay import LogMemory, RecoveryReport, Replay
+from qmq.log.replay import LogMemory, MemberOpening, RecoveryReport, Replay
+from qmq.log.truncation import finish_truncation
 from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
@@ -54,14 +55,23 @@ class BrokerReplay(Replay):
         """Subjects that this replay made and met no message of."""
         self._unwritten_bytes = 0
 
-    def visit(self, commit: Commit) -> None:
+    def begin(self, commit: Commit) -> None:
+        super().begin(commit)
         self._segment_base = commit.header.segment_base
         if commit.after_damage:
             gap = commit.offset - (self._end or 0)
             # Without a gap, other commits took the place of the right ones: any number of bytes may be lost.
             self._hidden_bytes += gap if gap > HEADER_BYTES else commit.offset
         self._end = commit.end
-        visit_records(commit.body, commit.body_offset, self._messages, self._action)
+
+    def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
+        visit_record(offset, kind, payload, self._messages, self._action)
+
+    def finish(self) -> None:
+        self._store.write_histories()
+
+    def visit(self, commit: Commit) -> None:
+        super().visit(commit)
         self._unwritten_bytes += commit.end - commit.offset
         if self._unwritten_bytes >= UNWRITTEN_BYTES_MAX:
             self._unwritten_bytes = 0
@@ -157,15 +167,26 @@ class BrokerReplay(Replay):
 
 
 def open_store(
-    disk: Disk, root: str, clock: Clock, *, limits: StoreLimits, segment_bytes: int, handles: HandleCache
+    disk: Disk,
+    root: str,
+    clock: Clock,
+    *,
+    limits: StoreLimits,
+    segment_bytes: int,
+    handles: HandleCache,
+    member: MemberOpening | None = None,
 ) -> tuple[MessageStore, RecoveryReport]:
     """Open a broker's data folder, new or used.
+
+    Args:
+        member: as `Replay.open_log` takes it.
 
     Raises:
         LogError: the log was written by a newer version, or can't be read at all.
         OSError: the disk refused.
     """
     paths = StorePaths(root)
+    finish_truncation(disk, paths.log)
     checkpoint = CheckpointStore(disk, paths.checkpoint, CHECKPOINT_NAME).load()
 
     def opened(checkpoint: Checkpoint | None, why: str, synced_to: int = 0) -> tuple[MessageStore, RecoveryReport]:
@@ -175,7 +196,7 @@ def open_store(
         else:
             clear_derived(disk, paths)
         replay = BrokerReplay(store, checkpoint.log_position.offset if checkpoint is not None else None)
-        log = replay.open_log(disk, paths.log, segment_bytes, checkpoint, memory, synced_to)
+        log = replay.open_log(disk, paths.log, segment_bytes, checkpoint, memory, synced_to, member)
         store.message_log = MessageLog(log, clock)
         return store, replay.report(log, checkpoint, why)
 
@@ -189,7 +210,7 @@ def open_store(
     if not report.rebuilt:
         store.leftovers = _leftovers(store)
     bases = {segment.base for segment in store.log.segments()}
-    store.write_histories()
+    report.replay.finish()
     store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():
         subject.next_sequence = subject.visible_end

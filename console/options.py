@@ -25,7 +25,11 @@ class ConsoleOptions:
     redis_url: str = option(
         "redis://127.0.0.1:6379/0", help="Redis server: redis:// or rediss://", variable="QMQ_REDIS_URL", is_secret=True
     )
-    meta: str = option(DEFAULT_META_URL, help="address page of the metaserver", variable="QMQ_META")
+    meta: str = option(
+        DEFAULT_META_URL,
+        help="addresses of all metaservers, host:port or URL, separated by commas",
+        variable="QMQ_META",
+    )
     node_token: str = option("", help=NODE_TOKEN_HELP, variable=node_secret.VARIABLE, is_secret=True)
     node_token_file: str = option("", help=NODE_TOKEN_FILE_HELP, variable=node_secret.FILE_VARIABLE)
     read_token: str = option(

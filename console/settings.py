@@ -6,6 +6,7 @@ from typing import Any
 
 from console.options import ConsoleOptions, listed
 from metaserver.database import database_settings
+from qmq.net.discovery import meta_urls
 from qmq.private_files import keep_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -24,7 +25,8 @@ SECRET_KEY = _secret_key()
 SECRET_KEY_FALLBACKS = listed(_options.secret_key_fallbacks)
 DEBUG = False
 ALLOWED_HOSTS = listed(_options.allowed_hosts)
-META_URL = _options.meta
+META_URL = ",".join(meta_urls(_options.meta))
+"""The address pages of all metaservers, separated by commas."""
 REDIS_URL = _options.redis_url
 NODE_TOKEN = _options.node_token
 """The node secret: signs what is requested of nodes. `console.cluster.admin` reads it."""

@@ -98,7 +98,7 @@ class DelayNode(Node):
         )
         self.checkpoints = self.checkpointing(DelayCheckpoints(self.store), self._loaded_offset)
         self.session = MetaSession(
-            options.meta, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
+            self.metaservers, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
         )
         self._pool = Pool(DEFAULT_TIMEOUTS.connect)
         lanes = DueLanes(self.store.subjects, self.session, self.machine.rng)
@@ -139,7 +139,7 @@ class DelayNode(Node):
         self.store.synced(synced_end)
 
     def start_jobs(self) -> None:
-        if self.options.meta:
+        if self.metaservers:
             self.session.start(self.supervisor)
         self._delivering = self.supervisor.critical("delivery", self.dispatcher.run())
         super().start_jobs()

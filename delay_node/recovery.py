@@ -19,10 +19,9 @@ from qmq.errors import LogError
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
-from qmq.log.record import iter_records
-from qmq.log.recovery import Commit
-from qmq.log.replay import LogMemory, RecoveryReport, Replay
+from qmq.log.replay import LogMemory, MemberOpening, RecoveryReport, Replay
 from qmq.log.segment import Segments
+from qmq.log.truncation import finish_truncation
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
 from qmq.slices import run_to_end
@@ -35,26 +34,35 @@ class DelayReplay(Replay):
         super().__init__()
         self._store = store
 
-    def visit(self, commit: Commit) -> None:
-        for offset, kind, payload in iter_records(commit.body, commit.body_offset):
-            record = decode_record(offset, kind, payload)
-            if isinstance(record, Scheduled):
-                run = walk_stored(record.entries, record.subject)
-                if run.count != len(record.dues_ms):
-                    raise LogError(f"the record at offset {offset} holds {run.count} of {len(record.dues_ms)} messages")
-                self.messages += self._store.replay_scheduled(record, run)
-            elif isinstance(record, Moved):
-                self._store.replay_moved(record, RawView(record.entry, CRC_BYTES).subject)
-            else:
-                assert isinstance(record, Action)
-                self._store.replay_action(record)
+    def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
+        record = decode_record(offset, kind, payload)
+        if isinstance(record, Scheduled):
+            run = walk_stored(record.entries, record.subject)
+            if run.count != len(record.dues_ms):
+                raise LogError(f"the record at offset {offset} holds {run.count} of {len(record.dues_ms)} messages")
+            self.messages += self._store.replay_scheduled(record, run)
+        elif isinstance(record, Moved):
+            self._store.replay_moved(record, RawView(record.entry, CRC_BYTES).subject)
+        else:
+            assert isinstance(record, Action)
+            self._store.replay_action(record)
+
+    def finish(self) -> None:
+        """Nothing waits, but counters of hours with held messages need `recount` before the node serves: a record does not say
+        whether its messages were held."""
 
 
-def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCache) -> tuple[DelayStore, RecoveryReport]:
+def open_store(
+    disk: Disk, root: str, *, segment_bytes: int, handles: HandleCache, member: MemberOpening | None = None
+) -> tuple[DelayStore, RecoveryReport]:
     """Open a delay node's data folder, new or used.
+
+    Args:
+        member: as `Replay.open_log` takes it.
 
     Raises LogError for a log or checkpoint that is unreadable or of a newer version, or OSError.
     """
+    finish_truncation(disk, f"{root}/log")
     for folder in ("schedule", "dispatch"):
         disk.make_dir(f"{root}/{folder}")
     checkpoint = CheckpointStore(disk, f"{root}/checkpoint", CHECKPOINT_NAME).load()
@@ -65,11 +73,8 @@ def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCach
         _salvage(store)
     is_salvaged = checkpoint is None and bool(store.hours)
     replay = DelayReplay(store)
-    store.log = replay.open_log(disk, f"{root}/log", segment_bytes, checkpoint, memory)
-    for hour in list(store.hours.values()):
-        if is_salvaged or hour.refused:
-            _recount(hour)
-    store.recount()
+    store.log = replay.open_log(disk, f"{root}/log", segment_bytes, checkpoint, memory, member=member)
+    recount(store, all_hours=is_salvaged)
     if checkpoint is not None:
         _remove_strays(store)
     report = replay.report(store.log, checkpoint, "" if checkpoint is not None else "no checkpoint")
@@ -82,6 +87,14 @@ def open_store(disk: Disk, root: str, *, segment_bytes: int, handles: HandleCach
         len(store.hours),
     )
     return store, report
+
+
+def recount(store: DelayStore, *, all_hours: bool = False) -> None:
+    """Take the counters of hours with held messages, or of all, from their dispatch logs, then the totals from all hours."""
+    for hour in list(store.hours.values()):
+        if all_hours or hour.refused:
+            _recount(hour)
+    store.recount()
 
 
 def _recount(hour: Hour) -> None:

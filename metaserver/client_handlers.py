@@ -244,6 +244,7 @@ class ClientHandlers(RequestHandlers):
 
     def peers_observed(self, observed: Observed) -> None:
         """Push the states that other metaservers stored, and store again what they contradict."""
+        self._write_behind.discard(observed.replaced)
         for row in observed.contradicted:
             self._write_behind.group(row, "its master sends heartbeats")
         self._groups_changed(observed.broker_groups, "as another metaserver reports")
@@ -253,8 +254,17 @@ class ClientHandlers(RequestHandlers):
             logger.info("broker group %s is %s %s", name, self._directory.groups[name].state, why)
             self._group_changed(name)
 
-    def route_stored(self, route: Route) -> None:
-        """Use the route that the database holds instead of the own one, and push it."""
+    def route_stored(self, written: Route, stored: Route) -> None:
+        """Use the route that the database holds instead of the one that was to be written, and push it.
+
+        Producers may have sent messages to the groups that only this metaserver gave the subject. So they are added to the stored
+        route: otherwise no consumer would read them.
+        """
+        route = self._directory.with_unstored(stored)
+        if written == stored:
+            return
+        if route != stored:
+            self._write_behind.route(route)
         self._directory.put_route(route)
         self.routes_changed({route.subject})
 

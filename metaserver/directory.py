@@ -2,8 +2,8 @@
 
 Leases are judged by this metaserver's own monotonic clock: from when it received a heartbeat, or observed in the database that
 another metaserver had stored one. Clocks of different machines are never compared. After a start, or a pause of its own loop
-longer than a lease, no group expires for one full expiry. With a live peer and the database away none expires either, as the
-peer may receive the heartbeats.
+longer than a lease, no group expires for one full expiry: that of peers if there are any. With a live peer and the database
+away none expires either, as the peer may receive the heartbeats.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,15 +55,15 @@ class Directory(RouteTable):
         """Replaced, never changed: other code keeps references to it."""
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
         self.policies = Policies()
-        self._grace_until = clock.monotonic() + EXPIRY_SECONDS
-        self._ticked_at = clock.monotonic()
+        self._steady_since = self._ticked_at = clock.monotonic()
+        """Since then this metaserver has run without a pause, and could read what live peers stored."""
         self._peers = Peers(clock.monotonic())
 
     def observe_peers(self, leases: Leases) -> Observed:
         """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
         now = self._clock.monotonic()
         self._peers.observe(leases.peers, now)
-        changed, contradicted = [], []
+        changed, replaced, contradicted = [], [], []
         for lease in leases.groups:
             live = self.groups.get(lease.group.name)
             if live is None:
@@ -72,11 +72,18 @@ class Directory(RouteTable):
                 live.peer_heartbeat_at, live.has_heartbeat = now, True
             live.stored_lease_us = lease.stored_at_us
             if self._follows(live, lease, now):
+                if live.is_live_at_peer(now):
+                    replaced.append(lease.group.name)
                 if self._follow(live, lease):
                     changed.append(lease.group.name)
             elif live.is_received_here(now) and lease.group.state != live.row.state:
-                contradicted.append(live.row)
-        return Observed(changed, contradicted)
+                # The metaserver that stored it may have received a newer heartbeat, which arrives here in a moment.
+                live.contradicted_at = live.contradicted_at or now
+                if live.heartbeat_at > live.contradicted_at:
+                    contradicted.append(live.row)
+                continue
+            live.contradicted_at = None
+        return Observed(changed, replaced, contradicted)
 
     def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
         """Whether the stored state of a group replaces the own one."""
@@ -100,10 +107,14 @@ class Directory(RouteTable):
         live.reason = "reported offline by another metaserver" if live.is_expired else ""
         return True
 
+    def assume_peers(self) -> None:
+        """Other metaservers may run: take no group offline before the database was read."""
+        self._peers.has_live = True
+
     def head(self) -> Metadata:
         """Everything except routes, as it is to be stored."""
         rows = tuple(replace(live.row, state=live.state) for live in self.groups.values())
-        return Metadata(rows, tuple(self.nodes.values()), (), self.rules, self.paused)
+        return Metadata(rows, tuple(self.nodes.values()), (), self.rules, self.paused, self._peers.has_live)
 
     def metadata(self) -> Metadata:
         """Everything, as it is to be stored."""
@@ -202,7 +213,9 @@ class Directory(RouteTable):
     ) -> NodeRegisterResponse:
         """What a node is answered; a `code` refuses it."""
         epoch = live.row.epoch if live is not None else 0
-        policy = self.policies.version(live.row.name) if live is not None and not code else ""
+        # A metaserver that can't read the database while another one may does not know the newest policy.
+        is_current = not self._peers.are_out_of_sight(self._clock.monotonic())
+        policy = self.policies.version(live.row.name) if live is not None and not code and is_current else ""
         return NodeRegisterResponse(
             not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code
         )
@@ -211,11 +224,11 @@ class Directory(RouteTable):
         """Take silent groups offline; returns their rows. To be called about every heartbeat interval."""
         now = self._clock.monotonic()
         if now - self._ticked_at > LEASE_SECONDS:
-            self._grace_until = now + EXPIRY_SECONDS
+            self._steady_since = now
         self._ticked_at = now
         if self._peers.are_out_of_sight(now):
-            self._grace_until = now + PEER_EXPIRY_SECONDS
-        if now < self._grace_until:
+            self._steady_since = now
+        if now < self._steady_since + (PEER_EXPIRY_SECONDS if self._peers.has_live else EXPIRY_SECONDS):
             return []
         gone = []
         for live in self.groups.values():

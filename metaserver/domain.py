@@ -101,6 +101,8 @@ class Metadata:
     """By subject; those without a rule are left out."""
     paused: frozenset[tuple[str, str, str]] = field(default_factory=frozenset)
     """(subject, consumer group, consumer id or "" for all) whose pulls are held."""
+    has_peers: bool = False
+    """In the route file: whether other metaservers ran when it was saved."""
 
 
 class MetadataVersion(NamedTuple):

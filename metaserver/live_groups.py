@@ -39,6 +39,8 @@ class LiveGroup:
     """Which process of the node sent the last one, by its start; None: it was received by another metaserver, or not yet."""
     stored_lease_us: int | None = None
     """The stored lease, as last observed."""
+    contradicted_at: float | None = None
+    """When the stored state was first observed to differ from the own one; None while they agree."""
     peer_heartbeat_at: float | None = None
     """When this metaserver last observed a heartbeat stored by another metaserver."""
     reason: str = ""
@@ -98,18 +100,22 @@ class Observed:
 
     broker_groups: list[str]
     """Groups with another state or address than before."""
+    replaced: list[str]
+    """Groups of which another metaserver stored a heartbeat after those that arrived here: what this one has not stored yet of them
+    is out of date."""
     contradicted: list[BrokerGroup]
-    """Rows of groups whose heartbeats arrive here, and which are stored with another state."""
+    """Rows of groups whose heartbeats arrive here, and which are still stored with another state after another heartbeat."""
 
 
 class Peers:
     """The other metaservers that store heartbeats. Clocks of different machines are never compared."""
 
     def __init__(self, now: float) -> None:
-        self._heartbeats: dict[str, tuple[int, float | None]] = {}
-        """By name: (when it last stored a heartbeat by its own clock, when that was last observed to change)."""
+        self._heartbeats: dict[str, tuple[int, float]] = {}
+        """By name: (when it last stored a heartbeat by its own clock, when that was observed for the first time)."""
         self._observed_at = now
-        self._has_live = False
+        self.has_live = False
+        """Whether a peer ran when the database was last read. One whose heartbeat was read for the first time may run."""
 
     def observe(self, heartbeats: Mapping[str, int], now: float) -> None:
         """Take over the stored heartbeats, by name."""
@@ -117,15 +123,11 @@ class Peers:
             del self._heartbeats[name]
         for name, stored_at_us in heartbeats.items():
             last = self._heartbeats.get(name)
-            if last is None:
-                self._heartbeats[name] = (stored_at_us, None)
-            elif last[0] != stored_at_us:
+            if last is None or last[0] != stored_at_us:
                 self._heartbeats[name] = (stored_at_us, now)
-        self._has_live = any(
-            at is not None and now - at <= PEER_EXPIRY_SECONDS for _, at in self._heartbeats.values()
-        )  # fmt: skip
+        self.has_live = any(now - at <= PEER_EXPIRY_SECONDS for _, at in self._heartbeats.values())
         self._observed_at = now
 
     def are_out_of_sight(self, now: float) -> bool:
         """Whether a live peer may receive heartbeats of nodes that can't be read, because the database does not respond."""
-        return self._has_live and now - self._observed_at > LEASE_SECONDS
+        return self.has_live and now - self._observed_at > LEASE_SECONDS

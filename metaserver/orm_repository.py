@@ -37,7 +37,8 @@ class OrmRepository(_Connected):
     def __init__(self) -> None:
         self._own_leases: dict[str, datetime] = {}
         """By node id, the time of the lease that this metaserver stored last."""
-        self._own_heartbeat: datetime | None = None
+        self._own_heartbeat: tuple[str, datetime] | None = None
+        """Name and time of the last one. The time alone could be a peer's, stored in the same millisecond."""
 
     def load(self) -> domain.Metadata:
         return self._run(queries.metadata)
@@ -49,16 +50,16 @@ class OrmRepository(_Connected):
         return self._run(lambda: queries.changed_metadata(since, until))
 
     def leases(self) -> domain.Leases:
-        rows, heartbeats = self._run(lambda: (queries.leases(), queries.metaserver_heartbeats()))
-        found = [
+        found, heartbeats = self._run(lambda: (queries.leases(), queries.metaserver_heartbeats()))
+        leases = [
             domain.StoredLease(group, node, _microseconds(at), self._own_leases.get(node.node_id) == at)
-            for group, node, at in rows
+            for group, node, at in found
         ]
         self._own_leases = {
-            lease.node.node_id: at for lease, (_, _, at) in zip(found, rows, strict=True) if lease.is_own
+            lease.node.node_id: at for lease, (_, _, at) in zip(leases, found, strict=True) if lease.is_own
         }
-        peers = {name: _microseconds(at) for name, at in heartbeats.items() if at != self._own_heartbeat}
-        return domain.Leases(tuple(found), peers)
+        peers = {name: _microseconds(at) for name, at in heartbeats.items() if (name, at) != self._own_heartbeat}
+        return domain.Leases(tuple(leases), peers)
 
     def save_route(self, route: domain.Route) -> domain.Route:
         reason = "first registration" if route.version == 1 else "broker groups added"
@@ -72,8 +73,7 @@ class OrmRepository(_Connected):
 
     def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         at = datetime.fromtimestamp(at_ms / 1000, UTC)
-        self._run(lambda: broker_groups.save_heartbeat(name, steady_seconds, at))
-        self._own_heartbeat = at
+        self._own_heartbeat = self._run(lambda: broker_groups.save_heartbeat(name, steady_seconds, at)), at
 
     def save_clients(self, clients: list[domain.ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))

@@ -70,11 +70,12 @@ class RouteFile:
     async def save(self, directory: Directory) -> None:
         """Store what changed since the last save, except nodes' log ends; an error is logged and counted. Costs what changed."""
         head = directory.head()
-        state = {
+        state: dict[str, Any] = {
             "broker_groups": head.broker_groups,
             "nodes": {node.node_id: node.address for node in head.nodes},
             "rules": head.rules,
             "paused": head.paused,
+            "has_peers": head.has_peers,
         }
         changed = [
             name for name, value in state.items() if (old := self._saved.get(name)) is not value and old != value
@@ -83,7 +84,7 @@ class RouteFile:
         if not changed and not routes and not removed and not self.save_problem:
             return
         try:
-            size = sum(len(state[name]) for name in changed) + len(routes) + len(removed)
+            size = sum(len(state[name]) for name in changed if name != "has_peers") + len(routes) + len(removed)
             if self._log is None or self._log_bytes >= self._log_bytes_max or size > LOG_ITEMS_MAX:
                 metadata = directory.metadata()
                 await self._in_thread(lambda: self._replace(metadata))
@@ -218,7 +219,8 @@ def _changes(lines: list[bytes]) -> Iterator[dict[str, Any]]:
 
 def encode(metadata: Metadata) -> Iterator[bytes]:
     """The file's content: a JSON object, in parts."""
-    head = {"broker_groups": metadata.broker_groups, "nodes": metadata.nodes, "paused": metadata.paused}
+    names = ("broker_groups", "nodes", "paused", "has_peers")
+    head = {name: getattr(metadata, name) for name in names}
     yield json.dumps(head, default=_plain)[:-1].encode()
     yield b', "rules": {'
     rules = list(metadata.rules.items())
@@ -269,4 +271,4 @@ def decode(content: dict[str, Any]) -> Metadata:
         allowed = values.get("allowed_groups")
         rules[subject] = SubjectRule(**values | {"allowed_groups": None if allowed is None else tuple(allowed)})
     paused = frozenset((subject, group, consumer) for subject, group, consumer in content.get("paused", ()))
-    return Metadata(groups, nodes, routes, rules, paused)
+    return Metadata(groups, nodes, routes, rules, paused, bool(content.get("has_peers", False)))

@@ -1,6 +1,7 @@
 """The groups and routes of a metaserver, and which groups a client is sent. In memory, no I/O, time handed in."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_ON_WIRE, GroupKind, GroupState, OperatorState
@@ -58,6 +59,9 @@ class RouteTable:
         self.moving: set[str] = set()
         """Subjects whose route has phases."""
         self._subjects_of: dict[str, dict[str, None]] = {}
+        self._added: dict[str, tuple[str, ...]] = {}
+        """By subject, the groups that this metaserver added to its route, as long as the database does not have them. Producers may
+        have sent messages to them."""
         self._changed_routes: dict[str, None] = {}
         """Subjects whose route changed since `take_changed_routes`."""
 
@@ -73,6 +77,7 @@ class RouteTable:
 
     def remove_route(self, subject: str) -> None:
         """Remove a subject's route, if it has one."""
+        self._added.pop(subject, None)
         if self._take_out(subject):
             self.subjects.remove(subject)
 
@@ -118,8 +123,22 @@ class RouteTable:
         created = route.created_at_ms if route is not None else self._clock.wall_ms()
         phases = route.phases if route is not None else {}
         fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created, phases)
+        self._added[subject] = (*self._added.get(subject, ()), *chosen[len(current) :])
         self.put_route(fresh)
         return fresh, True
+
+    def add_unstored(self, route: Route) -> None:
+        """Declare that this metaserver created a route, and that the database may have another one of the subject."""
+        self._added[route.subject] = route.broker_groups
+
+    def with_unstored(self, stored: Route) -> Route:
+        """The route of a subject of which the database has `stored`: its next version, if groups that this metaserver added are
+        missing in it."""
+        missing = tuple(name for name in self._added.pop(stored.subject, ()) if name not in stored.broker_groups)
+        if not missing:
+            return stored
+        self._added[stored.subject] = missing
+        return replace(stored, broker_groups=(*stored.broker_groups, *missing), version=stored.version + 1)
 
     def usable(self, subject: str, client_type: int, keep: Collection[str] = ()) -> tuple[BrokerGroupRoute, ...]:
         """The groups of a real subject that a client of this type can use; `keep` as for `any_usable`."""

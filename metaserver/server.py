@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from metaserver.directory import Directory
-from metaserver.domain import Metadata, MetadataChanges
+from metaserver.domain import Leases, Metadata, MetadataChanges
 from metaserver.handlers import MetaHandlers
 from metaserver.live_groups import LEASE_SECONDS
 from metaserver.metrics import MetaMetrics
@@ -71,7 +71,8 @@ class Metaserver(Daemon):
         await asyncio.to_thread(self.disk.make_private_dir, self.options.data_dir)
         self.write_behind = WriteBehind(
             self._repository,
-            lambda route: self.handlers.route_stored(route),
+            lambda written, stored: self.handlers.route_stored(written, stored),
+            self._leases_read,
             self.clock,
             last_write_seconds=self.options.stop_seconds,
         )
@@ -135,7 +136,7 @@ class Metaserver(Daemon):
                 self._store_what_only_the_file_had(loaded)
         leases = await self.write_behind.leases()
         if leases is not None:
-            self.handlers.peers_observed(self.directory.observe_peers(leases))
+            self._leases_read(leases)
         now, failures = self.clock.monotonic(), self.write_behind.counters.failures
         if now - self._reloaded_at > LEASE_SECONDS or failures != self._failures_seen:
             # After a pause of this process, or of the database: heartbeats were not received, or not stored, in between.
@@ -143,15 +144,21 @@ class Metaserver(Daemon):
         self._reloaded_at = now
         self.write_behind.heartbeat(self.tcp_address, now - self._steady_since)
 
+    def _leases_read(self, leases: Leases) -> None:
+        self.handlers.peers_observed(self.directory.observe_peers(leases))
+
     def _store_what_only_the_file_had(self, stored: Metadata) -> None:
         """Store what the file had and the database lacks: the process that wrote the file may have ended before it stored that."""
         groups = {group.name for group in stored.broker_groups}
         for name, live in self.directory.groups.items():
             if name not in groups:
                 self.write_behind.group(live.row, "loaded from the route file")
-        subjects = {route.subject for route in stored.routes}
+        routes = {route.subject: route for route in stored.routes}
         for subject, route in self.directory.routes.items():
-            if subject not in subjects:
+            there = routes.get(subject)
+            if there is None or (there.version == route.version == 1 and there != route):
+                # Of two first versions, another metaserver stored its own.
+                self.directory.add_unstored(route)
                 self.write_behind.route(route)
 
     async def _keep_route_file(self) -> None:

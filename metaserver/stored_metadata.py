@@ -41,6 +41,8 @@ class StoredMetadata:
         changed_subjects = await self._load_routes(metadata, self._routes - routes)
         self._groups = groups
         directory.rules, directory.paused = metadata.rules, metadata.paused
+        if metadata.has_peers:
+            directory.assume_peers()
         if not from_file:
             self._routes = routes
             await self._update_policies()

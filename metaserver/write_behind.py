@@ -2,13 +2,16 @@
 
 Answers never wait for the database. While it is unavailable, changes stay queued and are retried with a growing pause. The newest
 state of an object replaces a queued one, so the queue is bounded by the number of objects and by WORK_MAX.
+
+Another metaserver may have stored newer states of broker groups meanwhile. Before the first write after a failure, the stored
+leases are therefore read and handed to `on_leases`, which discards what is out of date.
 """
 
 import asyncio
 import itertools
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -84,11 +87,14 @@ class WriteCounters:
 class WriteBehind:
     """Loads metadata from the repository and writes changes to it, in one thread.
 
-    `on_route` gets the route that another metaserver stored first; the end of `run` waits `last_write_seconds` for the database.
+    `on_route` gets each route that was to be stored and the one that is stored, which another metaserver may have stored first.
+    `on_leases` gets what is stored before queued changes are written after a failure. The end of `run` waits `last_write_seconds`
+    for the database.
     """
 
     _repository: Repository
-    _on_route: Callable[[Route], None]
+    _on_route: Callable[[Route, Route], None]
+    _on_leases: Callable[[Leases], None]
     _clock: Clock
     _: KW_ONLY
     last_write_seconds: float = LAST_WRITE_SECONDS
@@ -101,6 +107,8 @@ class WriteBehind:
     _heartbeat: tuple[str, float, int] | None = field(default=None, init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _loaded: MetadataVersion | None = field(default=None, init=False)
+    _has_failed: bool = field(default=False, init=False)
+    """A write or read failed since the stored leases were last read."""
     problem: str = field(default="", init=False)
     """Why the database is unavailable; "" while it responds."""
     counters: WriteCounters = field(default_factory=WriteCounters, init=False)
@@ -142,6 +150,7 @@ class WriteBehind:
         if not self.problem:
             logger.warning("the database is unavailable, answers come from memory: %s", error)
         self.counters.failures += 1
+        self._has_failed = True
         self.problem = f"{type(error).__name__}: {error}".splitlines()[0]
 
     def route(self, route: Route) -> None:
@@ -158,6 +167,13 @@ class WriteBehind:
         """Queue a node that registered."""
         self._nodes[node.node_id] = node
         self._wake.set()
+
+    def discard(self, broker_groups: Collection[str]) -> None:
+        """Forget queued changes of these broker groups and their nodes: the database holds newer ones."""
+        for name in broker_groups:
+            self._groups.pop(name, None)
+        for node in [node for node in self._nodes.values() if node.broker_group in broker_groups]:
+            del self._nodes[node.node_id]
 
     def heartbeat(self, name: str, steady_seconds: float) -> None:
         """Queue that this metaserver runs and stores; written after everything queued before it."""
@@ -217,6 +233,10 @@ class WriteBehind:
     async def _write_all(self) -> bool:
         repository = self._repository
         try:
+            if self._has_failed:
+                leases = await self._in_thread(repository.leases)
+                self._has_failed = False
+                self._on_leases(leases)
             while self._groups or self._nodes or self._routes:
                 # Groups first, each time: a route or node that was queued meanwhile may refer to a group queued with it.
                 if self._groups:
@@ -226,9 +246,8 @@ class WriteBehind:
                 else:
                     route = next(iter(self._routes.values()))
                     stored = await self._write_next(self._routes, repository.save_route, "the route of")
-                    if stored is not None and stored != route:
-                        # Another metaserver stored its route first, which wins.
-                        self._on_route(stored)
+                    if stored is not None:
+                        self._on_route(route, stored)
             while self._clients:
                 batch = list(itertools.islice(self._clients, CLIENTS_PER_WRITE))
                 try:

@@ -33,7 +33,9 @@ class Console(serializers.Serializer):  # type: ignore[type-arg]
     """Settings of the console that its pages use."""
 
     version = serializers.CharField()
-    metaserver = serializers.CharField(help_text="host:port of the metaserver, as the console reaches it")
+    metaserver = serializers.CharField(
+        help_text="host:port of each metaserver, as the console reaches it, separated by commas"
+    )
     languages = serializers.ListField(child=serializers.CharField())
     themes = serializers.ListField(child=serializers.CharField())
     single_sign_on = serializers.CharField(allow_null=True, help_text="its name; null: not configured")

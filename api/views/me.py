@@ -31,7 +31,7 @@ def _console() -> dict[str, Any]:
     providers = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
     return {
         "version": qmq.__version__,
-        "metaserver": urlsplit(settings.META_URL).netloc,
+        "metaserver": ",".join(urlsplit(url).netloc for url in settings.META_URL.split(",")),
         "languages": list(preferences.LANGUAGES),
         "themes": list(preferences.THEMES),
         "single_sign_on": providers[0]["name"] if providers else None,

@@ -69,10 +69,11 @@ def save_node(node: domain.Node) -> datetime:
     return leased_at
 
 
-def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> None:
-    """Record that at this time a metaserver had run and stored heartbeats without a pause for this long."""
-    values = {"seen_at": at, "steady_since": at - timedelta(seconds=steady_seconds)}
-    MetaserverBeat.objects.update_or_create(name=metaserver[:200], defaults=values)
+def save_heartbeat(metaserver: str, steady_seconds: float, at: datetime) -> str:
+    """Record that at this time a metaserver had run and stored heartbeats without a pause for this long. Return the stored name."""
+    name, values = metaserver[:200], {"seen_at": at, "steady_since": at - timedelta(seconds=steady_seconds)}
+    MetaserverBeat.objects.update_or_create(name=name, defaults=values)
+    return name
 
 
 @transaction.atomic

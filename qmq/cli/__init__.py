@@ -8,7 +8,7 @@ from typing import NoReturn
 from qmq import __version__
 from qmq.cli import bench, delayed, inspect_log, messages, provisioning, status
 from qmq.errors import QmqError, SettingError
-from qmq.net.discovery import DEFAULT_META_URL, meta_url
+from qmq.net.discovery import DEFAULT_META_URL, meta_urls
 
 FAILED, WRONG_USE = 1, 2
 
@@ -27,7 +27,7 @@ def command_parser() -> argparse.ArgumentParser:
     shared.add_argument(
         "--meta",
         default=os.environ.get("QMQ_META", DEFAULT_META_URL),
-        help="metaserver address, host:port or URL; default: QMQ_META, or localhost:8080",
+        help="address of the metaserver, host:port or URL; several are separated by commas; default: QMQ_META, or localhost:8080",
     )
     shared.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = command_parser().parse_args(argv)
     try:
         if "meta" in arguments:
-            arguments.meta = meta_url(arguments.meta)
+            arguments.meta = ",".join(meta_urls(arguments.meta))
         return int(arguments.run(arguments))
     except QmqError as error:
         sys.stderr.write(f"qmq: {error}\n")

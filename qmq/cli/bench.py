@@ -25,7 +25,7 @@ from qmq.client.lifecycle import reach
 from qmq.client.message import delayed_message, standard_properties
 from qmq.client.source import start_unsupported
 from qmq.errors import QmqError, SettingError
-from qmq.net.discovery import split_address
+from qmq.net.discovery import meta_urls, split_address
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF
@@ -238,7 +238,11 @@ def _addresses(arguments: argparse.Namespace, client_type: ClientType) -> list[t
 
     async def route() -> list[tuple[str, int]]:
         session = MetaSession(
-            arguments.meta, app="qmq-bench", client_id="bench", timeouts=limits.TIMEOUTS, backoff=DEFAULT_BACKOFF
+            meta_urls(arguments.meta),
+            app="qmq-bench",
+            client_id="bench",
+            timeouts=limits.TIMEOUTS,
+            backoff=DEFAULT_BACKOFF,
         )
         pool = Pool(limits.TIMEOUTS.connect)
         session.start()

@@ -16,7 +16,7 @@ from qmq.log.segment import Segments
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     log = commands.add_parser("log", help="inspect the files of a log")
     kinds = log.add_subparsers(dest="kind", required=True)
-    command = kinds.add_parser("inspect", help="show segments, commits, records and corruption")
+    command = kinds.add_parser("inspect", help="show segments, commits, records, epochs and corruption")
     command.add_argument("folder", help="the `log` folder inside the data folder of a node")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=inspect)
@@ -46,6 +46,7 @@ def inspect(arguments: argparse.Namespace) -> int:
         "begin": segments.infos()[0].base,
         "end": walked.position.offset,
         "synced_to": walked.synced_to,
+        "epochs": [{"epoch": epoch, "begin": begin} for epoch, begin in walked.epochs],
         "torn_at": walked.torn_at,
         "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in walked.damaged],
     }
@@ -54,6 +55,7 @@ def inspect(arguments: argparse.Namespace) -> int:
     else:
         print(f"{len(segments.infos())} segments, offsets {answer['begin']} to {answer['end']}")
         print(f"{commits} commits, records by kind {answer['records_by_kind']}, known synced to {walked.synced_to}")
+        print("epochs: " + (", ".join(f"{epoch} from {begin} on" for epoch, begin in walked.epochs) or "none"))
         for damage in walked.damaged:
             print(f"CORRUPTED from {damage.begin} to {damage.end}: {damage.why}")
         if not walked.damaged:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from qmq.errors import ConnectionLost, QmqError
-from qmq.net.discovery import STATUS_NOT_FOUND, http_get, pages_missing
+from qmq.net.discovery import STATUS_NOT_FOUND, all_lost, http_get, meta_urls, page_beside, pages_missing
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import FILE_NAME, NodeSecret
 
@@ -41,11 +41,17 @@ def fetch(url: str, *, timeout_s: float = ASK_SECONDS) -> dict[str, Any]:
 
 
 def fetch_metaserver_page(meta: str, path: str) -> dict[str, Any]:
-    """A page of the metaserver. Raises ConnectionLost with what to check, or QmqError with the metaserver's message."""
-    try:
-        return fetch(meta.rsplit("/meta/", 1)[0] + path)
-    except ConnectionLost as error:
-        raise with_advice(error) from error
+    """A page of the first metaserver that answers, of one or several separated by commas.
+
+    Raises ConnectionLost with what to check, or QmqError with the metaserver's message.
+    """
+    problems = []
+    for url in meta_urls(meta):
+        try:
+            return fetch(page_beside(url, path))
+        except ConnectionLost as error:
+            problems.append(error)
+    raise with_advice(all_lost(problems)) from problems[-1]
 
 
 def with_advice(error: ConnectionLost) -> ConnectionLost:

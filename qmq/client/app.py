@@ -28,7 +28,7 @@ class App:
     """The consumers of one application. `run` runs them until it is cancelled or `stop` is called.
 
     Args:
-        url: address of the metaserver, `host:port` or the URL of its address page.
+        url: address of the metaserver, `host:port` or the URL of its address page; several are separated by commas.
         app: name of the application, shown to operators.
         middleware: hooks of all consumers, see `qmq.client.middleware`.
     """

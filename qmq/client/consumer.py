@@ -19,7 +19,7 @@ from qmq.client.source import Start as Start
 from qmq.client.workers import Retries, Workers
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, LocalProtocolError
-from qmq.net.discovery import meta_url
+from qmq.net.discovery import meta_urls
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
@@ -44,7 +44,7 @@ class Consumer(Client):
     """Receives a subject's messages for a consumer group. Use it as `async with`, or call `start` and `close`.
 
     Args:
-        url: address of the metaserver, `host:port` or the URL of its address page.
+        url: address of the metaserver, `host:port` or the URL of its address page; several are separated by commas.
         start: where a new group starts: "latest", "earliest", a time with a time zone, or a consume
             sequence. None: the broker's default, the end. Brokers of the official server support no other start:
             with them, any start but "latest" and None fails the first pull.
@@ -94,7 +94,7 @@ class Consumer(Client):
         """Runs the background tasks."""
         self.middleware = MiddlewareChain(middleware, self.supervisor) if middleware else None
         self._session = MetaSession(
-            meta_url(url), app=app, client_id=self.consumer_id, timeouts=timeouts, backoff=backoff
+            meta_urls(url), app=app, client_id=self.consumer_id, timeouts=timeouts, backoff=backoff
         )
         self._producer = Producer(
             url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff, clock=clock

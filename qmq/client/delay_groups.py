@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from qmq.client.own_commands import OwnCommands
-from qmq.errors import ProtocolError, QmqError
-from qmq.net.discovery import STATUS_NOT_FOUND, http_get, meta_url, pages_missing
+from qmq.errors import ConnectionLost, ProtocolError, QmqError
+from qmq.net.discovery import STATUS_NOT_FOUND, STATUS_OK, all_lost, http_get, meta_urls, page_beside, pages_missing
+from qmq.net.meta_connection import LastGood
 from qmq.net.pool import Pool
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
@@ -15,37 +16,50 @@ from qmq.protocol.extensions import Refusal
 T = TypeVar("T")
 GROUPS_SECONDS = 5.0
 """How long the addresses that the metaserver returned are used."""
+PAGE_SECONDS = 3.0
+"""Time limit for the page of one metaserver; the next one is asked after it."""
 REQUEST_SECONDS = 30.0
 """Time limit of one request."""
 
 
 class DelayGroups:
-    """Sends requests to delay groups, whose addresses the metaserver at `url` knows."""
+    """Sends requests to delay groups, whose addresses the metaservers at `url` know."""
 
     def __init__(self, url: str, pool: Pool) -> None:
-        self._meta_url = meta_url(url)
+        self._metaservers = LastGood(meta_urls(url))
         self._pool = pool
         self._groups: dict[str, str] = {}
         self._groups_until = 0.0
 
     async def groups(self) -> dict[str, str]:
-        """Delay groups and their masters' addresses. Raises ConnectionLost if the metaserver was never reached."""
+        """Delay groups and their masters' addresses. Raises ConnectionLost if no metaserver was ever reached."""
         now = asyncio.get_running_loop().time()
         if now < self._groups_until:
             return self._groups
-        page = self._meta_url.rsplit("/meta/", 1)[0] + "/meta/delay-groups"
         try:
-            status, body = await http_get(page, timeout_s=5.0)
-            if status == STATUS_NOT_FOUND:
-                raise pages_missing(page)
-            known = json.loads(body)["delay_groups"] if status == 200 else []
+            self._groups = await self._fetch()
         except QmqError:
             if not self._groups:
                 raise
             return self._groups
-        self._groups = {group["name"]: group["address"] for group in known}
         self._groups_until = now + GROUPS_SECONDS
         return self._groups
+
+    async def _fetch(self) -> dict[str, str]:
+        problems = []
+        for url in self._metaservers.candidates():
+            page = page_beside(url, "/meta/delay-groups")
+            try:
+                status, body = await http_get(page, timeout_s=PAGE_SECONDS)
+                if status == STATUS_NOT_FOUND:
+                    raise pages_missing(page)
+                if status != STATUS_OK:
+                    raise ConnectionLost(f"{page} returned {status}")
+            except ConnectionLost as error:
+                problems.append(error)
+                continue
+            return {group["name"]: group["address"] for group in json.loads(body)["delay_groups"]}
+        raise all_lost(problems)
 
     async def call(self, group: str, command: Command, body: bytes, decode: Callable[[memoryview], T]) -> T:
         """Send an own command to a delay group and return the answer. Raises QmqError if the group refuses or does not respond."""

@@ -84,5 +84,5 @@ async def reach(
         elif not problem:
             problem = f"the metaserver has no usable {what} for it. Start one; `qmq status` lists registered groups"
         raise RouteUnknown(
-            f"no {what} could be reached for subject {subject} through {session.meta_url} in {seconds:g} s: {problem}"
+            f"no {what} could be reached for subject {subject} through {session.metaservers} in {seconds:g} s: {problem}"
         ) from error

@@ -21,7 +21,7 @@ from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, QmqError, SendFailed
-from qmq.net.discovery import meta_url
+from qmq.net.discovery import meta_urls
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
@@ -40,7 +40,7 @@ class Producer(Client):
     """Sends messages. Use it as `async with`, or call `start` and `close`.
 
     Args:
-        url: address of the metaserver, `host:port` or the URL of its address page.
+        url: address of the metaserver, `host:port` or the URL of its address page; several are separated by commas.
         app: name of the application, shown to operators.
         linger: seconds that a message waits for others to share its batch while other batches are in flight. With nothing in
             flight, messages are sent at once.
@@ -71,7 +71,7 @@ class Producer(Client):
         self._timeouts = timeouts
         self._backoff = backoff
         self._session = MetaSession(
-            meta_url(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
+            meta_urls(url), app=app, client_id=default_client_id(app), timeouts=timeouts, backoff=backoff
         )
         self._pool = Pool(timeouts.connect)
         self._delayed = DelayedMessages(url, timeouts=timeouts, pool=self._pool, clock=clock)

@@ -33,6 +33,8 @@ class AnswerQueue(ABC):
     _awaited: dict[asyncio.Future[None], None] = field(default_factory=dict, init=False)
     """Futures of pending calls of `synced`, in the order of the calls; a failure ends them."""
     _in_flight: bool = field(default=False, init=False)
+    on_confirmed: Callable[[], None] | None = field(default=None, init=False)
+    """Called after `confirm` has moved the high watermark and called back what waited for it."""
     failed: BaseException | None = field(default=None, init=False)
 
     @abstractmethod
@@ -114,6 +116,8 @@ class AnswerQueue(ABC):
             self._fail(not_applied(before, error))
             return
         self._release()
+        if self.on_confirmed is not None:
+            self.on_confirmed()
 
     def _release(self) -> None:
         waiting, end = self._waiting, self._log.high_watermark

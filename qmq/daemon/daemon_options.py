@@ -40,7 +40,8 @@ class NodeOptions(DaemonOptions):
     admin_host: str = option("127.0.0.1", help="address of the admin HTTP server")
     admin_port: int = option(0, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)
     meta: str = option(
-        "http://127.0.0.1:8080/meta/address", help="address page of the metaserver; empty: run without a metaserver"
+        "http://127.0.0.1:8080/meta/address",
+        help="addresses of all metaservers, host:port or URL, separated by commas; empty: run without a metaserver",
     )
     flush: str = option(
         "always",

@@ -21,6 +21,7 @@ from qmq.daemon.sends import Admission
 from qmq.errors import CommitNotApplied
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.log import SegmentedLog
+from qmq.net.discovery import meta_urls
 from qmq.net.open_files import FileBudget
 from qmq.net.server_limits import ServerLimits
 from qmq.policy import NodePolicy
@@ -44,6 +45,7 @@ class Node(Daemon):
     def __init__(self, options: NodeOptions, machine: Machine | None = None) -> None:
         super().__init__(options, machine, bulk_bytes_per_second=options.read_bytes_per_second)
         self.node_id = options.node_id or f"{options.broker_group}-a"
+        self.metaservers = meta_urls(options.meta) if options.meta else ()
         self.title = f"{self.kind} node {self.node_id} of group {options.broker_group}"
         self.port, self.admin_address = options.port, (options.admin_host, options.admin_port)
         self.operator_read_only = f"the {self.kind} was started read only" if options.read_only else ""
@@ -57,8 +59,6 @@ class Node(Daemon):
         self.replica = ReplicaStateFile(self.disk, options.data_dir)
         self._data_dir: DataDir | None = None
         self.membership: Membership | None = None
-        self._stop_membership = asyncio.Event()
-        self._membership_task: asyncio.Task[None] | None = None
 
     # --- what a kind of node adds ----------------------------------------------------------------------------------
 
@@ -131,18 +131,17 @@ class Node(Daemon):
 
     def start_jobs(self) -> None:
         self.supervisor.every(JOB_SECONDS, "disk_space", self.space.measure, is_vital=True)
-        if self.options.meta:
+        if self.metaservers:
             self.membership = Membership(
-                self.options.meta, self._registration, self._registered, self.policies.replace, self.clock, self.supervisor,
+                self.metaservers, self._registration, self._registered, self.policies.replace, self.clock, self.supervisor,
                 self.secret,
             )  # fmt: skip
-            self._membership_task = self.supervisor.critical("membership", self.membership.run(self._stop_membership))
+            self.membership.start()
 
     async def stopping(self) -> None:
         self.committer.hurry()
-        self._stop_membership.set()
-        if self._membership_task is not None:
-            await asyncio.wait([self._membership_task])
+        if self.membership is not None:
+            await self.membership.close()
         await self.segment_removal.close()
 
     @property
@@ -206,13 +205,15 @@ class Node(Daemon):
 
     def readiness(self) -> str:
         problem = super().readiness()
-        if not problem and self.membership is not None and self.membership.last is None:
-            return f"not registered: {self.membership.last_error}"
+        if not problem and self.membership is not None and (why := self.membership.problem()):
+            return f"not registered: {why}"
         return problem
 
     def restrictions(self) -> dict[str, str]:
         refused = self.refuse_sends()
-        return {"read_only": refused} if refused else {}
+        unregistered = self.membership.unregistered() if self.membership is not None else ""
+        found = {"read_only": refused, "not_registered": unregistered}
+        return {name: why for name, why in found.items() if why}
 
     @property
     def state(self) -> BrokerGroupState:
@@ -235,8 +236,9 @@ class Node(Daemon):
                 "subjects": len(self.policy.subjects),
                 "paused": len(self.policy.paused),
                 "read_only": self.policy.read_only,
-                "problem": self.membership.policy_error if self.membership is not None else "",
+                "problem": self.membership.policies.problem if self.membership is not None else "",
             },
+            "metaservers": self.membership.report() if self.membership is not None else [],
             "uptime_seconds": round(self.uptime_seconds, 3),
             "log": {
                 "begin": log.begin,

@@ -37,6 +37,10 @@ class NodeMetrics(DaemonMetrics):
         yield self.gauge("damaged_ranges", "Corrupted ranges of the log", len(log.damaged))
         yield self.gauge("disk_free_bytes", "Free space on the disk of the log", node.space.disk_free_bytes)
         yield self.gauge("disk_total_bytes", "Size of the disk of the log", node.space.disk_total_bytes)
-        failures = node.membership.policy_failures if node.membership is not None else 0
+        failures = node.membership.policies.failures if node.membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, stored or applied", failures)
+        sessions = node.membership.sessions if node.membership is not None else ()
+        registered = {session.url: float(session.is_registered) for session in sessions}
+        text = "1 when the metaserver has accepted this node and its lease has not expired"
+        yield self.gauge_by("metaserver_registered", text, "metaserver", registered)
         yield self.gauge("writable", "1 when sends are accepted", 0 if node.refuse_sends() else 1)

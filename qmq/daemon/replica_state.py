@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from qmq.errors import SettingError
 from qmq.log.atomic_file import CheckedFile
 from qmq.log.checkpoint import as_number, as_text
+from qmq.log.copied_log import CopiedLog
 from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
 from qmq.log.record import FIRST_EPOCH
@@ -135,9 +136,18 @@ class ReplicaStateFile:
         """Record durably that [begin, end) is being copied. Raises as `save`."""
         self.save(replace(self.state, copying=Copying(begin, end)))
 
-    def end_copying(self) -> None:
-        """Record durably that the copy is complete and synced: from now on the node may confirm. Raises as `save`."""
+    def end_copying(self, log: SegmentedLog) -> None:
+        """Record durably that the copy is complete: from now on the node may confirm.
+
+        Raises as `save`, and ValueError if commits of the log are not synced.
+        """
+        if log.synced_end < log.records_end:
+            raise ValueError(f"the copy ends at {log.records_end} and is synced to {log.synced_end}: sync it first")
         self.save(replace(self.state, copying=None))
+
+    def copied_log(self, log: SegmentedLog) -> CopiedLog:
+        """Return what writes the master's commits to the log, as the state on disk allows."""
+        return CopiedLog(log, epoch=self.state.epoch, is_copying=self.state.copying is not None)
 
     def begin_epoch(self, log: SegmentedLog) -> None:
         """Have further commits of the log written in the epoch that is on disk. Raises as `SegmentedLog.begin_epoch`."""

@@ -1,7 +1,7 @@
 """SEND: check a batch where it lies, admit what may be stored, have it appended, answer once it is on disk."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass
 
@@ -19,6 +19,11 @@ from qmq.protocol.scan import BatchScanner, Run
 
 UNSYNCED_BYTES_MAX = 64 << 20
 """Bytes appended and not yet on disk; above it sends are answered busy."""
+UNCONFIRMED_BYTES_MAX = 64 << 20
+"""Bytes of a replicated log that are appended and not below the high watermark; above it sends wait. They are not answered busy:
+the official client does not send such messages again."""
+RESUMED_PER_CONFIRMATION = 200
+"""Waiting sends that are handled after one rise of the high watermark: some 5 ms of the event loop."""
 
 
 @dataclass(slots=True)
@@ -61,6 +66,8 @@ class SendHandler(ABC):
         self._refuse_sends = admission.refuse_sends
         self._send_gate = admission.send_gate
         self._scanner = BatchScanner(admission.message_bytes_max)
+        self._waiting: deque[tuple[Connection, Frame]] = deque()
+        self._committer.on_confirmed = self.resume
 
     @abstractmethod
     def append(self, run: Run, frame: Frame, connection: Connection, failures: list[SendFailure]) -> int:
@@ -73,8 +80,39 @@ class SendHandler(ABC):
         """Whether too much waits for the disk."""
         return self._log.pending_bytes > UNSYNCED_BYTES_MAX
 
+    @property
+    def waiting_frames(self) -> int:
+        """Sends that wait for slaves. They count as unanswered requests, whose limits stop the reading of connections."""
+        return len(self._waiting)
+
+    def _is_over(self) -> bool:
+        committer = self._committer
+        return committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX
+
+    def resume(self) -> None:
+        """Handle sends that wait, in the order of their arrival, as far as the high watermark allows it, or as sends are refused.
+
+        To be called when either has changed.
+        """
+        waiting, left = self._waiting, RESUMED_PER_CONFIRMATION
+        # Without anything unconfirmed no further call would come.
+        while waiting and (left > 0 or not self._committer.waiting) and (not self._is_over() or self._refuse_sends()):
+            connection, frame = waiting.popleft()
+            left -= 1
+            if not connection.is_closed:
+                try:
+                    self._handle_now(connection, frame)
+                except Exception as error:  # noqa: BLE001 - every error ends this request only
+                    self.rejections.fail(connection, frame, error)
+
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Store a batch and answer it once it is on disk. Raises ProtocolError if it can't be decoded; nothing is stored then."""
+        if self._waiting or self._is_over():
+            self._waiting.append((connection, frame))
+        else:
+            self._handle_now(connection, frame)
+
+    def _handle_now(self, connection: Connection, frame: Frame) -> None:
         runs, failures = self._scanner.scan(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
         refused = self._refuse_sends()
         if refused or self.is_busy():

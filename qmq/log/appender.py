@@ -1,12 +1,13 @@
 """class Appender: a log as the event loop sees it: records gather in a commit, which is taken to be written."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from qmq.errors import LogError, NoSpace
 from qmq.log.commit import COMMIT_BYTES_TARGET, FIRST_SEGMENT_BYTES, RECORD_BYTES_MAX, CommitWriter, SealedCommit
 from qmq.log.disk import Buffer
 from qmq.log.opening import Inspection
-from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, Position
+from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, CommitHeader, Position
 
 PREPARE_AHEAD_BYTES = FIRST_SEGMENT_BYTES * 3 // 2
 """Below this much room a further segment is created ahead: two small ones, so that a fast producer cannot outrun the disk."""
@@ -205,20 +206,48 @@ class Appender(CommitWriter):
             if is_confirmed:
                 self.high_watermark, self.position = commit.end, Position(commit.end, self._chain)
 
+    def complete_copied(self, headers: Sequence[CommitHeader]) -> None:
+        """Back on the appending thread: `write_copied` has written these commits. The high watermark is moved by `confirm`."""
+        for header in headers:
+            if header.epoch != self.epochs.last_epoch:
+                # A copy may begin in the middle of the master's log.
+                previous_end = self.written_end if self.epochs.entries else header.offset
+                self.epochs = self.epochs.with_commit(header.epoch, previous_end)
+            self.written_end = header.end
+            self._ends.add(header.end, header.crc)
+            if header.record_count:
+                self.tails[header.segment_base] = Position(header.offset, header.crc)
+                self._records_end = header.end
+        self._at, self._epoch, self.needs_seal = header.end, max(self._epoch, header.epoch), header.record_count > 0
+        self._enter(header.segment_base)
+
     def confirm(self, high_watermark: int) -> None:
         """Move the high watermark to the end of a commit that every member of the in-sync set has synced, this one included.
 
         Raises ValueError if it would fall, pass what is synced here, or not be the end of a commit; nothing was changed then.
         """
+        if high_watermark == self.high_watermark:
+            return
+        self._check_confirmed(high_watermark)
+        position = self._ends.at_or_below(high_watermark)
+        if position is None or position.offset != high_watermark:
+            raise ValueError(f"the high watermark can't be {high_watermark}: no commit ends there")
+        self.high_watermark, self.position = high_watermark, position
+
+    def confirm_applied(self, position: Position) -> None:
+        """As `confirm`, on a slave, which moves the high watermark when it has applied what is below.
+
+        Args:
+            position: behind the last commit that was applied.
+        """
+        self._check_confirmed(position.offset)
+        self.high_watermark, self.position = position.offset, position
+
+    def _check_confirmed(self, high_watermark: int) -> None:
         if high_watermark < self.high_watermark:
             raise ValueError(f"the high watermark is {self.high_watermark} and can't fall to {high_watermark}")
         if high_watermark > self.synced_end:
             raise ValueError(f"the high watermark can't be {high_watermark}: the log is synced to {self.synced_end}")
-        position = self._ends.at_or_below(high_watermark)
-        if high_watermark != self.high_watermark:
-            if position is None or position.offset != high_watermark:
-                raise ValueError(f"the high watermark can't be {high_watermark}: no commit ends there")
-            self.high_watermark, self.position = high_watermark, position
 
     @property
     def unconfirmed_commits(self) -> int:

@@ -1,13 +1,14 @@
 """What goes to disk together, and class CommitWriter: a log as its writing thread sees it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from qmq.log.disk import Buffer, File
 from qmq.log.opening import Inspection
-from qmq.log.record import FIRST_EPOCH, HEADER_BYTES, commit_crc, encode_crc, encode_header
+from qmq.log.record import FIRST_EPOCH, HEADER_BYTES, CommitHeader, commit_crc, encode_crc, encode_header
+from qmq.log.segment import SegmentInfo
 from qmq.log.stored_log import StoredLog
 
 COMMIT_BYTES_TARGET = 8 << 20
@@ -63,6 +64,7 @@ class CommitWriter(StoredLog):
         self._writer_file: File | None = None
         self._writer_synced_to = walked.synced_to
         self._writer_end = walked.position.offset
+        self._writer_epoch = walked.epochs.last_epoch
         self._make_lock = threading.Lock()
         self.before_write: Callable[[SealedCommit, bytes], object] | None = None
         """Called in the writing thread with each commit and its encoded header, just before they are written: what stores them
@@ -106,6 +108,75 @@ class CommitWriter(StoredLog):
         except BaseException as error:
             self.failed = error
             raise
+
+    # --- copies of another log ---------------------------------------------------------------------------------------
+
+    @property
+    def copied_end(self) -> int:
+        """Where the next copied commit belongs, unless it is in a further segment; in the writing thread."""
+        return self._writer_end
+
+    @property
+    def copied_epoch(self) -> int:
+        """The epoch of the last commit, 0 for none; in the writing thread."""
+        return self._writer_epoch
+
+    @property
+    def copied_chain(self) -> int | None:
+        """The CRC that the next copied commit must name as its predecessor's; None if that is not known; in the writing thread."""
+        return self._chain if self._segments.begin is not None else None
+
+    @property
+    def copied_segment(self) -> SegmentInfo | None:
+        """The segment with the last commit, or the only one; None if there is no segment; in the writing thread."""
+        return self._segments.holding(max(0, self._writer_end - 1)) or self._segments.holding(self._writer_end)
+
+    def write_copied(
+        self, segment_bytes: int, headers: Sequence[CommitHeader], data: memoryview, *, sync_each: bool
+    ) -> None:
+        """Write commits of one segment of another log as they are, one behind the other; see `CopiedLog`, which checks them.
+
+        After OSError it is unknown whether they are stored, and the log takes no more.
+
+        Args:
+            segment_bytes: size of the segment, which is created if it does not exist.
+            sync_each: sync each commit with records before the next is written.
+        """
+        first = headers[0]
+        try:
+            if not sync_each:
+                self._copied_file(first.segment_base, segment_bytes).pwritev([data], first.offset - first.segment_base)
+                self._written_copied(headers[-1])
+                return
+            for header in headers:
+                if header.synced_to > self._writer_synced_to:
+                    # A seal that the master synced when it started again.
+                    self.sync()
+                place = header.offset - first.offset
+                file = self._copied_file(header.segment_base, segment_bytes)
+                file.pwritev([data[place : place + header.end - header.offset]], header.offset - header.segment_base)
+                self._written_copied(header)
+                if header.record_count:
+                    file.datasync()
+                    self._writer_synced_to = header.end
+        except BaseException as error:
+            self.failed = error
+            raise
+
+    def _written_copied(self, header: CommitHeader) -> None:
+        self._writer_end, self._chain, self._writer_epoch = header.end, header.crc, header.epoch
+
+    def _copied_file(self, base: int, segment_bytes: int) -> File:
+        """The file of a segment, of which the size is the master's; segments of another size that hold no commit are replaced."""
+        if self._segments.begin is None:
+            self._begin_file.write(base)
+        info = self._segments.holding(base)
+        if info is None or info.bytes != segment_bytes:
+            for later in reversed([info for info in self._segments.infos() if info.base >= base]):
+                self._segments.remove(later.base)
+                self._disk.sync_dir(self._segments.folder)
+            self._segments.create(base, segment_bytes)
+        return self._file_for(base, sync=False)
 
     def _file_for(self, base: int, sync: bool) -> File:
         if self._writer_file is not None and self._writer_base == base:

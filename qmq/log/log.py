@@ -1,20 +1,21 @@
 """SegmentedLog: open, append, commit, read, roll. The package docstring has the format and the life of a log."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 
 from qmq.errors import LogError
 from qmq.log.appender import Appender
-from qmq.log.disk import Disk, File
+from qmq.log.disk import Disk
 from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.opening import Inspection, inspect
 from qmq.log.record import Position
 from qmq.log.recovery import Commit, LostSeal
 from qmq.log.stored_log import logger
+from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
+from qmq.log.zeroing import data_in, zero
 
 SEGMENT_BYTES = 1 << 30
 """Default size of a full-sized segment, as in QMQ, RocketMQ and Kafka."""
-_ZEROS = bytes(1 << 20)
 
 
 class SegmentedLog(Appender):
@@ -134,27 +135,50 @@ class SegmentedLog(Appender):
             if info.base < base:
                 return
             if info.base > base:
-                if any(_data(self._segments.file(info.base), 0, info.bytes)):
+                if any(data_in(self._segments.file(info.base), 0, info.bytes)):
                     self._segments.remove(info.base)
                     self._disk.sync_dir(self._segments.folder)
                 continue
             with closing(self._disk.open(self._segments.path(base), writable=True)) as file:
-                self.torn_bytes = 0
-                for at, piece in _data(file, max(end - base, 0), info.bytes):
-                    file.pwritev([_ZEROS[: len(piece)]], at)
-                    self.torn_bytes += len(piece.rstrip(b"\0"))
+                self.torn_bytes = zero(file, max(end - base, 0), info.bytes)
                 # Not only for what was cleared: after a kill the last commits may be in memory alone, and they are about
                 # to be served.
                 file.datasync()
 
+    def truncate(self, to: Truncation, *, high_watermark: int, checkpoint_offset: int) -> None:
+        """Remove all commits from `to.end` on, durably, and close the log; to be opened again. From a thread that may wait.
 
-def _data(file: File, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """The pieces of [begin, end) of a file that hold more than zeros, with their places."""
-    at = file.next_data(begin)
-    while at is not None and at < end:
-        piece = file.pread(min(len(_ZEROS), end - at), at)
-        if not piece:
-            return
-        if piece.count(0) != len(piece):
-            yield at, piece
-        at = file.next_data(at + len(piece))
+        The log must not be written or read meanwhile. A crash is completed by `finish_truncation`.
+
+        Args:
+            high_watermark: the highest one that this node was told of.
+            checkpoint_offset: where the newest checkpoint of what is derived from the log stands; 0 without one.
+
+        Raises:
+            LogError: no commit with this CRC ends at `to.end`; or it is below the high watermark or the checkpoint, so a rule of
+                replication was broken, and acknowledged data would be lost. Nothing was changed.
+            OSError: the disk refused; `finish_truncation` continues.
+        """
+        known = max(high_watermark, self.high_watermark)
+        if to.end < known:
+            raise _not_truncated(to, f"below the high watermark {known}: acknowledged data would be lost")
+        if to.end < checkpoint_offset:
+            raise _not_truncated(to, f"below the checkpoint at {checkpoint_offset}")
+        crc = self.crc_at(to.end) or self.read_crc_at(to.end)
+        if to.end and crc != to.crc:
+            raise _not_truncated(to, f"where a commit with CRC {to.crc} would have to end; found: {crc}")
+        if to.end == 0 and self.begin > 0:
+            raise _not_truncated(to, f"because it begins at {self.begin}")
+        last = self._segments.holding(max(0, to.end - 1))
+        if last is not None:
+            # The last commit that stays may be a seal, which was not synced.
+            with closing(self._disk.open(self._segments.path(last.base), writable=True)) as file:
+                file.datasync()
+        TruncationFile(self._disk, self._segments.folder).save(to)
+        self.close()
+        self.failed = LogError("the log was truncated: it has to be opened again", code="log.failed")
+        finish_truncation(self._disk, self._segments.folder)
+
+
+def _not_truncated(to: Truncation, why: str) -> LogError:
+    return LogError(f"the log can't be truncated to offset {to.end}, {why}", code="log.not_truncated")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from qmq.errors import ReadFailed
+from qmq.errors import LogError, ReadFailed
 from qmq.log.atomic_file import BeginFile
 from qmq.log.commit_ends import CommitEnds
 from qmq.log.disk import Disk
@@ -17,6 +17,7 @@ from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.record import UNKNOWN_CHAIN, Position
 from qmq.log.recovery import Commit, Damage, Walked, Walker
 from qmq.log.segment import SegmentInfo, Segments
+from qmq.log.truncation import TruncationFile
 
 logger = logging.getLogger("qmq.log")
 
@@ -70,9 +71,14 @@ def inspect(
     Raises:
         ReadFailed: the disk can't read a place that recovery needs. It may be an acknowledged commit or a torn one, so it is
             neither cleared nor passed over.
-        LogError: a commit of an unknown format stands in the log.
+        LogError: a commit of an unknown format stands in the log, or a truncation of it is not complete.
         OSError: the disk refused.
     """
+    if (truncation := TruncationFile(disk, folder).load()) is not None:
+        raise LogError(
+            f"the truncation of the log in {folder} to offset {truncation.end} is not complete: `finish_truncation` comes first",
+            code="log.truncating",
+        )
     segments, ends = Segments(disk, folder), CommitEnds()
     infos = segments.infos()
     if start is not None and not any(s.base <= start.offset <= s.end for s in infos):

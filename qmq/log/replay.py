@@ -1,7 +1,7 @@
-"""How a node opens its log: load the newest checkpoint, replay the commits behind it, report."""
+"""How a node opens its log: load the newest checkpoint, replay the commits behind it, report; and how a slave goes on replaying."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,8 @@ from qmq.log.checkpoint import Checkpoint, as_number
 from qmq.log.disk import Disk
 from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.log import SegmentedLog
-from qmq.log.record import FIRST_EPOCH, Position
+from qmq.log.opening import inspect
+from qmq.log.record import FIRST_EPOCH, Position, iter_records
 from qmq.log.recovery import Commit, Damage
 
 
@@ -48,6 +49,16 @@ class LogMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberOpening:
+    """How a member of a larger group opens its log."""
+
+    high_watermark: int
+    """The highest one that this node knows. Commits above it may be truncated, so they are not applied."""
+    copied_from: int | None = None
+    """Where the copy of the master's log began that is not complete, as `qmq.log.opening.inspect` takes it."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryReport:
     """What opening a data folder found."""
 
@@ -57,6 +68,8 @@ class RecoveryReport:
     from_offset: int
     replayed_commits: int
     replayed_messages: int
+    replay: "Replay"
+    """Can continue with further commits."""
 
     @property
     def loaded_offset(self) -> int:
@@ -65,15 +78,42 @@ class RecoveryReport:
 
 
 class Replay(ABC):
-    """Applies commits of the log to a store; a kind of node says how."""
+    """Applies commits of the log to a store; a kind of node says how.
+
+    After the log was opened it may go on with the commits that follow: the store is then the same as after a replay of all.
+    """
 
     def __init__(self) -> None:
         self.commits = 0
         self.messages = 0
 
+    def begin(self, commit: Commit) -> None:
+        """A commit comes next; its records follow."""
+        self.commits += 1
+
     @abstractmethod
+    def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
+        """Apply a record, whose payload is at this log offset; in order. Raises LogError for one that can't be read."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Bring up to date what is not kept so for each record; after the commits that were applied together."""
+
     def visit(self, commit: Commit) -> None:
         """Apply one valid commit; in order."""
+        for _ in self.steps(commit):
+            pass
+
+    def steps(self, commit: Commit) -> Iterator[int]:
+        """Apply one valid commit record by record, and yield the size of each, in bytes, before it is applied.
+
+        A state that is taken between two of them is that of the log up to the commit before: records are applied again without
+        effect.
+        """
+        self.begin(commit)
+        for offset, kind, payload in iter_records(commit.body, commit.body_offset):
+            yield len(payload)
+            self.apply_record(offset, kind, payload)
 
     def open_log(
         self,
@@ -83,23 +123,28 @@ class Replay(ABC):
         checkpoint: Checkpoint | None,
         memory: LogMemory,
         synced_to: int = 0,
+        member: MemberOpening | None = None,
     ) -> SegmentedLog:
-        """Open the log and replay it from the checkpoint on. Errors are those of `SegmentedLog.open`."""
+        """Open the log and replay it from the checkpoint on.
 
-        def visit(commit: Commit) -> None:
-            self.commits += 1
-            self.visit(commit)
+        Args:
+            member: the node belongs to a group of two or more members; None: it is the only one.
 
-        log = SegmentedLog.open(
+        Raises:
+            LogError, OSError: as `inspect` and `SegmentedLog.activate`.
+        """
+        found = inspect(
             disk,
             folder,
-            segment_bytes=segment_bytes,
             start=checkpoint.log_position if checkpoint is not None else None,
             synced_to=checkpoint.synced_to if checkpoint is not None else synced_to,
             tails=memory.tails,
             epochs=memory.epochs,
-            visit=visit,
+            visit=self.visit,
+            visit_end=member.high_watermark if member is not None else None,
+            copied_from=member.copied_from if member is not None else None,
         )
+        log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)
         known = {damage.begin for damage in log.damaged}
         log.damaged += tuple(d for d in memory.damage if d.begin not in known and d.end > log.begin)
         return log
@@ -107,4 +152,4 @@ class Replay(ABC):
     def report(self, log: SegmentedLog, checkpoint: Checkpoint | None, why_rebuilt: str) -> RecoveryReport:
         """What was found."""
         begin = checkpoint.log_position.offset if checkpoint is not None else log.begin
-        return RecoveryReport(checkpoint is None, why_rebuilt, begin, self.commits, self.messages)
+        return RecoveryReport(checkpoint is None, why_rebuilt, begin, self.commits, self.messages, self)

@@ -95,6 +95,32 @@ class StoredLog:
         for begin in range(offset, end, WARM_BYTES):
             self.read(begin, min(WARM_BYTES, end - begin))
 
+    def read_commits(self, position: Position, end: int, bytes_max: int) -> tuple[list[Commit], Position]:
+        """Return the commits with records from a position on, and the position behind what was read; in a thread that may wait.
+
+        Args:
+            end: commits that end above it are left out.
+            bytes_max: a commit that begins after so many bytes is left out; at least one is returned.
+
+        Raises:
+            ReadFailed: the disk can't read a place.
+            LogError: a commit is damaged, or does not follow the one before.
+        """
+        found: list[Commit] = []
+        size = 0
+
+        def visit(commit: Commit) -> None:
+            nonlocal size
+            found.append(commit)
+            size += commit.end - commit.offset
+
+        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or size >= bytes_max, visit_end=end)
+        walked = walker.walk(position)
+        if walked.damaged:
+            damage = walked.damaged[0]
+            raise LogError(f"log offset {damage.begin}: {damage.why}", code="log.unreadable")
+        return found, walked.visited
+
     def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
         """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way.
 

@@ -3,15 +3,19 @@
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
 
 from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError, Unreachable
 from qmq.net.http_auth import RequestSigner
 
+STATUS_OK = 200
 STATUS_UNAUTHORIZED = 401
 STATUS_NOT_FOUND = 404
 ADDRESS_PATH = "/meta/address"
 DEFAULT_META_URL = f"http://127.0.0.1:8080{ADDRESS_PATH}"
+METASERVERS_MAX = 5
+"""Metaservers of one system that a node or client may name."""
 ANSWER_BYTES_MAX = 64 << 20
 """Most bytes of an answer's body."""
 HEAD_BYTES_MAX = 64 << 10
@@ -32,6 +36,35 @@ def meta_url(text: str) -> str:
     path = parts.path if parts.path not in ("", "/") else ADDRESS_PATH
     host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
     return f"http://{host}:{port or 80}{path}"
+
+
+def meta_urls(text: str) -> tuple[str, ...]:
+    """The address pages of one or more metaservers, separated by commas, in that order; each as `meta_url`.
+
+    Raises SettingError for an invalid or empty entry, one that is listed twice, or more than METASERVERS_MAX.
+    """
+    entries = [entry.strip() for entry in text.split(",")]
+    if len(entries) > METASERVERS_MAX:
+        raise SettingError(f"{text!r} names {len(entries)} metaservers; at most {METASERVERS_MAX} are possible")
+    urls: list[str] = []
+    for number, entry in enumerate(entries, 1):
+        if not entry and len(entries) > 1:
+            raise SettingError(f"entry {number} of {text!r} is empty; separate metaservers by single commas")
+        url = meta_url(entry)
+        if url in urls:
+            raise SettingError(f"{text!r} names {url} twice; name each metaserver once")
+        urls.append(url)
+    return tuple(urls)
+
+
+def page_beside(url: str, path: str) -> str:
+    """The URL of another page of the metaserver with this address page."""
+    return url.rsplit("/meta/", 1)[0] + path
+
+
+def all_lost(errors: Sequence[ConnectionLost]) -> ConnectionLost:
+    """The error when none of several metaservers could be used: that of the only one, or one with all reasons."""
+    return errors[0] if len(errors) == 1 else ConnectionLost("; ".join(map(str, errors)), code=errors[-1].code)
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -159,7 +192,7 @@ async def find_metaserver(url: str, *, timeout_s: float = 1.5) -> tuple[str, int
     status, body = await http_get(url, timeout_s=timeout_s)
     text = body.decode("latin-1").strip()
     try:
-        if status == 200:
+        if status == STATUS_OK:
             return split_address(text)
     except ProtocolError:
         pass

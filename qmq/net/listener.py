@@ -37,8 +37,14 @@ class Acceptor(Protocol):
 class Listener(Protocol):
     """Accepts connections for one acceptor."""
 
+    async def bind(self) -> None:
+        """Choose the port, so that `address` is known; connections are refused until `start`.
+
+        Raises OSError when another process listens there. One that has only bound the port too is noticed by `start`.
+        """
+
     async def start(self) -> None:
-        """Bind and listen. Raises OSError when the address is taken."""
+        """Bind, unless `bind` was called, and listen. Raises OSError when the address is taken."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -74,9 +80,9 @@ class SocketListener:
         self._supervisor = supervisor
         self._socket: socket.socket | None = None
         self._joining: dict[asyncio.Task[None], None] = {}
-        self._is_accepting = False
+        self._is_listening = self._is_accepting = False
 
-    async def start(self) -> None:
+    async def bind(self) -> None:
         self._loop = asyncio.get_running_loop()
         addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, address = addresses[0]
@@ -86,11 +92,23 @@ class SocketListener:
             sock.bind(address)
         except OSError as error:
             sock.close()
-            raise OSError(error.errno, f"{self._host}:{self._port}: {error.strerror}") from error
+            raise self._named(error) from error
         sock.setblocking(False)
-        sock.listen(BACKLOG)
         self._socket = sock
+
+    async def start(self) -> None:
+        if self._socket is None:
+            await self.bind()
+        assert self._socket is not None
+        try:
+            self._socket.listen(BACKLOG)
+        except OSError as error:
+            raise self._named(error) from error
+        self._is_listening = True
         self.check()
+
+    def _named(self, error: OSError) -> OSError:
+        return OSError(error.errno, f"{self._host}:{self._port}: {error.strerror}")
 
     @property
     def address(self) -> tuple[str, int]:
@@ -99,7 +117,7 @@ class SocketListener:
         return str(host), int(port)
 
     def check(self) -> None:
-        if not self._is_accepting and self._socket is not None and self._socket.fileno() >= 0:
+        if not self._is_accepting and self._is_listening and self._socket is not None and self._socket.fileno() >= 0:
             self._loop.add_reader(self._socket.fileno(), self._accept)
             self._is_accepting = True
 
@@ -107,6 +125,7 @@ class SocketListener:
         if self._socket is not None and self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
+            self._is_listening = False
 
     def cancel(self) -> None:
         for task in self._joining:

@@ -61,8 +61,12 @@ class FrameServer:
         self._watch_answers: asyncio.Event | None = None
         self._log_limiter = LogLimiter()
 
+    async def bind(self) -> None:
+        """Choose the port, so that `address` is known; connections are refused until `start`. Raises OSError as `start`."""
+        await self._listener.bind()
+
     async def start(self) -> None:
-        """Bind and listen. Raises OSError when the address is taken."""
+        """Bind, unless `bind` was called, and listen. Raises OSError when the address is taken."""
         self.loop = asyncio.get_running_loop()
         await self._listener.start()
         self._checker = self.supervisor.every(CHECK_SECONDS, "connection_deadlines", self._check, until_close=True)

@@ -1,16 +1,16 @@
-"""A client's session with the metaserver: registrations, and the routes in responses and pushes."""
+"""A client's session with its metaservers: registrations, and the routes in responses and pushes."""
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from qmq.clock import SystemClock
 from qmq.errors import ProtocolError, QmqError, RouteUnknown
-from qmq.net.caller import Caller
-from qmq.net.discovery import find_metaserver, split_address
+from qmq.net.discovery import split_address
+from qmq.net.meta_connection import MetaConnection
 from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
@@ -41,13 +41,15 @@ class _Interest:
 
 
 class MetaSession:
-    """One connection to the metaserver, kept up in the background.
+    """One connection to one of the metaservers at `urls`, kept up in the background.
+
+    When the metaserver can't be reached or stops answering, the session uses the next one and registers everything there. Known
+    routes stay in use meanwhile.
 
     `on_change(subject, client_type)` is called whenever routes or the online state of a subject changed.
     """
 
-    def __init__(self, meta_url: str, *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff) -> None:
-        self.meta_url = meta_url
+    def __init__(self, urls: Sequence[str], *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff) -> None:
         self._app = app
         self.client_id = client_id
         """Goes into the registrations made from now on."""
@@ -59,13 +61,16 @@ class MetaSession:
         """To be registered now, the oldest first."""
         self._requested: OrderedDict[_Interest, None] = OrderedDict()
         """All others, in the order of their last registrations."""
-        self._caller: Caller | None = None
         self._task: asyncio.Task[None] | None = None
         self._supervisor: Supervisor | None = None
         self._has_ended = False
         self._bad_routes: dict[Key, tuple[BrokerGroupRoute, ...]] = {}
         self._wake = asyncio.Event()
+        self._connection = MetaConnection(
+            urls, on_push=self._pushed, on_lost=self._wake.set, connect_seconds=timeouts.connect
+        )
         self._highest_timestamp = -1
+        """Of the responses on the present connection: another metaserver has another clock."""
         self.on_change: Callable[[str, int], None] | None = None
         self.last_error = ""
 
@@ -92,8 +97,12 @@ class MetaSession:
         if self._task is not None and self._supervisor is not None:
             await self._supervisor.cancel(self._task)
             self._task = None
-        if self._caller is not None:
-            await self._caller.close()
+        await self._connection.close()
+
+    @property
+    def metaservers(self) -> str:
+        """The address pages of the metaservers, for messages."""
+        return str(self._connection.urls)
 
     def routes(self, subject: str, client_type: ClientType) -> tuple[BrokerGroupRoute, ...]:
         """The known routes; none before the first response."""
@@ -127,11 +136,11 @@ class MetaSession:
                 if not self._has_ended:
                     await interest.known.wait()
             if not interest.routes:
-                raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {self.last_error}")
+                raise RouteUnknown(f"no route for subject {subject} from {self.metaservers}: {self.last_error}")
         except TimeoutError as error:
             what = "delay group" if client_type is ClientType.DELAY_PRODUCER else "broker group"
             why = self.last_error or f"no usable {what}; check that one is running"
-            raise RouteUnknown(f"no route for subject {subject} from {self.meta_url}: {why}") from error
+            raise RouteUnknown(f"no route for subject {subject} from {self.metaservers}: {why}") from error
         return interest.routes
 
     def refresh(self, subject: str, client_type: ClientType) -> None:
@@ -150,6 +159,7 @@ class MetaSession:
             try:
                 await self._connect()
                 await self._send_requests()
+                await self._connection.check()
                 failures = 0
                 self.last_error = ""
             except (QmqError, OSError) as error:
@@ -164,22 +174,17 @@ class MetaSession:
                     await self._wake.wait()
 
     async def _connect(self) -> None:
-        if self._caller is not None and not self._caller.is_closed:
+        if self._connection.is_open:
             return
-        host, port = await find_metaserver(self.meta_url)
-        caller = Caller(
-            host, port, on_push=self._pushed, on_lost=self._wake.set, connect_seconds=self._timeouts.connect
-        )
-        await caller.connect()
-        self._caller = caller
+        await self._connection.open()
+        self._highest_timestamp = -1
         self._unrequested, self._requested = self._requested | self._unrequested, OrderedDict()
 
     async def _send_requests(self) -> None:
         """Register what is due. Raises ConnectionLost; what is left is registered on the next connection."""
-        caller, now, sent = self._caller, asyncio.get_running_loop().time(), 0
-        assert caller is not None
+        now, sent = asyncio.get_running_loop().time(), 0
         while (interest := self._next_due(now)) is not None:
-            caller.send_frame(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode()))
+            self._connection.send(encode_request(Command.CLIENT_REGISTER, 0, interest.request.encode()))
             interest.requested_at = now
             self._unrequested.pop(interest, None)
             self._requested.pop(interest, None)

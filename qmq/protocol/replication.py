@@ -117,6 +117,10 @@ class FollowResponse(Structure):
         """Return the answer to a slave that is not accepted; its numbers are 0."""
         return cls(result, reason, 0, 0, 0, 0, 0, ())
 
+    def segment_of(self, offset: int) -> tuple[int, int] | None:
+        """Return base and size of the segment with a log offset; None if the master has none."""
+        return next(((base, size) for base, size in self.segments if base <= offset < base + size), None)
+
     def check(self) -> None:
         """Reject a `keep_to` below the log's begin, and segments that overlap. Raises ProtocolError."""
         if self.keep_to < self.begin:

@@ -8,7 +8,7 @@ from qmq.replication.row import ChangeRejected, GroupRow, Promotion
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """What a member said in its newest heartbeat."""
+    """The newest heartbeat of a member."""
 
     epoch: int
     """The highest epoch on its disk."""
@@ -17,13 +17,13 @@ class MemberReport:
     synced_end: int
     problem: str = ""
     """Why it can't be master: damage, a failed disk, an unfinished copy, or a log that ends earlier than it reported before."""
-    hears_master: bool = False
+    receives_from_master: bool = False
     """Whether it still receives commits of the row's master."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why nobody is promoted."""
+    """Why no member is promoted."""
 
     reason: str
 
@@ -56,7 +56,7 @@ def choose(
             reasons.append(f"node {member} does not send heartbeats")
         elif report.problem:
             reasons.append(f"node {member}: {report.problem}")
-        elif report.hears_master:
+        elif report.receives_from_master:
             reasons.append(f"node {member} still receives commits of the master")
         else:
             place = preferred.index(member) if member in preferred else len(preferred)

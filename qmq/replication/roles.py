@@ -14,7 +14,7 @@ class ReplicaState:
     """The highest one that it has learned. Whatever is older is rejected."""
     promotion_id: str
     is_only_member: bool
-    """Whether it is the only member of its group: then it serves after a restart without asking anybody."""
+    """Whether it is the only member of its group: then it serves after a restart without waiting for a row."""
 
     @classmethod
     def for_row(cls, row: GroupRow) -> "ReplicaState":
@@ -36,7 +36,7 @@ class Step(Enum):
     FOLLOW = auto()
     """The node stores the epoch, then follows the row's master."""
     WAIT = auto()
-    """Nobody leads this epoch any more, or nobody yet: the node waits for the next one."""
+    """The epoch has no master any more, or has none yet: the node waits for the next one."""
     SPARE = auto()
     """The node is not a member."""
 

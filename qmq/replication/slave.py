@@ -23,9 +23,20 @@ class Slave:
     """It is far behind and syncs many commits at once: after a power cut any part of them may be missing, so nothing counts."""
 
     def received(
-        self, epoch: int, promotion_id: str, session: int, offset: int, end: int, high_watermark: int
+        self,
+        epoch: int,
+        promotion_id: str,
+        session: int,
+        offset: int,
+        end: int,
+        high_watermark: int,
+        *,
+        begins_segment: bool = False,
     ) -> "Slave":
-        """Commits [offset, end) of the master were written. Empty ones only state the high watermark.
+        """Commits [offset, end) of the master arrived. Empty ones only state the high watermark.
+
+        Args:
+            begins_segment: whether they are the first ones of a segment, before which the rest of the last one may be unused.
 
         Raises:
             CommitsRejected: they are of another epoch or session, or do not begin where the log ends.
@@ -37,7 +48,7 @@ class Slave:
             )
         if session != self.session:
             raise CommitsRejected(f"commits of session {session}; the slave is in session {self.session}")
-        if offset != self.end or end < offset:
+        if offset < self.end or (offset > self.end and not begins_segment) or end < offset:
             raise CommitsRejected(f"commits [{offset}, {end}); the slave's log ends at {self.end}")
         return replace(self, end=end, high_watermark=max(self.high_watermark, high_watermark))
 

@@ -90,7 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--memory", default=MEMORY, metavar="SIZE", help="heap of the driver; default: 1g")
     parser.add_argument(
-        "--metaserver", default="", metavar="URL", help="address page of the metaserver; default: QMQ_META"
+        "--metaserver",
+        default="",
+        metavar="URL",
+        help="address of the metaserver, several separated by commas; default: QMQ_META",
     )
     parser.add_argument("--data-dir", default="", metavar="DIR", help="data folder; default: QMQ_DATA_DIR")
     parser.add_argument("--package", default="", metavar="DIR", help="write the zip file for spark-submit --py-files")

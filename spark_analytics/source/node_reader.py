@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
 from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
-from qmq.net.discovery import failure_reason, meta_url, split_address
+from qmq.net.discovery import failure_reason, meta_url, meta_urls, split_address
 from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     INDEX_ENTRY_BYTES,
@@ -364,7 +364,20 @@ def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
 
 
 def find_nodes(meta: str, *, token: str = "") -> NodesPage:
-    """Every node of a system, by its metaserver. Raises: as `metaserver_address` and `NodeReader.nodes`."""
+    """Every node of a system, by the first of its metaservers that answers; several are separated by commas.
+
+    Raises: as `metaserver_address` and `NodeReader.nodes`, for the last one.
+    """
+    *others, last = meta_urls(meta)
+    for url in others:
+        try:
+            return _nodes_of(url, token)
+        except (ConnectionLost, CallTimeout):
+            continue
+    return _nodes_of(last, token)
+
+
+def _nodes_of(meta: str, token: str) -> NodesPage:
     with NodeReader(metaserver_address(meta), token=token) as reader:
         return reader.nodes()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qmq.errors import SettingError
-from qmq.net.discovery import meta_url
+from qmq.net.discovery import meta_urls
 from spark_analytics.schemas import SCHEMAS
 from spark_analytics.source.partitions import ROWS_PER_PARTITION, ROWS_PER_PARTITION_OF_MESSAGES
 from spark_analytics.source.selection import HIGHEST, LOWEST, Names, Selection, Span, parse_names, parse_time
@@ -16,7 +16,7 @@ ROWS_PER_BATCH = 5_000_000
 ROWS_MAX = 1 << 40
 
 OPTIONS = {
-    "metaserver": "host:port or URL of a metaserver; required",
+    "metaserver": "host:port or URL of a metaserver, several separated by commas; required",
     "token": "the read_token of nodes and metaserver, if they have one",
     "table": f"one of {', '.join(SCHEMAS)}; required",
     "columns": "comma-separated list of columns; default: all. An explicit schema has the same effect",
@@ -90,7 +90,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
     if table != "holes":
         if not metaserver:
             raise SettingError("option metaserver is missing: specify host:port or URL of a metaserver")
-        metaserver = meta_url(metaserver)
+        metaserver = ",".join(meta_urls(metaserver))
     on_gap = options.get("on_gap", "error")
     if on_gap not in ("error", "record"):
         raise SettingError(f"option on_gap is {on_gap!r}; must be error or record")

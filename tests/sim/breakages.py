@@ -24,6 +24,7 @@ CALM = Mix(
 """A small run without faults."""
 POWER = replace(CALM, faults=("power_cut",), fault_seconds=0.7, storm_seconds=14.0, slowness=300.0, batches=0.5)
 KILLS = replace(CALM, faults=("kill",), fault_seconds=0.7, storm_seconds=12.0)
+CUTS = replace(CALM, faults=("cut",), fault_seconds=0.5, storm_seconds=40.0)
 DELAYED = replace(CALM, delayed=0.7)
 REAL = replace(CALM, groups=("real",))
 SEEDS = tuple(range(1, 11))
@@ -360,6 +361,25 @@ BREAKAGES = (
         "self.pending -= (count - was_refused) * (kind != RecordKind.CANCELLED)",
         "progress",
         DELAYED,
+    ),
+    # --- metaservers
+    Breakage(
+        "a metaserver takes groups offline that another one hears",
+        "metaserver.live_groups:LiveGroup.is_silent",
+        "and not self.is_live_at_peer(now)",
+        "",
+        "hearing",
+        replace(CUTS, metas=2),
+        is_alone=True,
+    ),
+    Breakage(
+        "a metaserver does not read what others stored of subjects",
+        "metaserver.stored_metadata:StoredMetadata._load_routes",
+        "if known is None or known.version < route.version:",
+        "if False:",
+        "agreement",
+        replace(CALM, metas=2),
+        is_alone=True,
     ),
     # --- derived state, processes, metadata
     Breakage(

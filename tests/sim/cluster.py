@@ -1,4 +1,4 @@
-"""A whole system on simulated hosts: metaserver, broker nodes, delay node. Each host can be killed, cut off and paused."""
+"""A whole system on simulated hosts: metaservers, broker nodes, delay node. Each host can be killed, cut off and paused."""
 
 import asyncio
 import logging
@@ -23,7 +23,8 @@ from tests.support.checked_disk import CheckedDisk
 
 RESTART_SECONDS = 1.0
 """The launcher starts a process that has ended again after so long."""
-META_PORTS, FIRST_NODE_PORT = (20_880, 8_080), 20_900
+META_PORTS, META_PORTS_STEP, FIRST_NODE_PORT = (20_880, 8_080), 2, 20_900
+"""Ports of the first metaserver for frames and pages, and how far those of the next one are from them."""
 LOG_LINES = 400
 """Newest log lines of a run that a failure prints."""
 
@@ -184,6 +185,7 @@ class Cluster:
         *,
         brokers: int = 2,
         delays: int = 1,
+        metas: int = 1,
         broker_settings: dict[str, Any] | None = None,
         delay_settings: dict[str, Any] | None = None,
     ) -> None:
@@ -194,8 +196,15 @@ class Cluster:
         self.disks: list[CheckedDisk] = []
         """Of all processes that were started."""
         self._ports = FIRST_NODE_PORT
-        self.meta_url = f"http://127.0.0.1:{META_PORTS[1]}/meta/address"
-        self.meta = Host(self, "meta", META_PORTS[0], self._make_meta)
+        self.metas = {
+            name: Host(self, name, META_PORTS[0] + META_PORTS_STEP * number, self._make_meta)
+            for number, name in enumerate(("meta", *(f"meta{number}" for number in range(2, metas + 1))))
+        }
+        self.meta = self.metas["meta"]
+        """The first one."""
+        self.meta_url = ",".join(
+            f"http://127.0.0.1:{META_PORTS[1] + META_PORTS_STEP * number}/meta/address" for number in range(metas)
+        )
         self.brokers = {
             f"g{number}": self._node(f"g{number}", Broker, BrokerOptions, {**SMALL, **(broker_settings or {})})
             for number in range(1, brokers + 1)
@@ -213,12 +222,12 @@ class Cluster:
     @property
     def hosts(self) -> dict[str, Host]:
         """All servers."""
-        return {"meta": self.meta, **self.nodes}
+        return {**self.metas, **self.nodes}
 
     def _make_meta(self, host: Host, machine: Machine) -> Metaserver:
-        tcp_port, http_port = META_PORTS
-        options = MetaOptions(data_dir="/meta", tcp_port=tcp_port, http_port=http_port, new_groups="allow")
-        return Metaserver(options, RowRepository(self.database, host.clock), machine)
+        http_port = META_PORTS[1] + host.port - META_PORTS[0]
+        options = MetaOptions(data_dir="/meta", tcp_port=host.port, http_port=http_port, new_groups="allow")
+        return Metaserver(options, RowRepository(self.database, host.clock, host.name), machine)
 
     def _node(self, name: str, kind: Any, options: Any, settings: dict[str, Any]) -> Host:
         port, admin_port = self._ports, self._ports + 1

@@ -589,9 +589,18 @@ class SimulatedListener:
         self._host, self._port = host, port
         self._acceptor = acceptor
         self._server: Server | None = None
+        self._is_listening = False
+
+    async def bind(self) -> None:
+        self._server = running_loop().network.serve(self._host, self._port, self._admit)
 
     async def start(self) -> None:
-        self._server = running_loop().network.serve(self._host, self._port, self._acceptor.admit)
+        if self._server is None:
+            await self.bind()
+        self._is_listening = True
+
+    def _admit(self, peer: str) -> asyncio.BufferedProtocol | None:
+        return self._acceptor.admit(peer) if self._is_listening else None
 
     @property
     def address(self) -> tuple[str, int]:

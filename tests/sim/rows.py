@@ -53,6 +53,8 @@ class Database:
         self.rows = Rows()
         self._rng: Random = loop.rng("database")
         self.is_away = False
+        self.unreachable_from: set[str] = set()
+        """Hosts of metaservers that can't reach it."""
         self.slowness = 1.0
         self.lost_replies = 0
         """So many of the next writes are stored, and their reply is lost."""
@@ -69,9 +71,9 @@ class Database:
         if self._backup is not None:
             self.rows = copy.deepcopy(self._backup)
 
-    def query(self) -> None:
-        """One round trip; raises when the database is away."""
-        if self.is_away:
+    def query(self, host: str) -> None:
+        """One round trip of a host; raises when it can't reach the database."""
+        if self.is_away or host in self.unreachable_from:
             self.was_faulty = True
             self.loop.block(AWAY_SECONDS)
             raise ConnectionError("the database is away")
@@ -133,18 +135,19 @@ class Database:
 class RowRepository:
     """A metaserver's connection to the database: `metaserver.write_behind.Repository`."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, host: str) -> None:
         self._database = database
+        self._host = host
         self._clock = clock
         self._own_leases: dict[str, int] = {}
-        self._own_heartbeat: int | None = None
+        self._own_heartbeat: tuple[str, int] | None = None
 
     @property
     def _rows(self) -> Rows:
         return self._database.rows
 
     def load(self) -> Metadata:
-        self._database.query()
+        self._database.query(self._host)
         rows = self._rows
         return Metadata(
             tuple(rows.groups.values()),
@@ -155,12 +158,12 @@ class RowRepository:
         )
 
     def version(self) -> MetadataVersion:
-        self._database.query()
+        self._database.query(self._host)
         changes = self._rows.changes
         return MetadataVersion(len(changes), changes[-1][0]) if changes else NO_CHANGES
 
     def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
-        self._database.query()
+        self._database.query(self._host)
         rows = self._rows
         if not 0 <= since.number <= until.number <= len(rows.changes):
             return None
@@ -179,7 +182,7 @@ class RowRepository:
         return MetadataChanges(subjects, subjects - rows.routes.keys() - rows.rules.keys(), names, stored)
 
     def leases(self) -> Leases:
-        self._database.query()
+        self._database.query(self._host)
         rows = self._rows
         found = []
         for node_id, at in rows.leases.items():
@@ -188,11 +191,11 @@ class RowRepository:
             if node is not None and group is not None and group.master == node_id:
                 found.append(StoredLease(group, node, at, self._own_leases.get(node_id) == at))
         self._own_leases = {lease.node.node_id: lease.stored_at_us for lease in found if lease.is_own}
-        peers = {name: at for name, at in rows.heartbeats.items() if at != self._own_heartbeat}
+        peers = {name: at for name, at in rows.heartbeats.items() if (name, at) != self._own_heartbeat}
         return Leases(tuple(found), peers)
 
     def save_route(self, route: Route) -> Route:
-        self._database.query()
+        self._database.query(self._host)
         there = self._rows.routes.get(route.subject)
         if there is not None and there.version != route.version - 1:
             return there
@@ -202,7 +205,7 @@ class RowRepository:
         return route
 
     def save_group(self, group: BrokerGroup, reason: str) -> None:
-        self._database.query()
+        self._database.query(self._host)
         there = self._rows.groups.get(group.name)
         if there is not None:
             if there.epoch > group.epoch:
@@ -215,19 +218,21 @@ class RowRepository:
         self._database.reply()
 
     def save_node(self, node: Node) -> None:
-        self._database.query()
+        self._database.query(self._host)
         there = self._rows.nodes.get(node.node_id)
         self._rows.nodes[node.node_id] = node if there is None else node.with_newest_log_end(there)
-        at = self._rows.leases[node.node_id] = self._clock.wall_ms() * 1000 + len(self._rows.leases)
+        at_us = round(self._database.loop.now * 1_000_000) % 1000
+        at = self._rows.leases[node.node_id] = self._clock.wall_ms() * 1000 + at_us
         self._own_leases[node.node_id] = at
         self._database.reply()
 
     def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
-        self._database.query()
-        self._rows.heartbeats[name] = self._own_heartbeat = at_ms * 1000
+        self._database.query(self._host)
+        self._rows.heartbeats[name] = at_ms * 1000
+        self._own_heartbeat = name, at_ms * 1000
         self._database.reply()
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
-        self._database.query()
+        self._database.query(self._host)
         self._rows.clients.update(dict.fromkeys(clients))
         self._database.reply()

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import qmq.clock
@@ -28,6 +28,8 @@ from tests.sim.checks import GroupPlan, LogWatch, audit
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
 from tests.sim.loop import START_SECONDS, SimulatedClock, Stuck, running_loop
+from tests.sim.meta_checks import MetaWatch, agreement
+from tests.sim.regressions import REGRESSIONS
 from tests.sim.workload import Actor, Member, Operator, RawMember, Sender
 from tests.sim.world import World
 from tests.support.disk_work import read_and_repair
@@ -75,6 +77,8 @@ class Mix:
     storm_seconds: float
     slowness: float = 1.0
     """Of all disks from the start, as a factor."""
+    metas: int = 1
+    """Metaservers."""
 
     @classmethod
     def draw(cls, rng: Random) -> "Mix":
@@ -95,6 +99,7 @@ class Mix:
             has_operator=rng.random() < 0.4,
             storm_seconds=rng.uniform(*STORM_SECONDS),
             slowness=rng.choice((1.0, 1.0, 1.0, 30.0)),
+            metas=rng.choice((1, 2)),
         )
 
 
@@ -173,6 +178,7 @@ class Storm:
         cluster.network.heal()
         database = cluster.database
         database.is_away, database.slowness, database.lost_replies = False, 1.0, 0
+        database.unreachable_from.clear()
         database.lift_restrictions()
         for name, host in cluster.hosts.items():
             cluster.network.power_on(name)
@@ -359,8 +365,15 @@ class Storm:
         host.clock.offset_ms = 0
 
     async def database_away(self) -> None:
-        """The metaservers' database can't be reached, or is slow."""
-        database = self._cluster.database
+        """The metaservers' database is slow, or can't be reached by one of several metaservers, or by all."""
+        database, metas = self._cluster.database, list(self._cluster.metas)
+        if len(metas) > 1 and self._rng.random() < 0.5:
+            name = self._rng.choice(metas)
+            self.note(f"the database can't be reached from {name}")
+            database.unreachable_from.add(name)
+            await asyncio.sleep(self._rng.uniform(0.5, 12))
+            database.unreachable_from.discard(name)
+            return
         if self._rng.random() < 0.5:
             self.note("the database is away")
             database.is_away = True
@@ -424,7 +437,7 @@ class Run:
         self.lease = 180.0 if "once" in mix.groups else LEASE_SECONDS
         self.drain_seconds = max(DRAIN_SECONDS, self.lease + LEASE_MARGIN_SECONDS)
         settings = {"retry_delay_seconds": 1.0, "consumer_lease_seconds": self.lease}
-        self.cluster = Cluster(world, brokers=mix.brokers, broker_settings=settings)
+        self.cluster = Cluster(world, brokers=mix.brokers, metas=mix.metas, broker_settings=settings)
         self.subjects = [f"s{number}" for number in range(mix.subjects)]
         self.plans: list[GroupPlan] = []
         self.senders: list[Sender] = []
@@ -432,7 +445,7 @@ class Run:
         self.operator: Operator | None = None
         self._make_actors()
         self.storm = Storm(self.cluster, [*self.senders, *self.consumers], self.history, mix)
-        self.watch = LogWatch()
+        self.watch, self.meta_watch = LogWatch(), MetaWatch()
 
     def _make_actors(self) -> None:
         mix, cluster, history = self.mix, self.cluster, self.history
@@ -550,6 +563,7 @@ class Run:
             if name not in history.damaged:
                 history.broken += checks.derived(host)
         history.broken += checks.failures(cluster)
+        history.broken += agreement(cluster)
         await cluster.stop()
 
     async def _warm_up(self) -> None:
@@ -567,6 +581,7 @@ class Run:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.history.broken += self.watch.look(self.cluster, self.history)
+            self.history.broken += self.meta_watch.look(self.cluster)
             if len(self.history.got) > GOT_MAX:
                 self.history.broken.append(Broken("progress", f"more than {GOT_MAX} deliveries"))
                 self.cluster.loop.stop()
@@ -651,11 +666,17 @@ def _waiting_for_repair(node: DelayNode) -> int:
     )
 
 
+def _mix_of(seed: int, world: World) -> Mix:
+    mix = Mix.draw(world.rng("mix"))
+    # These were found before runs had more than one metaserver.
+    return replace(mix, metas=1) if seed in REGRESSIONS else mix
+
+
 def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] | None = None) -> Report:
     """Do the run of a seed, or of a seed with another mix."""
     world = World(seed)
     world.observe = observe
-    mix = mix or Mix.draw(world.rng("mix"))
+    mix = mix or _mix_of(seed, world)
     began = time.process_time()
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -20,6 +20,9 @@ class Check(StrEnum):
     FAIL_STOP = "a failed log takes nothing more"
     STATES = "a decision on a delayed message stays"
     FILES = "the files of an hour agree with each other"
+    TRUNCATED = "a truncated log ends where it should, whatever interrupted the truncation"
+    APPLIED = "a slave's state is that of its log below the high watermark"
+    COPIED = "a copy is the master's log up to some commit, at least up to what it confirmed"
     EPOCH = "an epoch is on disk before a commit has it, and never falls there"
     RESERVE = "acks go on when the disk is full"
 

@@ -120,6 +120,7 @@ class System:
         folder: of the data and the logs of all processes.
         groups: broker groups, g1 and so on.
         delays: delay groups, d1 and so on.
+        metas: metaservers over one database.
         console: the web process, with a Redis of the system's own unless `redis_url` is given.
         collectors, workers, beats: processes of these kinds, for a system with a console.
         people: who may sign in, beside FIRST_ADMIN; each has `credentials`: a session and a token.
@@ -134,6 +135,7 @@ class System:
         *,
         groups: int = 2,
         delays: int = 0,
+        metas: int = 1,
         console: bool = False,
         collectors: int = 1,
         workers: int = 0,
@@ -155,16 +157,14 @@ class System:
         self._database_url = database_url
         database = {"QMQ_META_DATABASE_URL": database_url, "QMQ_DATABASE_URL": database_url} if database_url else {}
         self.http_port, self.tcp_port, self.port = (self._port() for _ in range(3))
-        self.meta = Process(
-            "meta",
-            [
-                sys.executable, "-m", "metaserver", "--data-dir", str(folder / "meta"),
-                "--http-port", str(self.http_port), "--tcp-port", str(self.tcp_port), "--new-groups", "allow",
-            ],
-            folder,
-            f"http://127.0.0.1:{self.http_port}/readyz",
-            database,
-        )  # fmt: skip
+        self.meta = self._metaserver("meta", self.http_port, self.tcp_port, database)
+        """The first one."""
+        self.metas = {self.http_port: self.meta}
+        """All metaservers by HTTP port, in the order of the list that nodes and clients have."""
+        for number in range(2, metas + 1):
+            http_port = self._port()
+            shared = database or {"QMQ_META_DATABASE_URL": f"sqlite:///{folder}/meta/meta.sqlite3"}
+            self.metas[http_port] = self._metaserver(f"meta{number}", http_port, self._port(), shared)
         self.brokers: dict[str, Process] = {}
         self.delays: dict[str, Process] = {}
         for number in range(1, groups + 1):
@@ -214,6 +214,18 @@ class System:
         ]
 
     # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _metaserver(self, name: str, http_port: int, tcp_port: int, database: dict[str, str]) -> Process:
+        return Process(
+            name,
+            [
+                sys.executable, "-m", "metaserver", "--data-dir", str(self.folder / name),
+                "--http-port", str(http_port), "--tcp-port", str(tcp_port), "--new-groups", "allow",
+            ],
+            self.folder,
+            f"http://127.0.0.1:{http_port}/readyz",
+            database,
+        )  # fmt: skip
 
     def _port(self) -> int:
         port = ports.free_port()
@@ -278,7 +290,7 @@ class System:
     @property
     def processes(self) -> list[Process]:
         """All, in the order of starting."""
-        return [self.meta, *self.nodes, *self.control_processes]
+        return [*self.metas.values(), *self.nodes, *self.control_processes]
 
     # --- start and end ------------------------------------------------------------------------------------------------
 
@@ -308,7 +320,7 @@ class System:
 
     def start_nodes(self) -> None:
         """As `start`, without the console and its processes."""
-        self._start([self.meta, *self.nodes])
+        self._start([*self.metas.values(), *self.nodes])
 
     def start_control(self) -> None:
         """As `start`, without the metaserver and the nodes."""
@@ -388,16 +400,16 @@ class System:
 
     @property
     def meta_url(self) -> str:
-        """The address of the metaserver, for clients."""
-        return f"http://127.0.0.1:{self.http_port}/meta/address"
+        """The addresses of all metaservers, for nodes and clients."""
+        return ",".join(f"http://127.0.0.1:{port}/meta/address" for port in self.metas)
 
     def admin(self, group: str, path: str) -> Any:
         """Return a page of a node's admin server."""
         return get_json(f"http://127.0.0.1:{self.ports[group][1]}{path}")
 
-    def group_states(self) -> list[str]:
-        """Return the states of all broker groups, as the metaserver has them."""
-        cluster = get_json(f"http://127.0.0.1:{self.http_port}/meta/cluster")
+    def group_states(self, http_port: int = 0) -> list[str]:
+        """Return the states of all broker groups, as the metaserver with this port has them; 0: the first one."""
+        cluster = get_json(f"http://127.0.0.1:{http_port or self.http_port}/meta/cluster")
         return [group["state"] for group in cluster["broker_groups"]]
 
     # --- console ------------------------------------------------------------------------------------------------------

@@ -9,12 +9,17 @@ export function shellWord(text: string): string {
 }
 
 /**
- * The address of the metaserver for clients: the console's own, but a loopback address is replaced by the host that the page was
- * loaded from.
+ * The addresses of the metaservers for clients, separated by commas: the console's own, but a loopback address is replaced by the
+ * host that the page was loaded from.
  */
-export function clientAddress(metaserver: string, pageHost: string): string {
-  const [, host = "", port = "8080"] = /^(.*?)(?::(\d+))?$/.exec(metaserver) ?? [];
-  return LOOPBACK.test(host) && !LOOPBACK.test(pageHost) ? `${pageHost}:${port}` : `${host}:${port}`;
+export function clientAddress(metaservers: string, pageHost: string): string {
+  return metaservers
+    .split(",")
+    .map((metaserver) => {
+      const [, host = "", port = "8080"] = /^(.*?)(?::(\d+))?$/.exec(metaserver) ?? [];
+      return LOOPBACK.test(host) && !LOOPBACK.test(pageHost) ? `${pageHost}:${port}` : `${host}:${port}`;
+    })
+    .join(",");
 }
 
 /** Commands of `qmq` for a system, one per line. */

@@ -10,7 +10,7 @@ from qmq.daemon.counters import counted, counted_by
 class ReplicationCounters:
     """Counts since start."""
 
-    sessions: int = counted("replication_sessions", "Accepted sessions of slaves")
+    sessions: int = counted("replication_slave_sessions", "Accepted sessions of slaves")
     rejected_follows: Counter[str] = counted_by(
         "result", "replication_rejected_follows", "Slaves that were not accepted, by result"
     )

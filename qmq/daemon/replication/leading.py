@@ -199,12 +199,16 @@ class Leading:
         slave, end, state = sender.slave, confirm.synced_end, FollowState(confirm.state)
         if confirm.epoch != self.row.epoch:
             raise SessionRejected(f"node {slave!r} confirmed epoch {confirm.epoch}", "other_epoch")
-        if end < sender.confirmed_end:
+        if end < sender.last_confirmed:
             # Whatever its CRC is: that of an earlier end is not known any more.
             raise SessionRejected(
-                f"node {slave!r} confirmed log offset {end} after {sender.confirmed_end}", "below_last", is_alarm=True
+                f"node {slave!r} confirmed log offset {end} after {sender.last_confirmed}", "below_last", is_alarm=True
             )
-        changed = self._master.value.confirmed(slave, confirm.session, end, confirm.crc, sender.crc_at(end))
+        own_crc = 0 if end == 0 else sender.crc_at(end)
+        if own_crc is None and end < sender.keep_to:
+            # Equal to the master's log, and too old to be checked: newer ones follow before anything depends on it.
+            return
+        changed = self._master.value.confirmed(slave, confirm.session, end, confirm.crc, own_crc)
         self._in_sync.confirmed(slave, end, state)
         if state is not FollowState.COPYING:
             # What is copied is synced many commits at a time, so a part of it may still be lost.

@@ -74,7 +74,12 @@ class Sender:
         """The end of the last commit with records that was sent: a slave need not confirm a seal behind it."""
         self._unconfirmed = deque([keep_to])
         """Ends of commits sent, from the confirmed one on."""
+        self.keep_to = keep_to.offset
+        """Both logs are equal below it. The slave may not have synced a seal that ends there."""
         self.confirmed_end = keep_to.offset
+        """What is below it is not sent again."""
+        self.last_confirmed = -1
+        """The end that the slave confirmed last."""
         self.applied_end = 0
         self.state: FollowState | None = None
         """As the slave stated last; None: it has confirmed nothing."""
@@ -110,11 +115,16 @@ class Sender:
     # --- confirmations ---------------------------------------------------------------------------------------------
 
     def crc_at(self, end: int) -> int | None:
-        """Return the CRC of the commit that ends at `end`; None if this session sent none that ends there.
+        """Return the CRC of the master's commit that ends at `end`.
+
+        None: this session sent none that ends there, or it is one of the commits that the slave had before, and so old that its CRC
+        is not in memory.
 
         Args:
             end: not below that of an earlier call.
         """
+        if end < self.keep_to:
+            return self._source.log.crc_at(end)
         ends = self._unconfirmed
         while ends and ends[0].offset < end:
             ends.popleft()
@@ -122,7 +132,8 @@ class Sender:
 
     def confirmed(self, end: int, applied_end: int, state: FollowState) -> None:
         """The slave has synced everything below `end`: send what the window has room for now."""
-        self.confirmed_end, self.applied_end, self.state = end, applied_end, state
+        self.confirmed_end, self.last_confirmed = max(end, self.keep_to), end
+        self.applied_end, self.state = applied_end, state
         self.pump()
 
     # --- sending ---------------------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ def test_pages_get_all_they_need_at_once(me: APIClient, settings: Any) -> None:
     assert console["limits"]["page_rows"] == PAGE_MAX
     assert console["limits"]["download_rows"] == ROWS_MAX
     assert console["limits"]["body_bytes"] == settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    settings.META_URL = "http://a:1/meta/address,http://b:2/meta/address"
+    assert me.get(ME).json()["console"]["metaserver"] == "a:1,b:2"
     settings.MFA_REQUIRED = "all"
     found = me.get(ME).json()
     assert (found["demands_second_factor"], found["lacks_second_factor"]) == (True, True)

@@ -232,13 +232,13 @@ async def test_nodes_register_with_a_secret_that_both_accept(
     async with running(tmp_path, **environ) as metaserver:
         url = "http://{}:{}/meta/address".format(*metaserver.admin.address)
         async with running_broker(tmp_path, meta=url, node_token=of_node) as broker:
-            membership = broker.membership
-            assert membership is not None
-            await eventually_async(lambda: membership.last is not None or membership.failures > 1)
-            assert (membership.last is not None) is is_registered
+            assert broker.membership is not None
+            (session,) = broker.membership.sessions
+            await eventually_async(lambda: session.last is not None or session.failures > 1)
+            assert session.is_registered is is_registered
             assert ("g1" in metaserver.directory.groups) is is_registered
             if not is_registered:
-                assert "secret" in membership.last_error
+                assert "secret" in session.problem
                 assert "secret" in broker.readiness()
             async with connected(broker) as client:
                 assert await client.send(message(1)) == {}

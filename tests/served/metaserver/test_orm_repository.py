@@ -38,6 +38,19 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
 
 
 @pytest.mark.database
+@pytest.mark.django_db(transaction=True)
+def test_the_heartbeat_of_a_peer_is_told_from_the_own_one_also_in_the_same_millisecond() -> None:
+    from metaserver.orm_repository import OrmRepository
+
+    one, other = OrmRepository(), OrmRepository()
+    long = "x" * 250
+    one.heartbeat(f"{long}:1", 5.0, 1_700_000_000_000)
+    other.heartbeat("b:1", 5.0, 1_700_000_000_000)
+    assert list(one.leases().peers) == ["b:1"]
+    assert list(other.leases().peers) == [long[:200]]
+
+
+@pytest.mark.database
 @pytest.mark.django_db
 def test_no_migration_is_missing() -> None:
     from io import StringIO

@@ -57,13 +57,21 @@ class Pair:
         self.clocks = [ManualClock(), ManualClock(wall_ms=1_700_003_600_000)]
         self.repositories = [SharedRepository(), SharedRepository()]
         self.running: list[Metaserver] = []
-        self.a, self.b = (
-            Metaserver(
-                MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder / name), new_groups=new_groups),
-                repository, Machine(clock=clock, rng=random.Random(1)),
-            )
-            for name, clock, repository in zip("ab", self.clocks, self.repositories, strict=True)
-        )  # fmt: skip
+        self._folder, self._new_groups = folder, new_groups
+        self.a, self.b = self._new(0), self._new(1)
+
+    def _new(self, number: int) -> Metaserver:
+        folder = str(self._folder / "ab"[number])
+        options = MetaOptions(http_port=0, tcp_port=0, data_dir=folder, new_groups=self._new_groups)
+        return Metaserver(
+            options, self.repositories[number], Machine(clock=self.clocks[number], rng=random.Random(number))
+        )
+
+    async def start_a_again(self) -> None:
+        """A new process of `a`, with the data folder of the last one."""
+        self.a = self._new(0)
+        await self.a.start()
+        self.running.insert(0, self.a)
 
     async def start(self) -> None:
         for metaserver in (self.a, self.b):
@@ -95,7 +103,7 @@ class Pair:
 
     async def stored(self, metaserver: Metaserver) -> None:
         """Wait until everything is written, unless the database is away."""
-        if not self.repositories[0].is_away:
+        if not self.repositories[metaserver is self.b].is_away:
             await eventually_async(lambda: not metaserver.write_behind.has_work, what="everything is stored")
 
     async def run(self, seconds: float, node: Peer | None = None, port: int = 1, state: int = 1) -> None:
@@ -247,3 +255,59 @@ async def test_a_group_marked_offline_behind_its_metaservers_back_is_stored_as_o
         stored = await asyncio.to_thread(both.repositories[0].load)
         assert [group.state for group in stored.broker_groups] == [ONLINE]
         assert both.states() == [ONLINE, ONLINE]
+
+
+async def test_what_one_could_not_store_in_time_does_not_replace_what_the_other_stored_since(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.a) as first, peer(both.b) as second:
+        await first.register("g1")
+        await both.run(15, first)
+        both.repositories[0].is_away = True
+        await first.register("g1", request_type=BrokerRequestType.OFFLINE)
+        assert both.states()[0] is OFFLINE
+        await both.run_until_offline(both.b, 20)
+        await both.run(10, second, port=2)
+        both.repositories[0].is_away = False
+        for _ in range(30):
+            await both.run(1, second, port=2)
+            stored = await asyncio.to_thread(both.repositories[1].load)
+            assert [(group.state, group.master) for group in stored.broker_groups] == [(ONLINE, "g1-a")]
+            assert [node.address for node in stored.nodes] == ["10.0.0.1:2"]
+            assert both.b.directory.groups["g1"].state is ONLINE
+        assert both.states() == [ONLINE, ONLINE]
+        live = both.a.directory.groups["g1"]
+        assert live.node is not None
+        assert live.node.address == "10.0.0.1:2"
+
+
+async def test_one_that_starts_without_the_database_takes_nothing_offline_that_the_other_hears(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, peer(both.b) as node:
+        await node.register("g1")
+        await both.run(15, node)
+        await both.close(both.a)
+        both.repositories[0].is_away = True
+        await both.start_a_again()
+        assert both.states() == [ONLINE, ONLINE], "from the route file"
+        for _ in range(30):
+            await both.run(1, node)
+            assert both.states() == [ONLINE, ONLINE]
+        both.repositories[0].is_away = False
+        for _ in range(30):
+            await both.run(1, node)
+            assert both.states() == [ONLINE, ONLINE]
+
+
+async def test_both_hear_a_node_and_store_each_change_once(tmp_path: Path) -> None:
+    from metaserver.models import AuditEntry
+
+    async with pair(tmp_path) as both, peer(both.a) as first, peer(both.b) as second:
+        for state in (1, 2, 1):
+            for node in (first, second):
+                await node.register("g1", request_type=HEARTBEAT, state=state)
+                await both.run(1)
+            for _ in range(5):
+                await both.run(1, first, state=state)
+                await second.register("g1", request_type=HEARTBEAT, state=state)
+        count = await asyncio.to_thread(lambda: AuditEntry.objects.filter(target="g1").count())
+        assert count == 3
+        states = await asyncio.to_thread(lambda: [entry.after["state"] for entry in AuditEntry.objects.order_by("id")])
+        assert states == ["read_write", "read_only", "read_write"]

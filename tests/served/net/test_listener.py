@@ -146,3 +146,30 @@ async def test_large_answers_to_a_peer_that_reads_slowly_arrive_whole() -> None:
             assert int.from_bytes(head[14:18], "big") == n
             await reader.readexactly(MIB)
         writer.close()
+
+
+async def test_a_bound_server_refuses_connections_until_it_starts() -> None:
+    server = FrameServer("127.0.0.1", 0, answer, clock=ManualClock())
+    await server.bind()
+    address = server.address
+    with pytest.raises(ConnectionLost, match="connection refused"):
+        await Caller(*address).connect()
+    other = FrameServer("127.0.0.1", address[1], answer, clock=ManualClock())
+    await other.bind()
+    await server.start()
+    with pytest.raises(OSError, match=f"127.0.0.1:{address[1]}: Address already in use"):
+        await other.start()
+    await other.close(0)
+    assert server.address == address
+    async with calling(server) as caller:
+        assert (await caller.call(10, timeout_s=20)).code == 0
+    await server.close(0)
+
+
+async def test_a_server_that_was_only_bound_releases_its_address() -> None:
+    server = FrameServer("127.0.0.1", 0, answer, clock=ManualClock())
+    await server.bind()
+    _, port = server.address
+    await server.close(0)
+    async with serving(answer, port) as again:
+        assert again.address[1] == port

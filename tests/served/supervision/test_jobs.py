@@ -71,6 +71,15 @@ PERIODIC = {
 """Every periodic job, by process."""
 MAIN = {"garbage"}
 """Started by the main function, and not where a node runs inside another process."""
+REPLICATION = {"every": {"master_silence"}, "critical": {"applying"}, "one_shot": set[str]()}
+"""Of members of larger groups: tests/sim/replication runs them."""
+LEADING = {
+    "every": {"replication_checks", "replication_connections"},
+    "one_shot": {
+        "replication_feed", "replication_send", "replication_read", "replication_row_change", "replication_follow",
+    },
+}  # fmt: skip
+"""Of a master with slaves: tests/sim/leading/test_jobs.py breaks each of them."""
 CRITICAL = {
     "broker": ("membership",),
     "broker flushing by interval": (),
@@ -78,13 +87,6 @@ CRITICAL = {
     "metaserver": ("write_behind",),
 }
 """Every task that ends its process when it ends."""
-REPLICATION = {
-    "every": {"replication_checks", "replication_connections"},
-    "one_shot": {
-        "replication_feed", "replication_send", "replication_read", "replication_row_change", "replication_follow",
-    },
-}  # fmt: skip
-"""Jobs of a master with slaves; tests/sim/leading/test_jobs.py breaks each of them."""
 VITAL = {"disk_space", "hour_loading", "clock", "leases"}
 """Periodic jobs whose failure makes a process unfit: /readyz answers 503."""
 
@@ -320,7 +322,7 @@ async def _gather(process: Process, supervisor: BreakingSupervisor, _: pytest.Mo
 async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
     assert process.membership is not None
-    patch.setattr(process.membership, "_describe", _raise)
+    patch.setattr(process.membership, "describe", _raise)
     process.membership.soon()
 
 
@@ -328,9 +330,11 @@ async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: p
     assert isinstance(process, Node)
     assert process.membership is not None
     await eventually_async(lambda: process.policy.version)
-    await eventually_async(lambda: process.membership is not None and process.membership._fetching is None)
+    policies = process.membership.policies
+    await eventually_async(lambda: policies._fetching is None)
     supervisor.break_job("policy_fetch")
-    process.membership._check_policy(process._registration(BrokerRequestType.HEARTBEAT), "another")
+    request = process._registration(BrokerRequestType.HEARTBEAT)
+    policies.check(process.membership.sessions[0].caller, request, "another")
 
 
 async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -564,7 +568,14 @@ ALLOWED = {
     ): "writes answers: what it raises reaches the event loop's handler, which counts it",
     ("qmq/net/server.py", "call_soon"): "reads connections again; as above",
     ("qmq/net/session.py", "add_done_callback"): "after the supervisor's own; ends calls that wait for routes",
+    ("qmq/daemon/membership.py", "TaskGroup"): "the failure of a session ends the critical task membership",
+    ("qmq/daemon/membership.py", "create_task"): "in that group",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
+    ("metaserver/row_changes.py", "run_in_executor"): "the caller awaits it, as far as its time limit allows",
+    (
+        "metaserver/row_changes.py",
+        "add_done_callback",
+    ): "learns the outcome; its failure reaches the loop's handler, which counts it",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
 }
 """Places outside it, each with the reason why its failure is not silent. An awaited call needs none."""
@@ -606,6 +617,7 @@ def test_the_tables_list_every_job_that_the_source_starts() -> None:
             )
             assert len(names) == 1, f"{file}:{call.lineno}: a job's name is a constant"
             named.setdefault("one_shot" if starter not in ("every", "critical") else starter, set()).update(names)
-    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN | REPLICATION["every"]
-    assert named["critical"] == {name for names in CRITICAL.values() for name in names}
-    assert named["one_shot"] == set(ONE_SHOTS) | REPLICATION["one_shot"]
+    replication = {kind: names | LEADING.get(kind, set()) for kind, names in REPLICATION.items()}
+    assert named["every"] == {name for names in PERIODIC.values() for name in names} | MAIN | replication["every"]
+    assert named["critical"] == {name for names in CRITICAL.values() for name in names} | replication["critical"]
+    assert named["one_shot"] == set(ONE_SHOTS) | replication["one_shot"]

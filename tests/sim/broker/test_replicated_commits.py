@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_node.broker import Broker
+from qmq.daemon import sends
 from qmq.daemon.committer import UNCONFIRMED_COMMITS_MAX
 from qmq.errors import CommitNotApplied, LogError
 from qmq.log.commit_ends import RECENT_COMMITS_MAX
@@ -141,3 +142,72 @@ async def test_a_group_of_one_that_was_larger_confirms_within_the_commit(tmp_pat
         await client.begin()
         assert await client.send(message(0)) == {}
         assert await client.pull() == (0, ["m0"])
+
+
+# --- sends while slaves are slow -------------------------------------------------------------------------------------
+
+
+async def test_sends_wait_while_too_much_is_unconfirmed_and_none_is_answered_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sends, "UNCONFIRMED_BYTES_MAX", 300)
+    async with running_broker(tmp_path) as broker:
+        stored, handler = replicated(broker), broker.handlers.sends
+        first = [await sent(broker, number, stored) for number in range(2)]
+        assert broker.committer.unconfirmed_bytes > 300
+        later = [FakeConnection(number) for number in range(2, 6)]
+        for number, connection in enumerate(later, 2):
+            give(broker, connection, Command.SEND_MESSAGE, encode_entry(message(number)))
+        await asyncio.sleep(5)
+        assert (handler.waiting_frames, len(stored)) == (4, 2)
+        assert broker.committer.unconfirmed_bytes < 600
+        later[1].is_closed = True
+        while handler.waiting_frames or broker.committer.waiting:
+            count = len(stored)
+            broker.committer.confirm(stored[-1])
+            if broker.committer.waiting:
+                await eventually_async(lambda count=count: len(stored) > count)  # type: ignore[misc]
+        assert [connection.codes for connection in first] == [[ResponseCode.SUCCESS]] * 2
+        assert [connection.codes for connection in later] == [
+            [ResponseCode.SUCCESS], [], [ResponseCode.SUCCESS], [ResponseCode.SUCCESS],
+        ]  # fmt: skip
+        assert broker.store.subjects["orders"].visible_end == 5, "not that of the connection that is closed"
+        assert handler.counters.send_failures.total() == 0
+
+
+async def test_waiting_sends_are_rejected_once_sends_are_and_a_bad_one_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sends, "UNCONFIRMED_BYTES_MAX", 100)
+    async with running_broker(tmp_path) as broker:
+        stored, handler = replicated(broker), broker.handlers.sends
+        await sent(broker, 0, stored)
+        bad, good = FakeConnection(1), FakeConnection(2)
+        give(broker, bad, Command.SEND_MESSAGE, b"\x00")
+        give(broker, good, Command.SEND_MESSAGE, encode_entry(message(2)))
+        assert (handler.waiting_frames, bad.codes, good.codes) == (2, [], [])
+        handler.resume()
+        assert handler.waiting_frames == 2
+        broker.operator_read_only = "read only: a slave does not confirm"
+        handler.resume()
+        assert (bad.codes, good.codes) == ([ResponseCode.BROKER_ERROR], [ResponseCode.SUCCESS])
+        assert handler.counters.send_failures == {"store_error": 1}
+
+
+async def test_few_waiting_sends_are_handled_after_one_confirmation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sends, "UNCONFIRMED_BYTES_MAX", 100)
+    monkeypatch.setattr(sends, "RESUMED_PER_CONFIRMATION", 3)
+    async with running_broker(tmp_path) as broker:
+        stored, handler = replicated(broker), broker.handlers.sends
+        await sent(broker, 0, stored)
+        for number in range(1, 9):
+            give(broker, FakeConnection(number), Command.SEND_MESSAGE, encode_entry(message(number)))
+        monkeypatch.setattr(sends, "UNCONFIRMED_BYTES_MAX", 1 << 20)
+        broker.committer.confirm(stored[-1])
+        assert handler.waiting_frames == 5
+        count = len(stored)
+        await eventually_async(lambda: len(stored) > count)
+        broker.committer.confirm(stored[-1])
+        assert handler.waiting_frames == 2

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from qmq import Consumer, DelayedMessages, Producer
-from qmq.errors import LocalProtocolError, QmqError, SendFailed
+from qmq.errors import ConnectionLost, LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.delayed import Outcome
 from tests.support.in_process import SmallSystem, now_ms, small_system
 from tests.support.waiting import eventually_async
@@ -148,3 +148,15 @@ async def test_delayed_messages_fail_over_to_another_delay_group(system: SmallSy
     finally:
         system.delay = first
         await second.close()
+
+
+async def test_delayed_messages_are_found_through_any_metaserver(system: SmallSystem) -> None:
+    dead = "127.0.0.1:1"
+    async with Producer(f"{dead},{system.meta_url}", app="test") as producer:
+        receipt = await producer.send("orders", {"n": 1}, delay=timedelta(hours=1))
+        assert (await receipt.cancel()).outcome is Outcome.DONE
+    async with DelayedMessages(f"{dead},{system.meta_url}") as messages:
+        assert await messages.find(receipt.message_id)
+    async with DelayedMessages(f"{dead},127.0.0.1:2") as messages:
+        with pytest.raises(ConnectionLost, match=r"127.0.0.1:1.* can't be reached.*; .*127.0.0.1:2.* can't be reached"):
+            await messages.find(receipt.message_id)

@@ -213,7 +213,7 @@ async def test_a_route_without_a_usable_address_is_reported_once_and_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     session = MetaSession(
-        "http://m/meta/address", app="", client_id="c", timeouts=Timeouts(route=0.0), backoff=DEFAULT_BACKOFF
+        ["http://m/meta/address"], app="", client_id="c", timeouts=Timeouts(route=0.0), backoff=DEFAULT_BACKOFF
     )
     session.register("orders", ClientType.CONSUMER, "g")
     with caplog.at_level(logging.WARNING):
@@ -223,7 +223,7 @@ async def test_a_route_without_a_usable_address_is_reported_once_and_left_out(
     assert [record.getMessage().count("ignored") for record in caplog.records] == [1] * 5
     assert "'h:one' is not of the form host:port" in caplog.text
     other = MetaSession(
-        "http://m/meta/address", app="", client_id="c", timeouts=Timeouts(route=0.0), backoff=DEFAULT_BACKOFF
+        ["http://m/meta/address"], app="", client_id="c", timeouts=Timeouts(route=0.0), backoff=DEFAULT_BACKOFF
     )
     other.register("orders", ClientType.CONSUMER, "g")
     other._pushed(answer("h:one"))

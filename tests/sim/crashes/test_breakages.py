@@ -2,16 +2,22 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from broker_node.acks import Acks
 from broker_node.store import MessageStore
+from qmq.daemon.applying import Applying
 from qmq.daemon.replica_state import ReplicaState, ReplicaStateFile
 from qmq.log import recovery
+from qmq.log.commit import SealedCommit
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
-from tests.sim.crashes import test_replica_state
+from qmq.log.record import Position
+from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
+from tests.sim.broker import test_applying
+from tests.sim.crashes import test_copies, test_replica_state, test_step_downs, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check
@@ -131,6 +137,60 @@ def test_an_epoch_that_is_used_before_it_is_synced_is_caught(monkeypatch: pytest
     monkeypatch.setattr(ReplicaStateFile, "save", save)
     with CaughtBy(Check.EPOCH):
         test_replica_state.crashes()
+
+
+def test_a_checkpoint_above_the_high_watermark_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = SegmentedLog.complete
+
+    def at_the_written_end(self: SegmentedLog, commit: SealedCommit, **options: bool) -> None:
+        complete(self, commit, **options)
+        self.position = Position(commit.end, self._chain)
+
+    monkeypatch.setattr(SegmentedLog, "complete", at_the_written_end)
+    with CaughtBy(Check.TRUNCATED):
+        for seed in range(5):
+            test_step_downs.step_downs(seed)
+
+
+def test_a_checkpoint_that_is_saved_before_all_it_mentions_is_confirmed_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(test_step_downs.SteppingDown, "wait_for", lambda *_: None)
+    with CaughtBy(Check.TRUNCATED):
+        for seed in range(15):
+            test_step_downs.step_downs(seed)
+
+
+def test_a_truncation_without_a_record_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def truncate(self: SegmentedLog, to: Truncation, **known: int) -> None:
+        with monkeypatch.context() as steps:
+            steps.setattr(TruncationFile, "load", lambda _: to)
+            finish_truncation(self._disk, self._segments.folder)
+
+    monkeypatch.setattr(SegmentedLog, "truncate", truncate)
+    with CaughtBy(Check.TRUNCATED):
+        test_truncation.crashes(1)
+
+
+def test_several_commits_trusted_after_one_sync_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_copied = SegmentedLog.write_copied
+
+    def trusting(self: SegmentedLog, *arguments: Any, sync_each: bool) -> None:
+        write_copied(self, *arguments, sync_each=False)
+        self.sync()
+
+    monkeypatch.setattr(SegmentedLog, "write_copied", trusting)
+    with CaughtBy(Check.COPIED):
+        for seed in range(3):
+            test_copies.crashes(seed, is_copying=False)
+
+
+async def test_applying_above_the_high_watermark_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply_next = Applying._apply_next
+    monkeypatch.setattr(Applying, "_apply_next", lambda self, _: apply_next(self, self._log.synced_end))
+    with CaughtBy(Check.APPLIED):
+        for seed in range(3):
+            await test_applying.follow(seed)
 
 
 def test_a_crash_in_the_scenario_is_a_crash() -> None:

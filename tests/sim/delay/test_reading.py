@@ -12,7 +12,7 @@ from delay_node import hour_reader
 from delay_node.schedule_log import INDEX
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from qmq.errors import ReadRefused
+from qmq.errors import ReadRefused, Unreachable
 from qmq.protocol import bulk_read
 from qmq.protocol.bulk_read import SCHEDULE_STATES, ReadScheduleRequest, SchedulePage
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
@@ -230,6 +230,9 @@ async def test_the_metaserver_lists_its_nodes(tmp_path: Path) -> None:
         await system.brokers["g2"].close()
         page = await blocking(lambda: find_nodes(system.meta_url))
         assert page.nodes[2].state == "offline"
+        assert (await blocking(lambda: find_nodes(f"127.0.0.1:1,{system.meta_url}"))).nodes == page.nodes
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1:2/meta/address"):
+            await blocking(lambda: find_nodes("127.0.0.1:1,127.0.0.1:2"))
         with pytest.raises(ReadRefused, match="LIST_NODES"):
             await read(system, lambda r: r.nodes())
 

@@ -18,6 +18,7 @@ from metaserver.server import EXPIRE_SECONDS, Metaserver
 from qmq import Consumer, Producer, Timeouts
 from qmq.client.message import MessageIds
 from qmq.errors import QmqError
+from qmq.net.discovery import meta_urls
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import BrokerGroupState, ClientType
@@ -107,6 +108,17 @@ class Routes:
         return [item for item in self.seen if item[0] > at]
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A metaserver gave a broker group another state."""
+
+    at: float
+    meta: str
+    """The metaserver's host."""
+    group: str
+    state: str
+
+
 @dataclass(repr=False, eq=False)
 class Scenario:
     """A running cluster, its clients, and what happened."""
@@ -115,9 +127,11 @@ class Scenario:
     loop: SimulatedLoop
     sends: list[Send] = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
-    changes: list[tuple[float, str, str]] = field(default_factory=list)
-    """(time, broker group, state) of each state that the metaserver gave a group."""
+    changes: list[Change] = field(default_factory=list)
+    """Each state that a metaserver gave a group."""
     clients: dict[str, Client] = field(default_factory=dict)
+    watcher: MetaSession | None = None
+    """The session of `watch_routes`."""
     groups: set[tuple[str, str]] = field(default_factory=set)
     """(subject, consumer group) of all consumers."""
 
@@ -125,8 +139,12 @@ class Scenario:
 
     @property
     def meta(self) -> Metaserver:
-        """The metaserver's process that runs now."""
-        server = self.cluster.meta.server
+        """The process of the first metaserver that runs now."""
+        return self.metaserver("meta")
+
+    def metaserver(self, name: str) -> Metaserver:
+        """The process of a metaserver that runs now."""
+        server = self.cluster.metas[name].server
         assert isinstance(server, Metaserver)
         return server
 
@@ -162,19 +180,20 @@ class Scenario:
         return self.loop.now - began
 
     async def _watch(self) -> None:
-        known: dict[str, str] = {}
+        known: dict[tuple[str, str], str] = {}
         while True:
-            server = self.cluster.meta.server
-            if isinstance(server, Metaserver):
-                for name, live in server.directory.groups.items():
-                    if known.get(name) != (state := str(live.state)):
-                        known[name] = state
-                        self.changes.append((self.loop.now, name, state))
+            for meta, host in self.cluster.metas.items():
+                if not isinstance(host.server, Metaserver):
+                    continue
+                for name, live in host.server.directory.groups.items():
+                    if known.get((meta, name)) != (state := str(live.state)):
+                        known[meta, name] = state
+                        self.changes.append(Change(self.loop.now, meta, name, state))
             await asyncio.sleep(LOOK_SECONDS)
 
-    def changes_since(self, at: float) -> list[tuple[str, str]]:
-        """(broker group, new state) since a time."""
-        return [(group, state) for when, group, state in self.changes if when > at]
+    def changes_since(self, at: float, meta: str = "meta") -> list[tuple[str, str]]:
+        """(broker group, new state) at a metaserver since a time."""
+        return [(one.group, one.state) for one in self.changes if one.at > at and one.meta == meta]
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
@@ -269,8 +288,12 @@ class Scenario:
     def watch_routes(self, subject: str = "orders") -> Routes:
         """Register a client, on host `watcher`, that records each route it is sent."""
         routes = Routes()
-        session = MetaSession(
-            self.cluster.meta_url, app="watcher", client_id="watcher", timeouts=TIMEOUTS, backoff=DEFAULT_BACKOFF
+        session = self.watcher = MetaSession(
+            meta_urls(self.cluster.meta_url),
+            app="watcher",
+            client_id="watcher",
+            timeouts=TIMEOUTS,
+            backoff=DEFAULT_BACKOFF,
         )
 
         def changed(*_: object) -> None:

@@ -48,7 +48,7 @@ async def test_f25_a_node_that_dies_when_the_metaserver_s_clock_steps_is_offline
         scenario.host("g1").kill()
         last = scenario.heartbeat_at("g1")
         await asyncio.sleep(10)
-        (offline,) = [at for at, _, _ in scenario.changes if at > began]
+        (offline,) = [one.at for one in scenario.changes if one.at > began]
         assert last + EXPIRY_SECONDS < offline <= last + OFFLINE_SECONDS + NETWORK_SECONDS
         scenario.host("g1").start()
         await scenario.settle()

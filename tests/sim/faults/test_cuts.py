@@ -6,7 +6,7 @@ import pytest
 
 from metaserver.live_groups import EXPIRY_SECONDS
 from qmq.client.fetcher import LONG_POLL_MS, PULL_ALLOWANCE_SECONDS
-from qmq.daemon.membership import BACK_OFF_SECONDS, CALL_SECONDS
+from qmq.daemon.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS
 from qmq.net.caller import CONNECT_SECONDS
 from qmq.protocol.codes import BrokerGroupState
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, TIMEOUTS, running

@@ -11,7 +11,7 @@ from broker_node.options import BrokerOptions
 from metaserver.live_groups import EXPIRY_SECONDS, HEARTBEAT_SECONDS
 from metaserver.server import EXPIRE_SECONDS
 from qmq.client.fetcher import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
-from qmq.daemon.membership import BACK_OFF_SECONDS
+from qmq.daemon.metaserver_session import BACK_OFF_SECONDS
 from qmq.daemon.node import JOB_SECONDS
 from qmq.protocol.codes import BrokerGroupState
 from tests.sim.cluster import RESTART_SECONDS
@@ -102,12 +102,12 @@ async def test_a_killed_node_is_offline_after_exactly_one_expiry_and_back_with_i
         last = scenario.heartbeat_at(node)
         assert began - HEARTBEAT_SECONDS - NETWORK_SECONDS < last <= began
         await asyncio.sleep(PAUSE_SECONDS)
-        (offline,) = [at for at, group, state in scenario.changes if at > began]
+        (offline,) = [one.at for one in scenario.changes if one.at > began]
         assert last + EXPIRY_SECONDS < offline <= last + OFFLINE_SECONDS + NETWORK_SECONDS
         started = scenario.loop.now
         scenario.host(node).start()
         await asyncio.sleep(1)
-        (online,) = [at for at, group, state in scenario.changes if at > started]
+        (online,) = [one.at for one in scenario.changes if one.at > started]
         assert online < started + 2 * NETWORK_SECONDS
         if node == "g1":
             gone = routes.first(lambda states: "g1" not in states, began)
@@ -143,11 +143,11 @@ async def test_f24_a_delay_node_that_stood_still_is_offline_meanwhile_and_delive
         await asyncio.sleep(1)
         last = scenario.heartbeat_at("d1")
         await asyncio.sleep(PAUSE_SECONDS - 1.5)
-        (offline,) = [at for at, group, state in scenario.changes if at > began]
+        (offline,) = [one.at for one in scenario.changes if one.at > began]
         assert last + EXPIRY_SECONDS < offline <= last + OFFLINE_SECONDS + NETWORK_SECONDS
         returned = await resuming
         await asyncio.sleep(1)
-        (online,) = [at for at, group, state in scenario.changes if at > offline]
+        (online,) = [one.at for one in scenario.changes if one.at > offline]
         assert online < returned + BACK_OFF_SECONDS[0] + 2 * NETWORK_SECONDS
         fell_due = {send.value for send in scenario.sends if began < (send.due or 0.0) <= returned and send.is_acked}
         arrived = {item.value: item.at for item in scenario.received}

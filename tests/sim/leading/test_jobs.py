@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.served.supervision.test_jobs import REPLICATION
+from tests.served.supervision.test_jobs import LEADING
 from tests.sim.leading.scene import Scene, leading
 from tests.support.waiting import eventually_async
 
@@ -47,7 +47,7 @@ EXERCISES: dict[str, Exercise] = {
 
 
 def test_every_job_is_here() -> None:
-    assert set(EXERCISES) == REPLICATION["every"] | REPLICATION["one_shot"]
+    assert set(EXERCISES) == LEADING["every"] | LEADING["one_shot"]
 
 
 @pytest.mark.parametrize("name", EXERCISES)

@@ -247,7 +247,9 @@ async def test_a_stop_during_a_reload_is_no_error(tmp_path: Path) -> None:
         assert running_loop().errors == []
 
 
-async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path) -> None:
+async def test_a_route_that_another_metaserver_stored_first_holds_and_gets_the_group_that_clients_were_given(
+    tmp_path: Path,
+) -> None:
     groups = [
         BrokerGroup(f"g{i}", GroupKind.BROKER, GroupState.READ_WRITE, 1, f"g{i}-a", (f"g{i}-a",)) for i in range(3)
     ]
@@ -260,8 +262,16 @@ async def test_a_route_that_another_metaserver_stored_first_holds(tmp_path: Path
     ):
         repository.routes["orders"] = repository_route
         client.ask("orders", ClientType.PRODUCER)
-        await eventually_async(lambda: metaserver.directory.routes.get("orders") == repository_route)
-        await eventually_async(lambda: [g.name for g in client.answers()[-1].broker_groups] == ["g2"])
+        await eventually_async(lambda: repository.routes["orders"].version == 6)
+        (given,) = [group.name for group in client.answers()[0].broker_groups]
+        assert given != "g2"
+        assert repository.routes["orders"].broker_groups == ("g2", given)
+        assert metaserver.directory.routes["orders"] == repository.routes["orders"]
+        await eventually_async(lambda: [g.name for g in client.answers()[-1].broker_groups] == ["g2", given])
+        client.ask("other", ClientType.PRODUCER)
+        await eventually_async(lambda: "other" in repository.routes and not metaserver.write_behind.pending)
+        assert repository.routes["other"].version == 1
+        assert metaserver.directory._added == {}, "what is stored is forgotten"
 
 
 async def test_nodes_of_qmq_register_for_groups_that_the_settings_name(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from delay_node.batches import SUBJECT_REFUSED_SECONDS
 from metaserver.domain import MetadataVersion
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from qmq.daemon import membership
+from qmq.daemon import policy_fetcher
 from qmq.daemon.node import Node
 from qmq.daemon.policy_in_force import PolicyFile
 from qmq.net.caller import Caller
@@ -91,7 +91,7 @@ async def test_with_the_metaserver_away_a_node_goes_on_with_its_policy_also_over
         set_policies(system.meta.directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
         await system.meta.close()
-        await eventually_async(lambda: broker.membership is not None and broker.membership.failures > 0)
+        await eventually_async(lambda: broker.membership is not None and broker.membership.sessions[0].failures > 0)
         for _ in range(2):
             async with connected(broker) as client:
                 assert list(await client.send(message(0), message(1, "open"))) == ["m0"]
@@ -126,7 +126,7 @@ async def test_a_metaserver_that_starts_anew_and_knows_no_policies_lifts_none(tm
 async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_growing_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "POLICY_BACK_OFF_SECONDS", (0.05, 0.1))
+    monkeypatch.setattr(policy_fetcher, "BACK_OFF_SECONDS", (0.05, 0.1))
     monkeypatch.setattr("metaserver.directory.HEARTBEAT_SECONDS", 0.05)
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
@@ -138,12 +138,12 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
         with monkeypatch.context() as broken:
             broken.setattr(directory.policies, "document", lambda *_: (other.version, b'{"version": "v", "paused": 1}'))
             set_policies(directory, {"g1": other})
-            await eventually_async(lambda: broker.membership is not None and broker.membership.policy_failures >= 2)
-            assert "paused" in broker.membership.policy_error
+            await eventually_async(lambda: broker.membership is not None and broker.membership.policies.failures >= 2)
+            assert "paused" in broker.membership.policies.problem
             assert broker.policy == SHUT
         await in_force(broker, other.version)
-        await eventually_async(lambda: broker.membership is not None and broker.membership.policy_error == "")
-        failures = broker.membership.policy_failures
+        await eventually_async(lambda: broker.membership is not None and broker.membership.policies.problem == "")
+        failures = broker.membership.policies.failures
 
         def full(_self: PolicyFile, _document: bytes) -> None:
             raise OSError(28, "no space")
@@ -152,11 +152,11 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
             broken.setattr(PolicyFile, "save", full)
             set_policies(directory, {"g1": SHUT})
             await eventually_async(
-                lambda: broker.membership is not None and broker.membership.policy_failures > failures
+                lambda: broker.membership is not None and broker.membership.policies.failures > failures
             )
             assert broker.policy == other
         await in_force(broker, SHUT.version)
-        await eventually_async(lambda: broker.membership is not None and broker.membership.policy_error == "")
+        await eventually_async(lambda: broker.membership is not None and broker.membership.policies.problem == "")
         assert (await stats(broker))["policy"]["problem"] == ""
 
 

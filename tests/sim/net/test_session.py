@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from qmq.errors import ConnectionLost
+from qmq.net import meta_connection
 from qmq.net import session as module
 from qmq.net.session import REFRESH_INTERVAL_SECONDS, REFRESH_SECONDS, MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
@@ -32,8 +33,8 @@ class Line:
 
 def session_on(line: Line, count: int) -> MetaSession:
     """A session that is connected, with subjects s0, s1 and so on."""
-    session = MetaSession("unused", app="app", client_id="c", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF)
-    session._caller = line  # type: ignore[assignment]
+    session = MetaSession(["unused"], app="app", client_id="c", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF)
+    session._connection._caller = line  # type: ignore[assignment]
     for number in range(count):
         session.register(f"s{number}", ClientType.PRODUCER)
     return session
@@ -98,8 +99,8 @@ async def test_what_a_lost_connection_left_is_registered_on_the_next_one_with_al
         async def connect(self) -> None:
             pass
 
-    monkeypatch.setattr(module, "find_metaserver", found)
-    monkeypatch.setattr(module, "Caller", Caller)
+    monkeypatch.setattr(meta_connection, "find_metaserver", found)
+    monkeypatch.setattr(meta_connection, "Caller", Caller)
     await session._connect()
     await session._send_requests()
     assert again.taken() == ["s0", "s1", "s2", "s3", "s4"]

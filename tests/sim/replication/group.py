@@ -187,8 +187,8 @@ class Rules:
             known = master.session_of(name(slave))
             if known is None or end > known.confirmed or known.number != session:
                 yield (
-                    f"{number} hears that {slave} has {end}",
-                    partial(self._hear, group, number, slave, session, end, crc),
+                    f"{number} receives the confirmation of {slave}: {end}",
+                    partial(self._receive_confirmation, group, number, slave, session, end, crc),
                 )
         for slave in range(len(group.nodes)):
             if slave == number:
@@ -253,7 +253,7 @@ class Rules:
                 raise Broken(f"value {value} is acknowledged with {copies} copies")
         return group._replace(acknowledged=group.acknowledged | values)
 
-    def _hear(self, group: Group, number: int, slave: int, session: int, end: int, crc: int) -> Group:
+    def _receive_confirmation(self, group: Group, number: int, slave: int, session: int, end: int, crc: int) -> Group:
         node = group.nodes[number]
         master = node.role
         assert isinstance(master, Master)
@@ -353,7 +353,7 @@ class Rules:
             yield f"{number} serves alone", partial(self._serve_alone, group, number, row)
         for to, other in enumerate(group.nodes):
             if to != number and isinstance(other.role, Master):
-                yield f"{number} asks {to} to follow", partial(self._follow, group, number, to)
+                yield f"{number} requests to follow {to}", partial(self._follow, group, number, to)
 
     def _serve_alone(self, group: Group, number: int, row: GroupRow) -> Group:
         node = group.nodes[number]
@@ -404,7 +404,7 @@ class Rules:
         theirs = LogEnd(chain_of(node.log), 0, len(node.log))
         answer = answer_follow(master.row, own, name(number), node.state.epoch, node.state.promotion_id, theirs)
         if answer.result in (FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND):
-            raise Broken(f"{number} asked {to} to follow: {answer.result.name}")
+            raise Broken(f"{number} requested to follow {to}: {answer.result.name}")
         if answer.result is not FollowResult.ACCEPTED:
             raise Impossible
         if answer.keep_to > common_length(node.log, other.log):

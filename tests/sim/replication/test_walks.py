@@ -71,7 +71,7 @@ def test_a_walk_finds_each_breakage(breakage: RuleBreakage) -> None:
         assert not walk_one(seed, bounds, STEPS).broken, "the walk finds it without the breakage, too"
 
 
-def test_the_shortest_way_to_a_loss_is_told() -> None:
+def test_a_walk_reports_the_fewest_steps_to_a_loss() -> None:
     change = SourceChange(
         "truncation by length",
         "qmq.replication.following:answer_follow",

@@ -130,7 +130,108 @@ def test_a_group_whose_heartbeats_arrive_here_is_never_followed() -> None:
     assert (observed.broker_groups, observed.contradicted) == ([], [])
     offline = StoredLease(replace(GROUP, state=GroupState.OFFLINE), NODE, 9, False)
     observed = observer.directory.observe_peers(Leases((offline,)))
+    assert observed.contradicted == [], "the other metaserver may have received a newer heartbeat"
+    observer.clock.advance(1.0)
+    receive(observer, "10.0.0.1:2", BrokerRequestType.HEARTBEAT)
+    observed = observer.directory.observe_peers(Leases((offline,)))
     live = observer.directory.groups["g1"]
     assert (observed.broker_groups, observed.contradicted) == ([], [live.row])
     assert live.node is not None
     assert (live.state, live.node.address) == (GroupState.READ_WRITE, "10.0.0.1:2")
+
+
+def test_a_state_that_a_peer_stored_later_replaces_the_own_one() -> None:
+    observer = Observer()
+    for second in range(3):
+        observer.second(second)
+    observed = observer.directory.observe_peers(Leases((StoredLease(GROUP, NODE, 9, False),)))
+    assert (observed.replaced, observed.broker_groups) == (["g1"], [])
+    receive(observer, "10.0.0.1:1", BrokerRequestType.HEARTBEAT)
+    observed = observer.directory.observe_peers(Leases((StoredLease(GROUP, NODE, 10, False),)))
+    assert observed.replaced == []
+
+
+def test_what_a_dead_node_reported_here_is_not_replaced_by_what_was_stored_before() -> None:
+    """The database was away while a node came and died: its address and log end are not stored yet."""
+    observer = Observer()
+    offline = StoredLease(replace(GROUP, state=GroupState.OFFLINE), NODE, 5, False)
+    observer.directory.observe_peers(Leases((offline,)))
+    receive(observer, "10.0.0.1:2", BrokerRequestType.HEARTBEAT)
+    observer.clock.advance(60.0)
+    observed = observer.directory.observe_peers(Leases((offline,)))
+    assert (observed.replaced, observed.broker_groups) == ([], ["g1"])
+
+
+def test_a_contradiction_that_ends_before_the_next_heartbeat_is_none() -> None:
+    observer = Observer()
+    receive(observer, "10.0.0.1:1", BrokerRequestType.HEARTBEAT)
+    offline = StoredLease(replace(GROUP, state=GroupState.OFFLINE), NODE, 9, False)
+    for lease in (offline, StoredLease(GROUP, NODE, 10, False), offline):
+        assert observer.directory.observe_peers(Leases((lease,))).contradicted == []
+        observer.clock.advance(1.0)
+        receive(observer, "10.0.0.1:1", BrokerRequestType.HEARTBEAT)
+
+
+def test_a_peer_that_was_read_once_may_run() -> None:
+    """The database goes away right after the start: the groups may be alive at the other metaserver."""
+    observer = Observer()
+    observer.second(1, peer=1)
+    for _ in range(60):
+        observer.second(None)
+        assert observer.is_online
+
+
+def test_a_peer_that_the_route_file_knows_may_run() -> None:
+    observer = Observer()
+    observer.directory.assume_peers()
+    for _ in range(60):
+        observer.second(None)
+        assert observer.is_online
+    # Once the database is read, there is none.
+    seconds = 0
+    while observer.is_online:
+        observer.second(1)
+        seconds += 1
+    assert seconds <= PEER_EXPIRY_SECONDS + 1
+
+
+def test_after_a_start_and_a_pause_groups_of_peers_have_the_expiry_of_peers() -> None:
+    observer = Observer()
+    seconds = 0
+    while observer.is_online:
+        observer.second(1, peer=seconds)
+        seconds += 1
+    assert PEER_EXPIRY_SECONDS - 1 < seconds <= PEER_EXPIRY_SECONDS + 1
+    observer = Observer()
+    for second in range(20):
+        observer.second(second, peer=second)
+    observer.clock.advance(30.0)
+    seconds = 0
+    while observer.is_online:
+        observer.second(19, peer=100 + seconds)
+        seconds += 1
+    assert PEER_EXPIRY_SECONDS - 1 < seconds <= PEER_EXPIRY_SECONDS + 1
+
+
+def test_a_metaserver_that_can_not_read_what_a_peer_may_have_read_names_no_policy() -> None:
+    observer = Observer()
+    observer.directory.policies.set(*observer.directory.policies.encoded({}))
+    request = NodeRegisterRequest(
+        BrokerRequestType.HEARTBEAT, "g1", "a", "broker", 0, "10.0.0.1:1", "", 1, 1, 0, 0, "1"
+    )
+
+    def named() -> str:
+        return observer.directory.register(request).answer.policy_version
+
+    for _ in range(20):
+        observer.second(None)
+        assert named(), "without a peer nobody knows a newer one"
+    for second in range(3):
+        observer.second(second, peer=second)
+    seconds = 0
+    while named():
+        observer.second(None)
+        seconds += 1
+    assert LEASE_SECONDS < seconds <= LEASE_SECONDS + 1
+    observer.second(9, peer=9)
+    assert named()

@@ -67,7 +67,7 @@ class Server:
     def __init__(self, limits: RegistrationLimits | None = None, official_nodes: OfficialNodes | None = None) -> None:
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1), subject_groups_min=1)
-        self.write_behind = WriteBehind(MemoryRepository(), lambda route: None, self.clock)
+        self.write_behind = WriteBehind(MemoryRepository(), lambda *_: None, lambda leases: None, self.clock)
         supervisor = Supervisor(self.clock, logger=logging.getLogger("qmq.meta"), on_failure=lambda name, error: None)
         gate = BulkReadLimiter(self.clock, supervisor, token="", bytes_per_second=0)
         self._soon: list[Callable[[], None]] = []

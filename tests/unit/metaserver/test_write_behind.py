@@ -8,7 +8,7 @@ import pytest
 
 from metaserver import write_behind as write_behind_module
 from metaserver.choices import GroupKind, GroupState
-from metaserver.domain import BrokerGroup, ClientSeen, Metadata, MetadataChanges, MetadataVersion, Node, Route
+from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from metaserver.write_behind import CLIENT_SECONDS, Unstorable, WriteBehind
 from qmq_testing.repository import MemoryRepository
 from tests.support.manual_clock import ManualClock
@@ -31,7 +31,7 @@ class PickyRepository(MemoryRepository):
 
 async def test_what_can_not_be_stored_is_left_out_and_holds_up_nothing_else() -> None:
     repository, stop = PickyRepository(), asyncio.Event()
-    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+    write_behind = WriteBehind(repository, lambda *_: None, lambda leases: None, ManualClock())
     for name in ("one", "bad", "two"):
         write_behind.route(Route(name, ("g1",), 1, 0))
         write_behind.client(ClientSeen(name, 1, "", f"client-{name}", "app"))
@@ -63,7 +63,7 @@ class SlowRepository(MemoryRepository):
 
 async def test_a_broker_group_that_comes_while_a_node_is_written_is_stored_before_its_own_node() -> None:
     repository, stop = SlowRepository(), asyncio.Event()
-    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+    write_behind = WriteBehind(repository, lambda *_: None, lambda leases: None, ManualClock())
 
     def comes(name: str) -> None:
         write_behind.group(
@@ -101,7 +101,7 @@ async def test_a_sighting_over_the_limit_evicts_the_oldest_at_the_cost_of_any_ot
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(write_behind_module, "SIGHTINGS_MAX", 1_000)
-    write_behind = WriteBehind(MemoryRepository(), lambda route: None, ManualClock())
+    write_behind = WriteBehind(MemoryRepository(), lambda *_: None, lambda leases: None, ManualClock())
     for number in range(1_000):
         write_behind.client(counted(number))
     CountedClient.hashed = 0
@@ -113,7 +113,7 @@ async def test_a_sighting_over_the_limit_evicts_the_oldest_at_the_cost_of_any_ot
 
 async def test_sightings_that_are_out_of_date_together_are_forgotten_one_after_the_other() -> None:
     clock = ManualClock()
-    write_behind = WriteBehind(MemoryRepository(), lambda route: None, clock)
+    write_behind = WriteBehind(MemoryRepository(), lambda *_: None, lambda leases: None, clock)
     for number in range(1_000):
         write_behind.client(counted(number))
     clock.advance(CLIENT_SECONDS)
@@ -129,7 +129,7 @@ async def test_sightings_that_are_out_of_date_together_are_forgotten_one_after_t
 async def test_the_client_that_registered_least_recently_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_behind_module, "SIGHTINGS_MAX", 3)
     repository, stop = MemoryRepository(), asyncio.Event()
-    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+    write_behind = WriteBehind(repository, lambda *_: None, lambda leases: None, ManualClock())
     for number in (0, 1, 2, 0, 3):
         write_behind.client(counted(number))
     running = asyncio.create_task(write_behind.run(stop))
@@ -144,7 +144,7 @@ async def test_the_client_that_registered_least_recently_is_evicted(monkeypatch:
 
 async def test_sightings_over_the_limit_of_the_queue_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_behind_module, "WORK_MAX", 2)
-    write_behind = WriteBehind(MemoryRepository(), lambda route: None, ManualClock())
+    write_behind = WriteBehind(MemoryRepository(), lambda *_: None, lambda leases: None, ManualClock())
     for number in range(3):
         write_behind.client(counted(number))
     assert (write_behind.counters.dropped_clients, write_behind.pending) == (1, 2)
@@ -152,7 +152,7 @@ async def test_sightings_over_the_limit_of_the_queue_are_dropped(monkeypatch: py
 
 async def test_a_client_is_recorded_again_after_its_interval() -> None:
     clock, repository, stop = ManualClock(), MemoryRepository(), asyncio.Event()
-    write_behind = WriteBehind(repository, lambda route: None, clock)
+    write_behind = WriteBehind(repository, lambda *_: None, lambda leases: None, clock)
     write_behind.client(counted(0))
     running = asyncio.create_task(write_behind.run(stop))
     await eventually_async(lambda: write_behind.pending == 0)
@@ -183,7 +183,7 @@ class CountingRepository(MemoryRepository):
 
 async def test_everything_is_loaded_once_and_then_what_changed_where_that_is_known() -> None:
     repository = CountingRepository()
-    write_behind = WriteBehind(repository, lambda route: None, ManualClock())
+    write_behind = WriteBehind(repository, lambda *_: None, lambda leases: None, ManualClock())
     assert isinstance(await write_behind.load(), Metadata)
     assert await write_behind.load() is None
     repository.changes_made = 1
@@ -194,3 +194,52 @@ async def test_everything_is_loaded_once_and_then_what_changed_where_that_is_kno
     assert found.subjects == {"s3"}
     assert await write_behind.load() is None
     assert repository.full_loads == 2
+
+
+class AwayRepository(MemoryRepository):
+    """Unavailable while `is_away`; records the order of calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = True
+        self.calls: list[str] = []
+
+    def leases(self) -> Leases:
+        self._called("leases")
+        return super().leases()
+
+    def save_group(self, group: BrokerGroup, reason: str) -> None:
+        self._called(f"save {group.name}")
+        super().save_group(group, reason)
+
+    def save_node(self, node: Node) -> None:
+        self._called(f"save {node.node_id}")
+        super().save_node(node)
+
+    def _called(self, what: str) -> None:
+        if self.is_away:
+            raise ConnectionError("the database is away")
+        self.calls.append(what)
+
+
+async def test_after_a_failure_what_others_stored_is_read_first_and_what_is_out_of_date_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(write_behind_module, "BACK_OFF_SECONDS", (0.001,))
+    repository, stop = AwayRepository(), asyncio.Event()
+    write_behind = WriteBehind(repository, lambda *_: None, lambda leases: write_behind.discard(["g1"]), ManualClock())
+    for name in ("g1", "g2"):
+        row = BrokerGroup(name, GroupKind.BROKER, GroupState.OFFLINE, 1, f"{name}-a", (f"{name}-a",))
+        write_behind.group(row, "it left")
+        write_behind.node(Node(f"{name}-a", name, 0, "127.0.0.1:1", "127.0.0.1:2", "1", 0))
+    running = asyncio.create_task(write_behind.run(stop))
+    await eventually_async(lambda: write_behind.counters.failures > 1)
+    repository.is_away = False
+    await eventually_async(lambda: not write_behind.pending)
+    assert repository.calls == ["leases", "save g2", "save g2-a"]
+    row = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
+    write_behind.group(row, "it is back")
+    await eventually_async(lambda: not write_behind.pending)
+    assert repository.calls[3:] == ["save g1"], "read once after a failure"
+    stop.set()
+    await running

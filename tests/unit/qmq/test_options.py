@@ -1,5 +1,6 @@
 """Settings: precedence, limits, one clear line."""
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -10,7 +11,7 @@ from metaserver.options import MetaOptions
 from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.errors import SettingError
 from qmq.log.disk import SystemDisk
-from qmq.net.discovery import meta_url
+from qmq.net.discovery import METASERVERS_MAX, meta_url, meta_urls
 from qmq.options import parse_options
 
 
@@ -125,3 +126,29 @@ def test_a_metaserver_is_named_as_users_type_it(text: str, url: str) -> None:
 def test_a_wrong_metaserver_is_refused(text: str) -> None:
     with pytest.raises(SettingError):
         meta_url(text)
+
+
+def test_several_metaservers_are_named_in_one_text() -> None:
+    assert meta_urls("a:1") == ("http://a:1/meta/address",)
+    assert meta_urls("a:1, http://B ,c:3/x") == (
+        "http://a:1/meta/address",
+        "http://b:80/meta/address",
+        "http://c:3/x",
+    )
+    assert len(meta_urls(",".join(f"h{number}:1" for number in range(METASERVERS_MAX)))) == METASERVERS_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a:1,,b:2", "entry 2 of 'a:1,,b:2' is empty; separate metaservers by single commas"),
+        ("a:1,", "entry 2 of 'a:1,' is empty"),
+        ("a:1,https://b", "'https://b' is not a metaserver URL such as http://127.0.0.1:8080/meta/address"),
+        ("a:1,b:x", "'b:x' is not a metaserver URL"),
+        ("A:80,b:1,http://a/", "names http://a:80/meta/address twice; name each metaserver once"),
+        (",".join(f"h{number}:1" for number in range(METASERVERS_MAX + 1)), "names 6 metaservers; at most 5"),
+    ],
+)
+def test_a_wrong_list_of_metaservers_is_refused_with_the_entry_and_what_to_write(text: str, problem: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(problem)):
+        meta_urls(text)

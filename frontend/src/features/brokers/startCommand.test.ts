@@ -2,10 +2,10 @@ import { expect, test } from "vitest";
 import { firstNode } from "@/features/brokers/startCommand";
 
 test("a broker group's first node", () => {
-  expect(firstNode("broker", "g3", "meta.internal:8080")).toBe(
+  expect(firstNode("broker", "g3", "meta1.internal:8080,meta2.internal:8080")).toBe(
     [
       "python -m broker_node --group g3 --node-id g3-a",
-      "--data-dir /var/lib/qmq/g3-a --meta http://meta.internal:8080/meta/address",
+      "--data-dir /var/lib/qmq/g3-a --meta meta1.internal:8080,meta2.internal:8080",
       "--host ADDRESS --admin-host ADDRESS",
     ].join(" \\\n  "),
   );

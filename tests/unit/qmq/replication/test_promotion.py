@@ -30,7 +30,7 @@ def test_the_longest_log_is_promoted_then_the_preferred_member() -> None:
 
 def test_a_member_with_a_problem_is_not_promoted() -> None:
     assert promoted(b=replace(REPORT, problem="the log is damaged"), c=REPORT) == "c"
-    assert promoted(b=replace(REPORT, hears_master=True), c=REPORT) == "c"
+    assert promoted(b=replace(REPORT, receives_from_master=True), c=REPORT) == "c"
 
 
 def test_nobody_is_promoted_and_each_member_has_a_reason() -> None:
@@ -38,7 +38,7 @@ def test_nobody_is_promoted_and_each_member_has_a_reason() -> None:
     assert reason(row, b=replace(REPORT, problem="the log is damaged"), c=REPORT) == (
         "node a does not send heartbeats; node b: the log is damaged; node c is not in sync"
     )
-    assert reason(row, b=replace(REPORT, hears_master=True)) == (
+    assert reason(row, b=replace(REPORT, receives_from_master=True)) == (
         "node a does not send heartbeats; node b still receives commits of the master; node c is not in sync"
     )
 

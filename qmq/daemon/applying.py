@@ -1,0 +1,116 @@
+"""class Applying: a slave's derived state follows the high watermark that its master tells it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from qmq.errors import LogError
+from qmq.log.copied_log import CopiedCommits
+from qmq.log.log import SegmentedLog
+from qmq.log.record import HEADER_BYTES, CommitHeader, Position
+from qmq.log.recovery import Commit
+from qmq.log.replay import Replay
+from qmq.slices import Pacer
+
+SLICE_BYTES = 256 << 10
+"""Records applied in one iteration of the event loop, unless a single one is larger: 2,000 messages of 128 bytes."""
+READ_BYTES = 4 << 20
+"""Commits read at a time, when they are not at hand any more."""
+AT_HAND_BYTES_MAX = 64 << 20
+"""Commits kept in memory from their arrival until they are applied; beyond it they are read from the log again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AtHand:
+    previous_end: int
+    commit: Commit
+
+
+@dataclass(eq=False, repr=False)
+class Applying:
+    """Applies commits of a log to a store, up to the high watermark and never beyond: what is above it may be truncated.
+
+    The log's own high watermark, where checkpoints stand, moves when a commit is applied, so a checkpoint holds all that is below
+    its position. On the event loop.
+    """
+
+    _log: SegmentedLog
+    _replay: Replay
+    """Has replayed the log up to its position."""
+    known_high_watermark: int = field(init=False)
+    """The highest one that this node was told of; nothing below it may be truncated."""
+    at_hand_bytes: int = field(default=0, init=False)
+    """Bytes of commits in memory that are not applied yet."""
+    _at_hand: deque[_AtHand] = field(default_factory=deque, init=False)
+    _running: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self.known_high_watermark = self._log.high_watermark
+        self._received_end = self._log.written_end
+        self._pacer = Pacer(SLICE_BYTES)
+
+    @property
+    def applied_end(self) -> int:
+        """The log offset up to which everything is applied."""
+        return self._log.position.offset
+
+    def received(self, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
+        """Keep commits that were written until they are applied; in order, after `CopiedLog.complete`. No bytes are copied."""
+        for header in headers:
+            previous_end, self._received_end = self._received_end, header.end
+            size = header.end - header.offset
+            if self.at_hand_bytes + size <= AT_HAND_BYTES_MAX:
+                place = header.offset - copied.offset
+                body = copied.data[place + HEADER_BYTES : place + size]
+                self._at_hand.append(_AtHand(previous_end, Commit(header, body, after_damage=False)))
+                self.at_hand_bytes += size
+
+    async def advance(self, high_watermark: int) -> None:
+        """Apply what is below the high watermark and synced here; other work of the event loop has its turn in between.
+
+        A lower one than before is ignored: a new master may know less.
+
+        Raises LogError if commits can't be read again, or a record can't be applied. What was applied stays so.
+        """
+        self.known_high_watermark = max(self.known_high_watermark, high_watermark)
+        async with self._running:
+            try:
+                while await self._apply_next(min(self.known_high_watermark, self._log.synced_end)):
+                    pass
+            finally:
+                self._replay.finish()
+
+    async def _apply_next(self, end: int) -> bool:
+        """Apply the next commit or commits that end at or below `end`; False if there are none."""
+        position = self._log.position
+        while self._at_hand and self._at_hand[0].commit.end <= position.offset:
+            self._drop_first()
+        if self._at_hand and self._at_hand[0].previous_end == position.offset:
+            commit = self._at_hand[0].commit
+            if commit.end > end:
+                return False
+            await self._apply(commit)
+            return True
+        if self._at_hand:
+            end = min(end, self._at_hand[0].previous_end)
+        if position.offset >= end:
+            return False
+        commits, behind = await asyncio.to_thread(self._log.read_commits, position, end, READ_BYTES)
+        for commit in commits:
+            await self._apply(commit)
+        if behind.offset > self.applied_end:
+            # Seals.
+            self._log.confirm_applied(behind)
+        if self.applied_end == position.offset:
+            raise LogError(f"no commit can be read at log offset {position.offset}, up to {end}", code="log.unreadable")
+        return True
+
+    async def _apply(self, commit: Commit) -> None:
+        for size in self._replay.steps(commit):
+            await self._pacer.spend(size)
+        self._log.confirm_applied(Position(commit.end, commit.header.crc))
+
+    def _drop_first(self) -> None:
+        commit = self._at_hand.popleft().commit
+        self.at_hand_bytes -= commit.end - commit.offset

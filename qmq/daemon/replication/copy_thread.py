@@ -1,0 +1,88 @@
+"""class CopyThread: writes the master's commits to a slave's log, in the order in which they arrived."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from qmq.daemon.job_thread import JobThread, StartThread
+from qmq.log.copied_log import CopiedCommits, CopiedLog, CopyRejected
+from qmq.log.record import CommitHeader
+
+Written = Callable[[Sequence[CommitHeader]], None]
+Rejected = Callable[[CopyRejected], None]
+
+
+@dataclass(eq=False, slots=True)
+class _Copy:
+    """One job of the thread."""
+
+    log: CopiedLog
+    commits: CopiedCommits
+    headers: Sequence[CommitHeader] = ()
+    rejected: CopyRejected | None = None
+
+    def write(self) -> None:
+        """Check, write and sync the commits. Raises OSError or LogError if the log has failed."""
+        try:
+            self.headers = self.log.write(self.commits)
+        except CopyRejected as error:
+            self.rejected = error
+
+
+@dataclass(eq=False, repr=False)
+class CopyThread:
+    """The one writer of a slave's log."""
+
+    _copied: CopiedLog
+    _start_thread: StartThread
+    _on_failed: Callable[[BaseException], None]
+    """Called on the event loop when the disk has refused: the log takes no more."""
+    _thread: JobThread | None = field(default=None, init=False)
+    _idle: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    pending_bytes: int = field(default=0, init=False)
+    """Bytes of commits that are not written yet."""
+
+    def __post_init__(self) -> None:
+        self._idle.set()
+
+    def start(self) -> None:
+        """Start the thread; on the event loop."""
+        self._thread = self._start_thread("copier", self._failed)
+
+    def put(self, commits: CopiedCommits, written: Written, rejected: Rejected) -> None:
+        """Write commits behind those that were put before.
+
+        Args:
+            written: called on the event loop with their headers when they are part of the log.
+            rejected: called instead if they can't follow on what the log has. Nothing of them was written.
+        """
+        assert self._thread is not None
+        copy = _Copy(self._copied, commits)
+        self.pending_bytes += len(commits.data)
+        self._idle.clear()
+        self._thread.put(copy.write, lambda: self._done(copy, written, rejected))
+
+    async def drained(self) -> None:
+        """Wait until nothing is being written."""
+        await self._idle.wait()
+
+    async def stop(self) -> None:
+        """Write what is left, and end the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await thread.stop()
+
+    def _done(self, copy: _Copy, written: Written, rejected: Rejected) -> None:
+        self.pending_bytes -= len(copy.commits.data)
+        if not self.pending_bytes:
+            self._idle.set()
+        if copy.rejected is not None:
+            rejected(copy.rejected)
+            return
+        # Also if the session has ended meanwhile: the log has them.
+        self._copied.complete(copy.headers)
+        written(copy.headers)
+
+    def _failed(self, error: BaseException) -> None:
+        self._idle.set()
+        self._on_failed(error)

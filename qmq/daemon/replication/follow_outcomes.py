@@ -1,0 +1,37 @@
+"""What a slave says about itself to its master, and how following can end."""
+
+from dataclasses import dataclass
+
+from qmq.errors import QmqError
+from qmq.log.truncation import Truncation
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerIdentity:
+    """What a slave says about itself in FOLLOW."""
+
+    broker_group: str
+    node_id: str
+    boot_id: str
+    token: str
+    epoch: int
+    """On disk, with its promotion ID, before the follower is made."""
+    promotion_id: str
+
+
+class Diverged(Exception):
+    """The log has commits that the master's has not: it has to be truncated, and opened again."""
+
+    def __init__(self, truncation: Truncation) -> None:
+        super().__init__(f"the log has to be truncated to offset {truncation.end}")
+        self.truncation = truncation
+
+
+class MustCopy(Exception):
+    """The master no longer has what follows on this log: the slave has to copy state and log."""
+
+
+class ReplicationAlarm(QmqError):
+    """A rule of replication was broken somewhere. The node takes no further part until an operator has decided."""
+
+    code = "replication.alarm"

@@ -1,0 +1,321 @@
+"""class Follower: a slave's connection to its master: it stores the commits that arrive, confirms and applies them.
+
+A session ends with its connection, when the master sends nothing for SILENCE_SECONDS, and with the first commits that do not fit.
+The next one begins with another FOLLOW. What another session can't solve ends the follower with an exception: the log has to be
+truncated or copied, or a rule of replication was broken.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from qmq.clock import Clock
+from qmq.daemon.applying import Applying
+from qmq.daemon.counters import counted
+from qmq.daemon.job_thread import StartThread
+from qmq.daemon.replication.copy_thread import CopyThread
+from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
+from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError
+from qmq.log.copied_log import CopiedCommits, CopiedLog, CopyRejected
+from qmq.log.log import SegmentedLog
+from qmq.log.record import CommitHeader
+from qmq.log.truncation import Truncation
+from qmq.net.caller import Caller
+from qmq.net.discovery import split_address
+from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
+from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
+from qmq.protocol.replication import (
+    COMMITS_BYTES_MAX,
+    EPOCHS_MAX,
+    Commits,
+    Confirm,
+    FollowRequest,
+    FollowResponse,
+)
+from qmq.replication.following import TruncationRejected, check_truncation
+from qmq.replication.slave import CommitsRejected, Slave
+from qmq.supervisor import Supervisor
+
+WINDOW_BYTES = 64 << 20
+"""Bytes of commits that the master may send before they are confirmed."""
+FOLLOW_SECONDS = 10.0
+"""Time limit for the answer to FOLLOW. The master may have to read a segment for the CRC of a commit."""
+SILENCE_SECONDS = 3.0
+"""Without any frame of the master for this long, the connection is closed: the master sends one every 0.5 s."""
+CHECK_SECONDS = 0.5
+BACK_OFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Pauses after consecutive sessions that ended without a commit; the last one repeats."""
+FRAME_BYTES_MAX = COMMITS_BYTES_MAX + (64 << 10)
+
+logger = logging.getLogger("qmq.replication")
+
+_ALARMS = (FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND, FollowResult.CRC_DIFFERS)
+"""Answers after which another session would be answered the same."""
+
+
+@dataclass(slots=True)
+class FollowerCounters:
+    sessions: int = counted("replication_sessions", "Sessions of this slave with a master")
+    received_bytes: int = counted("replication_received_bytes", "Bytes of commits received from the master")
+    confirmations: int = counted("replication_confirmations_sent", "Confirmations sent to the master")
+    rejected_commits: int = counted("replication_rejected_commits", "Commits of the master that did not fit")
+
+
+@dataclass(eq=False, repr=False)
+class Follower:
+    """Follows one master in one epoch."""
+
+    _log: SegmentedLog
+    _copied: CopiedLog
+    _identity: FollowerIdentity
+    _applying: Applying
+    _clock: Clock
+    _supervisor: Supervisor
+    _start_thread: StartThread
+    _on_failed: Callable[[BaseException], None]
+    """Called when the log takes no more, or a commit can't be applied: the node has to end."""
+    counters: FollowerCounters = field(default_factory=FollowerCounters)
+    _slave: Slave | None = field(default=None, init=False)
+    """None between sessions."""
+    _caller: Caller | None = field(default=None, init=False)
+    _early: deque[Frame] = field(default_factory=deque, init=False)
+    """Frames that arrived together with the answer to FOLLOW."""
+    _segment: tuple[int, int] | None = field(default=None, init=False)
+    """Base and size of the segment that commits arrive of; None until the master has stated it."""
+    _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when commits arrived or the high watermark rose since `_apply` looked last."""
+    _alarm: ReplicationAlarm | None = field(default=None, init=False)
+    _received_at: float | None = field(default=None, init=False)
+    problem: str = field(default="not connected yet", init=False)
+    """Why there is no session; "" while there is one."""
+
+    def __post_init__(self) -> None:
+        self._thread = CopyThread(self._copied, self._start_thread, self._failed)
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """Time since the last frame of the master; None: none has arrived."""
+        return None if self._received_at is None else self._clock.monotonic() - self._received_at
+
+    async def run(self, address: str) -> None:
+        """Follow the master whose sync port is at `address`, session after session, until cancelled.
+
+        Raises:
+            Diverged, MustCopy: this log has to change first. Nothing is being written any more.
+            ReplicationAlarm: a rule was broken.
+        """
+        self._thread.start()
+        checker = self._supervisor.every(CHECK_SECONDS, "master_silence", self._check)
+        applier = self._supervisor.critical("applying", self._apply())
+        failures = 0
+        try:
+            while True:
+                received = self.counters.received_bytes
+                try:
+                    await self._session(address)
+                except (QmqError, OSError) as error:
+                    if isinstance(error, ReplicationAlarm):
+                        raise
+                    self.problem = str(error)
+                failures = 0 if self.counters.received_bytes > received else failures + 1
+                if failures == 1:
+                    logger.warning("no session with the master at %s: %s", address, self.problem)
+                await asyncio.sleep(BACK_OFF_SECONDS[min(failures, len(BACK_OFF_SECONDS)) - 1])
+        finally:
+            await self._supervisor.cancel(checker)
+            await self._supervisor.cancel(applier)
+            await self._thread.stop()
+
+    # --- a session -------------------------------------------------------------------------------------------------
+
+    async def _session(self, address: str) -> None:
+        host, port = split_address(address)
+        self._ended.clear()
+        self._early.clear()
+        caller = Caller(host, port, on_push=self._pushed, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX)
+        await caller.connect()
+        try:
+            answer = await self._follow(caller)
+            await self._begin(caller, answer)
+            await self._ended.wait()
+        finally:
+            self._slave = self._caller = None
+            await caller.close()
+            # The end of the log must not move while the next FOLLOW states it.
+            await self._thread.drained()
+        if self._alarm is not None:
+            raise self._alarm
+        self.problem = self.problem or "the connection ended"
+
+    async def _follow(self, caller: Caller) -> FollowResponse:
+        log, identity = self._log, self._identity
+        request = FollowRequest(
+            identity.broker_group,
+            identity.node_id,
+            identity.boot_id,
+            identity.token,
+            identity.epoch,
+            identity.promotion_id,
+            log.written_end,
+            await self._crc_at(log.written_end),
+            WINDOW_BYTES,
+            tuple(log.epochs)[-EPOCHS_MAX:],
+        )
+        frame = await caller.call(Command.FOLLOW, request.encode(), timeout_s=FOLLOW_SECONDS)
+        if frame.code != ResponseCode.SUCCESS:
+            raise ProtocolError(f"the master answered FOLLOW with code {frame.code}")
+        answer = FollowResponse.decode(frame.body)
+        if answer.result in _ALARMS:
+            raise ReplicationAlarm(f"the master rejects this slave: {answer.result.name}: {answer.reason}")
+        if answer.result is FollowResult.TOO_FAR_BEHIND:
+            raise MustCopy(answer.reason)
+        if answer.result is not FollowResult.ACCEPTED:
+            raise ConnectionLost(f"the master does not accept this slave: {answer.result.name}: {answer.reason}")
+        return answer
+
+    async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
+        """Check that both logs are equal up to `keep_to`, and take commits from there on."""
+        log, identity, keep_to = self._log, self._identity, answer.keep_to
+        if keep_to > log.written_end:
+            raise ProtocolError(f"the master keeps {keep_to} bytes of this log, which ends at {log.written_end}")
+        if await self._crc_at(keep_to) != answer.keep_to_crc:
+            raise ReplicationAlarm(
+                f"this log and the master's differ below offset {keep_to}, where both have commits of the same epoch"
+            )
+        if keep_to < log.written_end:
+            try:
+                check_truncation(keep_to, min(self._applying.known_high_watermark, log.written_end))
+            except TruncationRejected as rejected:
+                raise ReplicationAlarm(str(rejected)) from rejected
+            raise Diverged(Truncation(keep_to, answer.keep_to_crc, identity.epoch, identity.promotion_id))
+        self._segment = answer.segment_of(keep_to)
+        self._slave = Slave(
+            identity.epoch,
+            identity.promotion_id,
+            answer.session,
+            keep_to,
+            log.synced_end,
+            self._applying.known_high_watermark,
+        )
+        self._caller, self.problem = caller, ""
+        self.counters.sessions += 1
+        self._received_at = self._clock.monotonic()
+        logger.info("following the master at %s from log offset %d on", caller.address, keep_to)
+        self._confirm()
+        while self._early and self._slave is not None:
+            self._receive(self._early.popleft())
+
+    async def _crc_at(self, end: int) -> int:
+        """The CRC of the commit that ends at a log offset, 0 at the beginning. Raises LogError if there is none."""
+        if end == 0:
+            return 0
+        crc = self._log.crc_at(end)
+        if crc is None:
+            crc = await asyncio.get_running_loop().run_in_executor(None, self._log.read_crc_at, end)
+        if crc is None:
+            raise LogError(f"no commit of this log ends at offset {end}")
+        return crc
+
+    def _pushed(self, frame: Frame) -> None:
+        if self._slave is not None:
+            self._receive(frame)
+        elif not self._ended.is_set():
+            self._early.append(frame)
+
+    def _receive(self, frame: Frame) -> None:
+        try:
+            if frame.code != Command.COMMITS:
+                raise ProtocolError(f"the master sent command {frame.code} to a slave")
+            self._take(Commits.decode(frame.body))
+        except (ProtocolError, CommitsRejected) as error:
+            self._reject(error)
+
+    def _take(self, commits: Commits) -> None:
+        """Have commits written. Raises ProtocolError or CommitsRejected for those that can't follow."""
+        assert self._slave is not None
+        base, size = commits.segment_base, len(commits.commits)
+        if commits.segment_bytes:
+            self._segment = base, commits.segment_bytes
+        if size and (self._segment is None or base != self._segment[0]):
+            raise ProtocolError(f"commits of the segment at {base}, whose size the master has not stated")
+        if self._thread.pending_bytes + size > WINDOW_BYTES + COMMITS_BYTES_MAX:
+            raise ProtocolError(
+                f"the master has sent {self._thread.pending_bytes + size} bytes that are not written yet, the window is"
+                f" {WINDOW_BYTES}"
+            )
+        self._slave = self._slave.received(
+            commits.epoch,
+            commits.promotion_id,
+            commits.session,
+            commits.offset,
+            commits.offset + size,
+            commits.high_watermark,
+            begins_segment=commits.offset == base,
+        )
+        self._received_at = self._clock.monotonic()
+        if size:
+            assert self._segment is not None
+            self.counters.received_bytes += size
+            session = self._slave.session
+            copied = CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits))
+            self._thread.put(copied, lambda headers: self._written(session, copied, headers), self._reject)
+        self._can_apply.set()
+
+    def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
+        """Commits are in the log: confirm them, if their session still runs."""
+        self._applying.received(copied, headers)
+        self._can_apply.set()
+        if self._slave is not None and self._slave.session == session:
+            self._slave = self._slave.synced(self._log.synced_end)
+            self._confirm()
+
+    async def _apply(self) -> None:
+        """Apply commits as the high watermark rises. Confirmations do not wait for it."""
+        while True:
+            await self._can_apply.wait()
+            self._can_apply.clear()
+            high_watermark = self._applying.known_high_watermark
+            if self._slave is not None:
+                high_watermark = self._slave.high_watermark
+            try:
+                await self._applying.advance(high_watermark)
+            except LogError as error:
+                self._failed(error)
+                return
+
+    def _confirm(self) -> None:
+        slave, caller = self._slave, self._caller
+        assert slave is not None
+        assert caller is not None
+        end = slave.confirmable_end
+        if end is None or caller.is_closed:
+            return
+        crc = 0 if end == 0 else self._log.crc_at(end)
+        if crc is None:
+            raise LogError(f"no commit of this log ends at offset {end}")
+        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, FollowState.FOLLOWING)
+        caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
+        self.counters.confirmations += 1
+
+    def _reject(self, error: CopyRejected | CommitsRejected | ProtocolError) -> None:
+        """End the session: commits did not fit."""
+        self.counters.rejected_commits += 1
+        if self._slave is not None:
+            logger.error("commits of the master were rejected, the session ends: %s", error)
+            self._end(str(error))
+
+    def _end(self, why: str) -> None:
+        self.problem, self._slave = why, None
+        self._ended.set()
+
+    def _check(self) -> None:
+        silent = self.silent_seconds
+        if self._slave is not None and silent is not None and silent > SILENCE_SECONDS:
+            self._end(f"nothing has arrived from the master for {silent:.1f} s")
+
+    def _failed(self, error: BaseException) -> None:
+        self._end(f"this node has failed: {error}")
+        self._on_failed(error)

@@ -1,0 +1,401 @@
+"""What a slave does with what its master sends: a scripted master, a real log."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
+from random import Random
+
+import pytest
+
+from qmq.daemon.applying import Applying
+from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
+from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
+from qmq.errors import LogError
+from qmq.log.copied_log import CopiedCommits, CopiedLog
+from qmq.log.log import SegmentedLog
+from qmq.log.record import HEADER_BYTES, iter_records
+from qmq.log.replay import Replay
+from qmq.log.truncation import Truncation
+from qmq.net.connection import Connection
+from qmq.net.server import FrameServer
+from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
+from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
+from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
+from qmq.supervisor import Supervisor
+from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent
+from tests.support.in_process import machine
+from tests.support.memory_disk import MemoryDisk
+from tests.support.waiting import eventually_async
+
+PROMOTION = "00000000-0000-4000-8000-000000000001"
+EPOCH = 9
+"""Above those of the commits."""
+
+
+class ScriptedMaster:
+    """Answers FOLLOW as told, and sends what a test says."""
+
+    def __init__(self, log: SegmentedLog) -> None:
+        self.log = log
+        self.requests: list[FollowRequest] = []
+        self.confirmed: list[Confirm] = []
+        self.connection: Connection | None = None
+        self.session = 0
+        self._sessions = count(100)
+        self.answer: Callable[[FollowRequest, FollowResponse], FollowResponse] = lambda request, answer: answer
+        self.server = FrameServer("127.0.0.1", 0, self._handle, clock=machine().clock, listen=machine().listen)
+
+    @property
+    def address(self) -> str:
+        host, port = self.server.address
+        return f"{host}:{port}"
+
+    def _handle(self, connection: Connection, frame: Frame) -> None:
+        if frame.code == Command.CONFIRM:
+            self.confirmed.append(Confirm.decode(frame.body))
+            return
+        request = FollowRequest.decode(frame.body)
+        self.requests.append(request)
+        self.connection, self.session = connection, next(self._sessions)
+        keep_to = min(request.end, self.log.written_end)
+        segments = tuple((info.base, info.bytes) for info in self.log.segments())
+        answer = FollowResponse(
+            FollowResult.ACCEPTED, "", self.session, keep_to, self.crc_at(keep_to), 0, self.log.written_end, segments
+        )
+        connection.reply(frame, ResponseCode.SUCCESS, self.answer(request, answer).encode())
+
+    def crc_at(self, end: int) -> int:
+        return (self.log.read_crc_at(end) or 0) if end else 0
+
+    def send(self, commits: CopiedCommits, **changes: object) -> None:
+        """Send commits, with some fields changed."""
+        is_first = commits.offset == commits.segment_base
+        frame = Commits(
+            self.session, EPOCH, PROMOTION, 0, commits.offset, commits.segment_base,
+            commits.segment_bytes if is_first else 0, commits.data,
+        )  # fmt: skip
+        self.push(replace(frame, **changes))  # type: ignore[arg-type]
+
+    def heartbeat(self, offset: int, high_watermark: int) -> None:
+        self.push(Commits(self.session, EPOCH, PROMOTION, high_watermark, offset, 0, 0, b""))
+
+    def push(self, commits: Commits) -> None:
+        assert self.connection is not None
+        self.connection.push(encode_request(Command.COMMITS, 0, commits.encode(), flag=FLAG_ONE_WAY))
+
+    def send_all(self, rng: Random, begin: int = 0) -> None:
+        for commits in sent(self.log, rng, begin):
+            self.send(commits)
+
+
+class Payloads(Replay):
+    """A store that keeps all records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.payloads: list[bytes] = []
+        self.refuses = False
+
+    def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
+        if self.refuses:
+            raise LogError("no record that this version knows")
+        self.payloads.append(bytes(payload))
+
+    def finish(self) -> None:
+        pass
+
+
+class Slave:
+    """A follower with its log."""
+
+    def __init__(self, master: ScriptedMaster, log: SegmentedLog) -> None:
+        self.log = log
+        self.store = Payloads()
+        self.failures: list[BaseException] = []
+        clock = machine().clock
+        self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=lambda *_: None)
+        identity = FollowerIdentity("g", "b", "boot", "token", EPOCH, PROMOTION)
+        self.follower = Follower(
+            log,
+            CopiedLog(log, epoch=EPOCH, is_copying=False),
+            identity,
+            Applying(log, self.store),
+            clock,
+            self.supervisor,
+            machine().start_thread,
+            self.failures.append,
+        )
+        self.task = asyncio.create_task(self.follower.run(master.address))
+
+    async def ended(self) -> BaseException:
+        """The exception that ended it."""
+        await asyncio.wait([self.task])
+        error = self.task.exception()
+        assert error is not None
+        return error
+
+
+@asynccontextmanager
+async def following(
+    master: ScriptedMaster, log: SegmentedLog | None = None, *, waits: bool = True
+) -> AsyncIterator[Slave]:
+    """A slave that has sent FOLLOW, and if it `waits`, is in a session."""
+    await master.server.start()
+    slave = Slave(master, log or opened_copy(MemoryDisk())[0])
+    try:
+        if waits:
+            await eventually_async(lambda: bool(master.confirmed))
+        yield slave
+    finally:
+        slave.task.cancel()
+        await asyncio.wait([slave.task])
+        await master.server.close(0)
+        await slave.supervisor.close()
+
+
+def payloads_of(log: SegmentedLog) -> list[bytes]:
+    """All records of a log."""
+    return [
+        bytes(payload)
+        for commit in commits_of(log)
+        for _, _, payload in iter_records(commit.data[HEADER_BYTES:], commit.offset + HEADER_BYTES)
+    ]
+
+
+def first_segment_end(log: SegmentedLog) -> int:
+    """The end of the last commit with records in the first segment."""
+    first = log.segments()[0]
+    inside = [commit for commit in commits_of(log) if commit.offset < first.end and len(commit.data) > HEADER_BYTES]
+    return inside[-1].offset + len(inside[-1].data)
+
+
+async def test_a_slave_stores_confirms_and_applies_what_the_master_sends() -> None:
+    master = ScriptedMaster(master_log())
+    async with following(master) as slave:
+        request, end = master.requests[0], master.log.synced_end
+        assert (request.node_id, request.epoch, request.promotion_id) == ("b", EPOCH, PROMOTION)
+        assert (request.end, request.crc, request.epoch_chain) == (0, 0, ())
+        assert (master.confirmed[0].synced_end, master.confirmed[0].crc) == (0, 0)
+        master.send_all(Random(1))
+        await eventually_async(lambda: master.confirmed[-1].synced_end == end)
+        assert_prefix(slave.log, master.log)
+        assert slave.log.epochs == master.log.epochs
+        confirmed = [confirm.synced_end for confirm in master.confirmed]
+        assert confirmed == sorted(confirmed)
+        assert all(confirm.crc == master.crc_at(confirm.synced_end) for confirm in master.confirmed)
+        assert {confirm.state for confirm in master.confirmed} == {FollowState.FOLLOWING}
+        assert (slave.log.high_watermark, slave.store.payloads) == (0, []), "the master has stated no high watermark"
+        watermark = slave.log.segments()[1].base
+        master.heartbeat(slave.log.written_end, watermark)
+        # A seal may follow.
+        await eventually_async(lambda: first_segment_end(master.log) <= slave.log.high_watermark <= watermark)
+        applied = len(slave.store.payloads)
+        assert slave.store.payloads == payloads_of(master.log)[:applied]
+        master.heartbeat(slave.log.written_end, 1 << 40)
+        await eventually_async(lambda: slave.log.high_watermark == end)
+        assert slave.store.payloads == payloads_of(master.log)
+        assert 0 < applied < len(slave.store.payloads)
+        assert slave.follower.problem == ""
+
+
+async def test_a_slave_continues_where_its_log_ends_after_the_connection_broke() -> None:
+    master = ScriptedMaster(master_log())
+    async with following(master) as slave:
+        commits = sent(master.log, Random(2))
+        for commit in commits[: len(commits) // 2]:
+            master.send(commit)
+        await eventually_async(lambda: slave.log.written_end > commits[len(commits) // 2 - 1].offset)
+        assert master.connection is not None
+        master.connection.abort()
+        await eventually_async(lambda: len(master.requests) == 2)
+        request = master.requests[1]
+        assert (request.end, request.crc) == (slave.log.written_end, master.crc_at(slave.log.written_end))
+        assert request.epoch_chain == tuple(slave.log.epochs)
+        await eventually_async(lambda: master.confirmed[-1].session == master.session)
+        master.send_all(Random(3), slave.log.written_end)
+        await eventually_async(lambda: slave.log.synced_end == master.log.synced_end)
+        assert_prefix(slave.log, master.log)
+
+
+async def test_commits_that_arrive_with_the_answer_to_follow_are_stored() -> None:
+    master = ScriptedMaster(master_log())
+    first = sent(master.log, Random(1))[0]
+
+    def answer(request: FollowRequest, accepted: FollowResponse) -> FollowResponse:
+        asyncio.get_running_loop().call_soon(master.send, first)
+        return accepted
+
+    master.answer = answer
+    async with following(master) as slave:
+        await eventually_async(lambda: slave.log.written_end == first.offset + len(first.data))
+
+
+async def test_a_master_that_sends_nothing_is_connected_to_again() -> None:
+    master = ScriptedMaster(master_log())
+    async with following(master) as slave:
+        master.heartbeat(0, 0)
+        await asyncio.sleep(SILENCE_SECONDS - 1)
+        assert len(master.requests) == 1
+        master.heartbeat(0, 0)
+        await asyncio.sleep(SILENCE_SECONDS - 1)
+        assert len(master.requests) == 1
+        assert (slave.follower.silent_seconds or 0) > 1
+        await eventually_async(lambda: len(master.requests) == 2)
+
+
+# --- what the master must not send -----------------------------------------------------------------------------------
+
+
+def bad_commits() -> Iterator[tuple[str, Callable[[ScriptedMaster, list[CopiedCommits]], None], str]]:
+    def flipped(commits: CopiedCommits) -> CopiedCommits:
+        data = bytearray(commits.data)
+        data[-1] ^= 1
+        return replace(commits, data=memoryview(data))
+
+    yield "another session", lambda m, c: m.send(c[1], session=m.session - 1), "commits of session"
+    yield "an older epoch", lambda m, c: m.send(c[1], epoch=EPOCH - 1), "commits of epoch 8"
+    yield "another promotion", lambda m, c: m.send(c[1], promotion_id=PROMOTION[:-1] + "2"), "promotion"
+    yield "repeated", lambda m, c: m.send(c[0]), "the slave's log ends at"
+    yield "out of order", lambda m, c: m.send(c[2]), "the slave's log ends at"
+    yield "a wrong CRC", lambda m, c: m.send(flipped(c[1])), "rejected by its CRC"
+    yield "truncated", lambda m, c: m.send(replace(c[1], data=c[1].data[:-1])), "rejected by its length"
+    yield "half a header", lambda m, c: m.send(replace(c[1], data=c[1].data[:40])), "rejected by its length"
+    yield "a wrong base", lambda m, c: m.send(c[1], segment_base=64), "whose size the master has not stated"
+    yield "of another log", lambda m, c: m.send(replace(c[1], data=c[0].data)), "rejected by its offset"
+    yield "another command", lambda m, c: m.push_other(), "command 217"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("send", "why"), [pytest.param(send, why, id=name) for name, send, why in bad_commits()])
+async def test_commits_that_do_not_fit_end_the_session_and_the_next_one_continues(
+    send: Callable[[ScriptedMaster, list[CopiedCommits]], None], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    master = ScriptedMaster(master_log())
+    master.push_other = lambda: master.connection.push(  # type: ignore[attr-defined]
+        encode_request(Command.FOLLOW, 0, b"", flag=FLAG_ONE_WAY)
+    )
+    async with following(master) as slave:
+        commits = list(commits_of(master.log))
+        master.send(commits[0])
+        await eventually_async(lambda: master.confirmed[-1].synced_end == commits[1].offset)
+        send(master, commits)
+        await eventually_async(lambda: len(master.requests) == 2)
+        assert slave.follower.counters.rejected_commits == 1
+        assert why in caplog.text
+        assert master.requests[1].end == slave.log.written_end == commits[1].offset
+        await eventually_async(lambda: master.confirmed[-1].session == master.session)
+        master.send_all(Random(3), slave.log.written_end)
+        await eventually_async(lambda: slave.log.synced_end == master.log.synced_end)
+        assert_prefix(slave.log, master.log)
+        assert not slave.failures
+
+
+# --- what the master answers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("result", [FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND, FollowResult.CRC_DIFFERS])
+async def test_a_broken_rule_ends_the_follower(result: FollowResult) -> None:
+    master = ScriptedMaster(master_log())
+    master.answer = lambda request, answer: FollowResponse.rejection(result, "both say so")
+    async with following(master, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, ReplicationAlarm)
+        assert str(error) == f"the master rejects this slave: {result.name}: both say so"
+        assert len(master.requests) == 1
+
+
+async def test_a_slave_too_far_behind_has_to_copy() -> None:
+    master = ScriptedMaster(master_log())
+    master.answer = lambda request, answer: FollowResponse.rejection(FollowResult.TOO_FAR_BEHIND, "begins at 9")
+    async with following(master, waits=False) as slave:
+        assert isinstance(await slave.ended(), MustCopy)
+
+
+@pytest.mark.parametrize(
+    "result", [FollowResult.NOT_MASTER, FollowResult.OLDER_EPOCH, FollowResult.BUSY, FollowResult.WRONG_TOKEN]
+)
+async def test_a_slave_that_is_not_accepted_tries_again(result: FollowResult) -> None:
+    master = ScriptedMaster(master_log())
+    master.answer = lambda request, answer: (
+        answer if len(master.requests) > 2 else FollowResponse.rejection(result, "not now")
+    )
+    async with following(master) as slave:
+        assert len(master.requests) == 3
+        assert slave.follower.problem == ""
+
+
+async def test_a_log_with_other_commits_has_to_be_truncated() -> None:
+    source = master_log()
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=EPOCH, is_copying=False)
+    commits = list(commits_of(source))
+    for commit in commits[:9]:
+        copied.complete(copied.write(commit))
+    master, keep_to = ScriptedMaster(source), commits[5].offset
+    master.answer = lambda request, answer: replace(answer, keep_to=keep_to, keep_to_crc=master.crc_at(keep_to))
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, Diverged)
+        assert error.truncation == Truncation(keep_to, master.crc_at(keep_to), EPOCH, PROMOTION)
+        assert not master.confirmed
+
+
+async def test_nothing_below_the_high_watermark_is_truncated() -> None:
+    source = master_log()
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=EPOCH, is_copying=False)
+    commits = list(commits_of(source))
+    for commit in commits[:9]:
+        copied.complete(copied.write(commit))
+    log.confirm(log.synced_end)
+    master, keep_to = ScriptedMaster(source), commits[5].offset
+    master.answer = lambda request, answer: replace(answer, keep_to=keep_to, keep_to_crc=master.crc_at(keep_to))
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, ReplicationAlarm)
+        assert f"truncated to offset {keep_to}, below the high watermark" in str(error)
+
+
+async def test_logs_that_differ_in_what_both_keep_are_an_alarm() -> None:
+    master = ScriptedMaster(master_log(1))
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=EPOCH, is_copying=False)
+    for commit in list(commits_of(master.log))[:4]:
+        copied.complete(copied.write(commit))
+    master.answer = lambda request, answer: replace(answer, keep_to_crc=answer.keep_to_crc ^ 1)
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, ReplicationAlarm)
+        assert "differ below offset" in str(error)
+
+
+# --- the disk --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_disk_that_refuses_ends_the_node_and_confirms_nothing_more() -> None:
+    master, disk = ScriptedMaster(master_log()), MemoryDisk()
+    log, _ = opened_copy(disk)
+    async with following(master, log) as slave:
+        commits = list(commits_of(master.log))
+        master.send(commits[0])
+        await eventually_async(lambda: master.confirmed[-1].synced_end == commits[1].offset)
+        disk.fail = lambda what, path: OSError(5, "Input/output error") if what == "sync" else None
+        for commit in commits[1:4]:
+            master.send(commit)
+        await eventually_async(lambda: bool(slave.failures))
+        assert isinstance(slave.failures[0], OSError)
+        assert master.confirmed[-1].synced_end == commits[1].offset
+
+
+async def test_a_record_that_can_not_be_applied_ends_the_node() -> None:
+    master = ScriptedMaster(master_log())
+    async with following(master) as slave:
+        slave.store.refuses = True
+        first = sent(master.log, Random(1))[0]
+        master.send(first)
+        await eventually_async(lambda: master.confirmed[-1].synced_end > 0)
+        master.heartbeat(slave.log.written_end, slave.log.synced_end)
+        await eventually_async(lambda: bool(slave.failures))
+        assert str(slave.failures[0]) == "no record that this version knows"
