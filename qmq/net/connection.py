@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError
-from qmq.net.out_queue import OutQueue
+from qmq.net.out_queue import Buffer, OutQueue
 from qmq.net.server_limits import ServerLimits, ServerMetrics
 from qmq.net.usage import ConnectionUsage, ServerUsage, UnfinishedFrame
 from qmq.protocol.codes import ResponseCode
@@ -161,10 +161,10 @@ class Connection(asyncio.BufferedProtocol):
         self._metrics.handler_errors += 1
         self._server.supervisor.report("request", error)
 
-    def push(self, data: bytes) -> None:
-        """Write a whole frame that answers nothing."""
+    def push(self, head: bytes, *parts: Buffer) -> None:
+        """Write a whole frame that answers nothing, in any number of parts, which must stay as they are until they are written."""
         if not self.is_closed:
-            self._out.add(data, (), len(data))
+            self._out.add(head, parts, len(head) + sum(map(len, parts)))
             self._flush_soon()
 
     def drop(self, frame: Frame) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from qmq.net.server_limits import ServerMetrics
 from qmq.net.usage import ConnectionUsage
 
+Buffer = bytes | bytearray | memoryview
 WRITE_BYTES = 256 << 10
 """Answers handed to the transport at a time; the next piece follows when the kernel has taken it."""
 
@@ -19,7 +20,7 @@ class OutQueue:
     _usage: ConnectionUsage
     """Counts their bytes in `answer_bytes` until the kernel has taken them."""
     _metrics: ServerMetrics
-    _parts: deque[bytes | memoryview] = field(default_factory=deque, init=False)
+    _parts: deque[Buffer] = field(default_factory=deque, init=False)
     queued_bytes: int = field(default=0, init=False)
     """Of answers that the transport has not been handed."""
     _written_bytes: int = field(default=0, init=False)
@@ -29,7 +30,7 @@ class OutQueue:
     stalled_since: float | None = field(default=None, init=False)
     """When the kernel did not take all of a piece; None once it has."""
 
-    def add(self, head: bytes, parts: Iterable[bytes | memoryview], size: int) -> None:
+    def add(self, head: bytes, parts: Iterable[Buffer], size: int) -> None:
         """Queue `head` and `parts`, together `size` bytes."""
         self._parts.append(head)
         self._parts.extend(parts)

@@ -214,6 +214,8 @@ class FollowState(IntEnum):
     """It syncs many at a time; its confirmations report progress only."""
     FOLLOWING = 2
     """It syncs each one; its confirmations count."""
+    LEAVING = 3
+    """As FOLLOWING, and its process is about to end: the master removes it from the in-sync set at once."""
 
 
 class CopyPart(IntEnum):

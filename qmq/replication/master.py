@@ -10,10 +10,14 @@ NOTHING_CONFIRMED = -1
 
 
 class SessionRejected(Exception):
-    """A confirmation that does not count. The session ends; `is_alarm`: a rule was broken somewhere."""
+    """A confirmation that does not count. The session ends; `is_alarm`: a rule was broken somewhere.
 
-    def __init__(self, reason: str, *, is_alarm: bool = False) -> None:
+    `code` is the kind of reason, for counters.
+    """
+
+    def __init__(self, reason: str, code: str, *, is_alarm: bool = False) -> None:
         super().__init__(reason)
+        self.code = code
         self.is_alarm = is_alarm
 
 
@@ -91,15 +95,21 @@ class Master:
         """
         session = self.session_of(slave)
         if session is None or session.number != number:
-            raise SessionRejected(f"node {slave!r} has no session {number}")
+            raise SessionRejected(f"node {slave!r} has no session {number}", "other_session")
         if own_crc is None:
             raise SessionRejected(
-                f"node {slave!r} confirmed log offset {end}, where no commit of the master ends", is_alarm=True
+                f"node {slave!r} confirmed log offset {end}, where no commit of the master ends",
+                "no_commit",
+                is_alarm=True,
             )
         if crc != own_crc:
-            raise SessionRejected(f"node {slave!r} has another commit before log offset {end}", is_alarm=True)
+            raise SessionRejected(
+                f"node {slave!r} has another commit before log offset {end}", "other_crc", is_alarm=True
+            )
         if end < session.confirmed:
-            raise SessionRejected(f"node {slave!r} confirmed log offset {end} after {session.confirmed}", is_alarm=True)
+            raise SessionRejected(
+                f"node {slave!r} confirmed log offset {end} after {session.confirmed}", "below_last", is_alarm=True
+            )
         return replace(self, sessions=(*self._others(slave), replace(session, confirmed=end)))._advanced()
 
     def learned(self, row: GroupRow) -> "Master":

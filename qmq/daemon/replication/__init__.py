@@ -1,10 +1,13 @@
-"""Replication as a master runs it: commits go to slaves, confirmations come back, and the in-sync set follows.
+"""Replication as nodes run it: commits go from a master to its slaves, confirmations come back, and the in-sync set follows.
 
 The rules are in `qmq.replication`; this package gives them a log, connections, a clock and a way to the row. All of it belongs to
 the event loop, except what says otherwise.
 
+A master:
+
 - `listener`: the sync port, and its two commands.
 - `leading`: one epoch of a master: its sessions, and what they confirm.
+- `sessions`: the sessions that are open.
 - `following_slaves`: whether a slave that asks to follow is accepted.
 - `sender`: one session: which commits are sent when.
 - `feed`: the newest commits, in memory.
@@ -12,4 +15,10 @@ the event loop, except what says otherwise.
 - `master_state`: the state of the rules, and the high watermark that follows from it.
 - `in_sync_set`: which slaves are added to the in-sync set and removed from it.
 - `row_changes`: requests to change the row, one at a time.
+
+A slave:
+
+- `follower`: its connection to the master.
+- `copy_thread`: writes what arrives.
+- `follow_outcomes`: what ends a follower.
 """

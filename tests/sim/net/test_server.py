@@ -12,7 +12,7 @@ from qmq.net.caller import ANSWER_TOO_LARGE, Caller
 from qmq.net.connection import Connection
 from qmq.net.server import FrameServer
 from qmq.net.server_limits import ServerLimits
-from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request
+from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request, request_header
 from tests.sim.loop import running_loop
 from tests.support.in_process import machine
 from tests.support.manual_clock import ManualClock
@@ -113,6 +113,24 @@ async def test_a_connection_with_too_much_unanswered_is_not_read_until_half_is_a
         for connection, frame in kept[before:]:
             connection.reply(frame, 0)
         await asyncio.gather(*later)
+
+
+async def test_a_frame_that_answers_nothing_may_have_many_parts_larger_than_one_write() -> None:
+    parts = [bytes([n % 251]) * (1 + 40_000 * (n % 7)) for n in range(40)]
+    body = b"".join(parts)
+
+    def handler(connection: Connection, frame: Frame) -> None:
+        kinds = [bytes, bytearray, memoryview]
+        head = request_header(99, 7, len(body), flag=FLAG_ONE_WAY)
+        connection.push(head, *(kinds[n % 3](part) for n, part in enumerate(parts)))
+        connection.reply(frame, 0)
+
+    received: list[Frame] = []
+    async with serving(handler) as server, calling(server) as caller:
+        caller.on_push = received.append
+        assert (await caller.call(10, timeout_s=20)).code == 0
+        assert [(frame.code, frame.opaque, bytes(frame.body)) for frame in received] == [(99, 7, body)]
+        assert server.usage.answer_bytes == 0
 
 
 async def test_a_peer_that_does_not_read_its_answers_is_cut_off() -> None:

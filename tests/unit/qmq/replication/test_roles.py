@@ -105,22 +105,22 @@ def test_sends_need_the_minimum_of_members_in_sync() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slave", "number", "end", "own_crc", "reason", "is_alarm"),
+    ("slave", "number", "end", "own_crc", "reason", "code"),
     [
-        ("b", 4, 200, 1, "node 'b' has no session 4", False),
-        ("c", 5, 200, 1, "node 'c' has no session 5", False),
-        ("b", 5, 999, None, "confirmed log offset 999, where no commit of the master ends", True),
-        ("b", 5, 200, 2, "has another commit before log offset 200", True),
-        ("b", 5, 150, 1, "confirmed log offset 150 after 200", True),
+        ("b", 4, 200, 1, "node 'b' has no session 4", "other_session"),
+        ("c", 5, 200, 1, "node 'c' has no session 5", "other_session"),
+        ("b", 5, 999, None, "confirmed log offset 999, where no commit of the master ends", "no_commit"),
+        ("b", 5, 200, 2, "has another commit before log offset 200", "other_crc"),
+        ("b", 5, 150, 1, "confirmed log offset 150 after 200", "below_last"),
     ],
 )
 def test_a_confirmation_that_does_not_count_says_why(
-    slave: str, number: int, end: int, own_crc: int | None, reason: str, is_alarm: bool
+    slave: str, number: int, end: int, own_crc: int | None, reason: str, code: str
 ) -> None:
     master = MASTER.confirmed("b", 5, 200, 1, 1)
     with pytest.raises(SessionRejected, match=reason) as rejected:
         master.confirmed(slave, number, end, 1, own_crc)
-    assert rejected.value.is_alarm is is_alarm
+    assert (rejected.value.code, rejected.value.is_alarm) == (code, code != "other_session")
 
 
 # --- what a slave takes ----------------------------------------------------------------------------------------------

@@ -1,0 +1,29 @@
+"""What a master counts of its replication."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from qmq.daemon.counters import counted, counted_by
+
+
+@dataclass(slots=True)
+class ReplicationCounters:
+    """Counts since start."""
+
+    sessions: int = counted("replication_slave_sessions", "Accepted sessions of slaves")
+    rejected_follows: Counter[str] = counted_by(
+        "result", "replication_rejected_follows", "Slaves that were not accepted, by result"
+    )
+    ended_sessions: Counter[str] = counted_by("reason", "replication_ended_sessions", "Sessions that ended, by reason")
+    confirmations: int = counted("replication_confirmations", "Confirmations of slaves")
+    rejected_confirmations: Counter[str] = counted_by(
+        "reason", "replication_rejected_confirmations", "Confirmations that do not count, by reason"
+    )
+    alarms: int = counted("replication_alarms", "Events that the rules of replication exclude")
+    sent_bytes: Counter[str] = counted_by(
+        "source", "replication_sent_bytes", "Bytes of commits sent, from memory or disk"
+    )
+    empty_frames: int = counted("replication_empty_frames", "Frames without commits that carry the high watermark")
+    row_changes: Counter[str] = counted_by(
+        "result", "replication_row_changes", "Requests to change the in-sync set, by result"
+    )

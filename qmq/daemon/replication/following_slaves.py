@@ -1,0 +1,108 @@
+"""Whether a slave that asks to follow is accepted: what a FOLLOW is answered, before a session begins."""
+
+import asyncio
+import hmac
+from dataclasses import dataclass
+
+from qmq.daemon.replication.feed import Feed
+from qmq.daemon.replication.master_state import MasterState
+from qmq.log.epochs import NO_EPOCHS, EpochChain
+from qmq.log.log import SegmentedLog
+from qmq.log.record import Position
+from qmq.protocol.codes import FollowResult
+from qmq.protocol.replication import FollowRequest
+from qmq.replication.following import LogEnd, answer_follow
+
+ALARMS = frozenset({FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND, FollowResult.CRC_DIFFERS})
+"""Results that the rules exclude as long as nobody has changed a disk or the database by hand."""
+
+
+class FollowRejected(Exception):
+    """A slave that is not accepted, and why."""
+
+    def __init__(self, result: FollowResult, reason: str) -> None:
+        super().__init__(reason)
+        self.result = result
+
+
+@dataclass(eq=False, repr=False)
+class FollowRules:
+    """Checks a FOLLOW against the row and the log of a master."""
+
+    _master: MasterState
+    _log: SegmentedLog
+    _feed: Feed
+    _token: str
+
+    def check_sender(self, request: FollowRequest) -> None:
+        """Check what needs no look at the log. Raises FollowRejected."""
+        row = self._master.value.row
+        if request.broker_group != row.broker_group:
+            raise FollowRejected(
+                FollowResult.UNKNOWN_GROUP,
+                f"this node belongs to broker group {row.broker_group}, not {request.broker_group}",
+            )
+        if not hmac.compare_digest(request.token.encode(), self._token.encode()):
+            raise FollowRejected(
+                FollowResult.WRONG_TOKEN, "the sync tokens differ: set the same one for all members of the broker group"
+            )
+        if not self._master.is_active:
+            raise FollowRejected(FollowResult.NOT_MASTER, "this node does not lead the broker group")
+
+    async def place(self, request: FollowRequest) -> Position:
+        """Return where the slave's log is truncated, and the CRC of the commit that ends there.
+
+        The CRC may have to be read from a segment, in a thread.
+
+        Raises:
+            FollowRejected: the slave is not accepted.
+        """
+        end = self._common_end(request)
+        crc = 0 if end == 0 else self._feed.crc_at(end)
+        if crc is None:
+            crc = self._log.crc_at(end)
+        if crc is None:
+            crc = await asyncio.to_thread(self._log.read_crc_at, end)
+            # Meanwhile the row or the log may have changed.
+            if self._common_end(request) != end or not self._master.is_active:
+                raise FollowRejected(FollowResult.BUSY, "the master's log or row changed during the request: repeat it")
+        if crc is None:
+            raise FollowRejected(
+                FollowResult.CRC_DIFFERS,
+                f"no readable commit of the master ends at log offset {end}, up to which both logs should be equal",
+            )
+        if end == request.end and crc != request.crc:
+            raise FollowRejected(
+                FollowResult.CRC_DIFFERS,
+                f"the slave's log ends at offset {end} with CRC {request.crc:#010x}, and the master's commit there has"
+                f" {crc:#010x}",
+            )
+        return Position(end, crc)
+
+    def _common_end(self, request: FollowRequest) -> int:
+        """Return up to where both logs are equal. Raises FollowRejected."""
+        row, log, end = self._master.value.row, self._log, self._feed.end
+        # A slave may have the commit that this node is writing.
+        epochs = log.epochs.with_commit(log.epoch, log.written_end) if end > log.written_end else log.epochs
+        own = LogEnd(epochs, log.begin, end)
+        # Where its log begins, the slave checks itself.
+        theirs = LogEnd(EpochChain.of(request.epoch_chain) if request.epoch_chain else NO_EPOCHS, 0, request.end)
+        answer = answer_follow(row, own, request.node_id, request.epoch, request.promotion_id, theirs)
+        if answer.result is not FollowResult.ACCEPTED:
+            raise FollowRejected(answer.result, self._reason(answer.result, request))
+        return answer.keep_to
+
+    def _reason(self, result: FollowResult, request: FollowRequest) -> str:
+        row, log = self._master.value.row, self._log
+        texts = {
+            FollowResult.NOT_MEMBER: f"node {request.node_id} is no slave of broker group {row.broker_group}; its members are"
+            f" {', '.join(row.members)}, its master is {row.master}",
+            FollowResult.OLDER_EPOCH: f"the slave has epoch {request.epoch}, the master {row.epoch}",
+            FollowResult.NEWER_EPOCH: f"the slave has epoch {request.epoch}, the master {row.epoch}",
+            FollowResult.OTHER_PROMOTION: f"epoch {row.epoch} has promotion {row.promotion_id} here and"
+            f" {request.promotion_id} there",
+            FollowResult.TOO_FAR_BEHIND: f"the slave's log ends at {request.end}, and the master's begins at {log.begin}",
+            FollowResult.END_BEYOND: f"in epoch {row.epoch} the slave's log ends at {request.end}, and the master's at"
+            f" {self._feed.end}",
+        }
+        return texts[result]

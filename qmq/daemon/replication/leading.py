@@ -1,0 +1,264 @@
+"""class Leading: what a master runs from its promotion to its end as master: sessions of slaves, and what they confirm."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qmq.clock import Clock
+from qmq.daemon.committer import Committer
+from qmq.daemon.replication.counters import ReplicationCounters
+from qmq.daemon.replication.feed import Feed
+from qmq.daemon.replication.following_slaves import ALARMS, FollowRejected, FollowRules
+from qmq.daemon.replication.in_sync_set import InSyncSet
+from qmq.daemon.replication.master_state import MasterState
+from qmq.daemon.replication.row_changes import RequestChange, RowChanges
+from qmq.daemon.replication.sender import CommitSource, Sender
+from qmq.daemon.replication.sessions import Sessions
+from qmq.daemon.replication.slave_report import SlaveReport
+from qmq.errors import LogError
+from qmq.log.log import SegmentedLog
+from qmq.net.connection import Connection
+from qmq.protocol.codes import FollowResult, FollowState
+from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse
+from qmq.replication.master import Master, SessionRejected
+from qmq.replication.row import GroupRow
+from qmq.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from random import Random
+
+CHECK_SECONDS = 0.1
+"""How often slaves are checked for progress, and heartbeats are sent."""
+PAUSE_SECONDS = 1.0
+"""If two checks are further apart, the process stood still, and the time between them does not count against slaves."""
+FOLLOWS_MAX = 8
+"""FOLLOW requests that are examined at a time; further ones are answered with BUSY."""
+
+logger = logging.getLogger("qmq.replication")
+
+
+@dataclass(eq=False, repr=False)
+class Leading:
+    """One epoch of a master.
+
+    A send is answered when the high watermark passes it, so whatever fails here delays answers and loses nothing: a slave that
+    was in the in-sync set counts until the row without it is stored.
+    """
+
+    node_id: str
+    row: GroupRow
+    """With this node as master."""
+    token: str
+    """Sync token of the group's members."""
+    log: SegmentedLog
+    committer: Committer
+    clock: Clock
+    supervisor: Supervisor
+    rng: "Random"
+    request: RequestChange
+    on_newer_epoch: Callable[[int], None]
+    """Called when a member or a metaserver knows a newer epoch: the node is to step down. It may be called repeatedly."""
+    counters: ReplicationCounters = field(default_factory=ReplicationCounters)
+    _follows: int = field(default=0, init=False)
+    _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        log = self.log
+        value = Master(self.node_id, self.row, log.written_end, log.synced_end, log.high_watermark)
+        self._master = MasterState(value, self.committer, self.clock, self._high_watermark_rose)
+        self._feed = Feed(log, self.clock, self.supervisor, self._pump)
+        self._in_sync = InSyncSet(self._master, self.clock)
+        self._changes = RowChanges(
+            self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters
+        )
+        self._follow_rules = FollowRules(self._master, log, self._feed, self.token)
+        self._source = CommitSource(
+            self.row.epoch, self.row.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
+            lambda: self._master.value.high_watermark,
+        )  # fmt: skip
+        # Sessions of an earlier process, or an earlier epoch, have other numbers.
+        number = self.rng.randrange(1, 1 << 62)
+        self._sessions = Sessions(self._master, self._in_sync, self.counters, number)
+        self._checked_at = self.clock.monotonic()
+
+    def start(self) -> None:
+        """Begin to lead: the committer's high watermark follows the in-sync set from now on.
+
+        Raises ValueError if records are waiting or being written.
+        """
+        self._feed.start()
+        self._master.start()
+        self.committer.on_stored = self._stored
+        self._checked_at = self.clock.monotonic()
+        self._checks = self.supervisor.every(CHECK_SECONDS, "replication_checks", self._check)
+
+    async def close(self) -> None:
+        """End all sessions. The high watermark stays where it is: what waits for it is not answered by this process."""
+        self._master.stop()
+        self._feed.stop()
+        if self._checks is not None:
+            await self.supervisor.cancel(self._checks)
+        await self._changes.stop()
+        await self._sessions.close()
+
+    # --- for the send path and the node ----------------------------------------------------------------------------
+
+    @property
+    def accepts_sends(self) -> bool:
+        """Whether the in-sync set has enough members for sends to be accepted and answered."""
+        return self._master.value.accepts_sends
+
+    @property
+    def send_refusal(self) -> str:
+        """Why sends are not accepted; "" if they are."""
+        if self.accepts_sends:
+            return ""
+        row = self._master.value.row
+        required, in_sync = row.in_sync_min_in_force, len(row.in_sync)
+        return f"{required} copies are required, {in_sync} {'is' if in_sync == 1 else 'are'} in sync"
+
+    @property
+    def stalled_seconds(self) -> float:
+        """For how long stored commits have waited for slaves without progress; 0.0 if none wait."""
+        return self._master.stalled_seconds
+
+    @property
+    def current_row(self) -> GroupRow:
+        """The newest row of this epoch that is known to be stored."""
+        return self._master.value.row
+
+    def slaves(self) -> list[SlaveReport]:
+        """Return the slaves that follow, in the order of the row's members."""
+        end = self.log.written_end
+        return [SlaveReport.of(sender, end) for sender in self._sessions]
+
+    def learned(self, row: GroupRow) -> None:
+        """A row is stored: the answer to a request, or what a metaserver sent."""
+        if row.epoch > self.row.epoch:
+            self.on_newer_epoch(row.epoch)
+            return
+        self._master.set(self._master.value.learned(row))
+        self._in_sync.members_changed()
+        self._changes.advance()
+
+    # --- sessions --------------------------------------------------------------------------------------------------
+
+    async def follow(self, connection: Connection, request: FollowRequest) -> FollowResponse:
+        """Return the answer to a slave. If it is accepted, `begin` has to follow once the answer was queued."""
+        if self._follows >= FOLLOWS_MAX:
+            return self._rejected(connection, request, FollowResult.BUSY, f"{FOLLOWS_MAX} slaves are being examined")
+        self._follows += 1
+        try:
+            self._follow_rules.check_sender(request)
+            keep_to = await self._follow_rules.place(request)
+        except FollowRejected as rejected:
+            return self._rejected(connection, request, rejected.result, str(rejected))
+        finally:
+            self._follows -= 1
+        if connection.is_closed:
+            return self._rejected(connection, request, FollowResult.BUSY, "its connection ended meanwhile")
+        number = self._sessions.new_number()
+        sender = Sender(
+            request.node_id, number, connection, self._source, keep_to, request.window_bytes, self._log_unreadable
+        )
+        self._sessions.begin(sender)
+        segments = tuple((info.base, info.bytes) for info in self.log.segments())
+        high_watermark = self._master.value.high_watermark
+        return FollowResponse(
+            FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments
+        )
+
+    def begin(self, connection: Connection) -> None:
+        """The answer of an accepted slave is queued: commits may follow it."""
+        sender = self._sessions.on(connection)
+        if sender is not None:
+            sender.pump()
+
+    def confirm(self, connection: Connection, confirm: Confirm) -> None:
+        """Take a confirmation. One that does not count ends its session, and closes the connection."""
+        sender = self._sessions.on(connection)
+        if sender is None:
+            self.counters.rejected_confirmations["no_session"] += 1
+            connection.abort()
+            return
+        try:
+            self._confirm(sender, confirm)
+        except SessionRejected as rejected:
+            self.counters.rejected_confirmations[rejected.code] += 1
+            if rejected.is_alarm:
+                self.counters.alarms += 1
+            logger.error("session %d with node %s ends: %s", sender.number, sender.slave, rejected)
+            self._sessions.end(sender, "rejected")
+            return
+        self.counters.confirmations += 1
+        self._changes.advance()
+
+    def _confirm(self, sender: Sender, confirm: Confirm) -> None:
+        slave, end, state = sender.slave, confirm.synced_end, FollowState(confirm.state)
+        if confirm.epoch != self.row.epoch:
+            raise SessionRejected(f"node {slave!r} confirmed epoch {confirm.epoch}", "other_epoch")
+        if end < sender.last_confirmed:
+            # Whatever its CRC is: that of an earlier end is not known any more.
+            raise SessionRejected(
+                f"node {slave!r} confirmed log offset {end} after {sender.last_confirmed}", "below_last", is_alarm=True
+            )
+        own_crc = 0 if end == 0 else sender.crc_at(end)
+        if own_crc is None and end < sender.keep_to:
+            # Equal to the master's log, and too old to be checked: newer ones follow before anything depends on it.
+            return
+        changed = self._master.value.confirmed(slave, confirm.session, end, confirm.crc, own_crc)
+        self._in_sync.confirmed(slave, end, state)
+        if state is not FollowState.COPYING:
+            # What is copied is synced many commits at a time, so a part of it may still be lost.
+            self._master.set(changed)
+        sender.confirmed(end, confirm.applied_end, state)
+
+    def _log_unreadable(self, sender: Sender, error: LogError) -> None:
+        logger.error("session %d with node %s ends: %s", sender.number, sender.slave, error)
+        self._sessions.end(sender, "log_unreadable")
+
+    def _rejected(
+        self, connection: Connection, request: FollowRequest, result: FollowResult, reason: str
+    ) -> FollowResponse:
+        self.counters.rejected_follows[result.name.lower()] += 1
+        if result in ALARMS:
+            self.counters.alarms += 1
+        logger.log(
+            logging.ERROR if result in ALARMS else logging.WARNING,
+            "%s: node %s may not follow: %s (%s)", connection.peer, request.node_id, reason, result.name,
+        )  # fmt: skip
+        if result is FollowResult.NEWER_EPOCH:
+            self.on_newer_epoch(request.epoch)
+        return FollowResponse.rejection(result, reason)
+
+    # --- what moves it ---------------------------------------------------------------------------------------------
+
+    def _stored(self, end: int) -> None:
+        self._in_sync.stored(end)
+        self._master.stored(end)
+
+    def _pump(self) -> None:
+        """There is a new commit."""
+        for sender in self._sessions:
+            self.supervisor.call("replication_send", sender.pump)
+
+    def _high_watermark_rose(self) -> None:
+        """Slaves apply up to the high watermark. It goes with the next commit if records wait for one; at full rate they always
+        do, so at most one frame is added for each commit, and none under load."""
+        if not self.log.has_pending:
+            for sender in self._sessions:
+                sender.state_high_watermark()
+
+    def _check(self) -> None:
+        now = self.clock.monotonic()
+        gap, self._checked_at = now - self._checked_at, now
+        if gap > PAUSE_SECONDS:
+            self._in_sync.skip(gap)
+            self._master.skip(gap)
+        for sender in self._sessions:
+            # It may have failed before.
+            sender.pump()
+            sender.heartbeat()
+        self._changes.advance()

@@ -1,0 +1,59 @@
+"""class MasterState: the state of the rules in a master's epoch, and the high watermark that follows from it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from qmq.clock import Clock
+from qmq.daemon.committer import Committer
+from qmq.daemon.replication.progress import Progress
+from qmq.replication.master import Master
+
+
+@dataclass(eq=False, repr=False)
+class MasterState:
+    """Holds the state of `qmq.replication.master`. Whenever the high watermark of the rules rises, the committer applies it."""
+
+    value: Master
+    _committer: Committer
+    _clock: Clock
+    _on_high_watermark: Callable[[], None]
+    """Called after the committer has applied a higher one."""
+    is_active: bool = field(default=False, init=False)
+    """Whether the high watermark may rise: between the start and the end of the epoch."""
+
+    def __post_init__(self) -> None:
+        self._progress = Progress(self._committer.high_watermark)
+
+    def start(self) -> None:
+        """Begin to count. Commits that this disk has may be below the high watermark at once."""
+        self.is_active = True
+        self._progress.expect(self.value.synced_end, self._clock.monotonic())
+        self.set(self.value.synced(self.value.synced_end))
+
+    def stop(self) -> None:
+        """The node no longer leads: the high watermark stays where it is, and what waits for it is not answered."""
+        self.is_active = False
+
+    def stored(self, end: int) -> None:
+        """A commit that ends at `end` is on this disk."""
+        self._progress.expect(end, self._clock.monotonic())
+        self.set(self.value.synced(end))
+
+    def set(self, value: Master) -> None:
+        """Take the next state of the rules."""
+        if not self.is_active:
+            return
+        self.value = value
+        if value.high_watermark > self._committer.high_watermark:
+            self._progress.reach(value.high_watermark, self._clock.monotonic())
+            self._committer.confirm(value.high_watermark)
+            self._on_high_watermark()
+
+    def skip(self, seconds: float) -> None:
+        """Do not count this much time as stalled."""
+        self._progress.skip(seconds)
+
+    @property
+    def stalled_seconds(self) -> float:
+        """For how long the high watermark has not risen although stored commits wait for it; 0.0 if none wait."""
+        return self._progress.waited_seconds(self._clock.monotonic())

@@ -1,0 +1,134 @@
+"""Deliberate breakages of what a master runs: the tests of this folder notice each."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.sim.leading import test_bad_input, test_following, test_in_sync, test_sending
+from tests.sim.loop import running_loop
+from tests.support.source_change import SourceChange
+
+PACKAGE = "qmq.daemon.replication."
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """One change, and a test that fails with it."""
+
+    name: str
+    where: str
+    old: str
+    new: str
+    test: Callable[[], Awaitable[None]]
+
+
+BREAKAGES = (
+    Breakage(
+        "the high watermark counts confirmations of an ended session",
+        "qmq.replication.master:Master.confirmed",
+        "if session is None or session.number != number:",
+        "if session is None:",
+        test_bad_input.test_a_second_session_of_a_slave_ends_the_first,
+    ),
+    Breakage(
+        "the end of a connection does not end its session",
+        PACKAGE + "sessions:Sessions.begin",
+        'sender.connection.on_close(lambda: self.end(sender, "disconnected"))',
+        "pass",
+        test_in_sync.test_a_slave_whose_connection_ended_has_a_second_to_come_back,
+    ),
+    Breakage(
+        "a slave that is removed stops counting before the row says so",
+        PACKAGE + "in_sync_set:InSyncSet.due_change",
+        "return master.remove(member), reason",
+        "change = master.remove(member); self._master.set(master.learned(change.applied_to(master.row))); return change, reason",
+        test_in_sync.test_a_slave_that_stalls_is_removed_after_three_seconds_row_first,
+    ),
+    Breakage(
+        "a slave counts only once its addition is known to be stored",
+        "qmq.replication.master:Master.add",
+        "replace(self, requested=self.requested | {slave})",
+        "self",
+        lambda: test_in_sync.test_an_addition_with_an_unknown_outcome_counts_and_is_repeated("lost"),
+    ),
+    Breakage(
+        "an unknown outcome is taken for a failure",
+        PACKAGE + "row_changes:RowChanges._send",
+        "if result is not RowResult.UNAVAILABLE:",
+        "if True:",
+        test_in_sync.test_a_removal_with_an_unknown_outcome_is_repeated_although_the_slave_is_back,
+    ),
+    Breakage(
+        "confirmations of a slave that copies count",
+        PACKAGE + "leading:Leading._confirm",
+        "if state is not FollowState.COPYING:",
+        "if True:",
+        test_in_sync.test_what_a_slave_confirms_while_it_copies_does_not_count,
+    ),
+    Breakage(
+        "a new session is progress",
+        PACKAGE + "in_sync_set:InSyncSet.followed",
+        "known = self._slaves[slave]",
+        "known = self._slaves[slave] = _Slave(Progress(), None)",
+        test_in_sync.test_a_slave_that_only_reconnects_makes_no_progress,
+    ),
+    Breakage(
+        "a commit that is being written is beyond the master's end",
+        PACKAGE + "following_slaves:FollowRules._common_end",
+        "self._feed.end",
+        "self._log.written_end",
+        test_sending.test_commits_are_sent_before_this_disk_has_them,
+    ),
+    Breakage(
+        "the window is not kept",
+        PACKAGE + "sender:Sender._has_room",
+        "in_flight + size <= self._window_bytes",
+        "True",
+        test_sending.test_a_slow_slave_is_bounded_by_its_window_while_the_other_keeps_pace,
+    ),
+    Breakage(
+        "a seal that is not confirmed closes the window",
+        PACKAGE + "sender:Sender._has_room",
+        "self._sent_records_end <= self.confirmed_end",
+        "self.sent_end <= self.confirmed_end",
+        test_sending.test_a_slave_that_does_not_confirm_seals_receives_what_is_behind_them,
+    ),
+    Breakage(
+        "commits of a damaged log are sent",
+        PACKAGE + "log_reader:_check",
+        "not is_whole(header, data)",
+        "False",
+        test_sending.test_a_damaged_place_of_the_log_ends_the_session_and_nothing_else,
+    ),
+    Breakage(
+        "the feed drops a commit that is not written yet",
+        PACKAGE + "feed:Feed._add",
+        "len(self._commits) > 1",
+        "self._commits",
+        test_following.test_a_commit_larger_than_the_memory_for_commits_is_sent_from_there,
+    ),
+    Breakage(
+        "sessions of two processes have the same numbers",
+        PACKAGE + "leading:Leading.__post_init__",
+        "self.rng.randrange(1, 1 << 62)",
+        "1",
+        test_in_sync.test_numbers_of_sessions_differ_between_processes,
+    ),
+)
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.name)
+async def test_each_breakage_is_noticed(breakage: Breakage) -> None:
+    change = SourceChange(breakage.name, breakage.where, breakage.old, breakage.new)
+    with change.applied(), pytest.raises((AssertionError, ExceptionGroup)):
+        await run(breakage.test)
+
+
+async def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a test, which fails as well if exceptions reached the loop."""
+    try:
+        await test()
+    finally:
+        errors, running_loop().errors = running_loop().errors, []
+    assert not errors

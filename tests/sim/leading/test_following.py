@@ -1,0 +1,89 @@
+"""Slaves that follow a master: where they begin, what they receive, and what is answered when."""
+
+import pytest
+
+from qmq.daemon.replication import feed, sender
+from tests.sim.leading.scene import leading, row
+from tests.support.waiting import eventually_async
+
+
+async def test_a_master_that_is_alone_in_its_set_confirms_what_its_disk_has() -> None:
+    async with leading(row(in_sync_min=1)) as scene:
+        end = await scene.write()
+        assert (scene.answered, scene.committer.high_watermark) == ([0], end)
+        assert (scene.leading.accepts_sends, scene.leading.send_refusal, scene.leading.stalled_seconds) == (True, "", 0)
+
+
+async def test_a_slave_joins_empty_and_answers_wait_for_it_from_then_on() -> None:
+    async with leading() as scene:
+        await scene.write()
+        assert scene.answered == [0], "nobody else counts"
+        assert scene.leading.send_refusal == "2 copies are required, 1 is in sync"
+        slave = await scene.following("a")
+        assert scene.store.row.in_sync == ("m", "a")
+        assert scene.leading.accepts_sends
+        slave.is_stalled = True
+        end = await scene.write()
+        await scene.wait(1.0)
+        assert scene.answered == [0]
+        assert scene.leading.stalled_seconds == pytest.approx(1.0, abs=0.1)
+        slave.resume()
+        await eventually_async(lambda: scene.answered == [0, 1])
+        assert scene.committer.high_watermark == end
+        assert scene.leading.stalled_seconds == 0
+        await eventually_async(lambda: slave.high_watermark == end, what="the slave learns the high watermark")
+        await eventually_async(lambda: slave.end.offset == scene.log.written_end)
+        slave.check_log()
+
+
+async def test_a_slave_far_behind_is_served_from_the_segments_and_their_seals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "READ_BYTES", 3_000)
+    async with leading(commits_before=120) as scene:
+        assert len(scene.log.segments()) >= 3
+        slave = await scene.following("a")
+        counters = scene.leading.counters
+        assert counters.sent_bytes["disk"] == sum(len(commit.data) for commit in slave.commits)
+        assert max(len(commit.data) for commit in slave.commits) < 3_000
+        await scene.write()
+        await eventually_async(lambda: slave.has_all)
+        assert counters.sent_bytes["memory"] == len(slave.commits[-1].data)
+        slave.check_log()
+
+
+async def test_a_slave_that_has_a_part_of_the_log_receives_the_rest() -> None:
+    async with leading(commits_before=40) as scene:
+        slave = await scene.following("a")
+        await slave.disconnect()
+        for _ in range(50):
+            await scene.write()
+        for _ in range(7):
+            slave.commits.pop()
+        answer = await slave.follow()
+        assert 0 < answer.keep_to < scene.log.synced_end
+        await eventually_async(lambda: slave.has_all)
+        slave.check_log()
+        assert answer.begin == 0
+        assert [base for base, _ in answer.segments][:3] == [0, 8192, 16384]
+
+
+async def test_commits_that_left_memory_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with leading(row("m", "a")) as scene:
+        scene.leading._feed._bytes_max = 1_000
+        slave = await scene.following("a")
+        slave.is_stalled = True
+        for _ in range(60):
+            await scene.write()
+        assert scene.leading._feed.kept_bytes <= 1_000
+        slave.resume()
+        await eventually_async(lambda: len(scene.answered) == 60)
+    assert feed.FEED_BYTES_MAX == 64 << 20
+
+
+async def test_a_commit_larger_than_the_memory_for_commits_is_sent_from_there() -> None:
+    async with leading() as scene:
+        scene.leading._feed._bytes_max = 100
+        await scene.following("a")
+        for size in (2_000, 10, 3_000):
+            await scene.write(size)
+            await eventually_async(lambda: len(scene.answered) == scene.sent)
+        assert set(scene.leading.counters.sent_bytes) == {"memory"}

@@ -1,0 +1,293 @@
+"""Which slaves count, and when the row changes: it comes first, then the high watermark moves without the slave."""
+
+from dataclasses import replace
+
+import pytest
+
+from qmq.daemon.replication.in_sync_set import PROGRESS_SECONDS, RECONNECT_SECONDS
+from qmq.daemon.replication.leading import PAUSE_SECONDS
+from qmq.daemon.replication.row_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
+from qmq.protocol.codes import FollowState
+from qmq.protocol.group_rows import InSyncChange
+from tests.sim.leading.scene import Scene, leading, row
+from tests.sim.loop import running_loop
+from tests.support.waiting import eventually_async
+
+
+def now() -> float:
+    return running_loop().now
+
+
+def changes(scene: Scene) -> list[tuple[InSyncChange, str]]:
+    return [(request.change, request.member) for request in scene.store.requests]
+
+
+async def test_a_slave_that_stalls_is_removed_after_three_seconds_row_first() -> None:
+    assert PROGRESS_SECONDS == 3.0
+    async with leading() as scene:
+        slave, other = await scene.following("a"), await scene.following("b")
+        await scene.write()
+        slave.is_stalled = True
+        await scene.wait(10.0)
+        assert scene.store.row.in_sync == ("m", "a", "b"), "nothing waits for it"
+        scene.store.outcomes = ["held"]
+        end = await scene.write()
+        began = now()
+        await eventually_async(lambda: changes(scene)[2:])
+        assert now() - began == pytest.approx(3.0, abs=0.2)
+        assert changes(scene)[2:] == [(InSyncChange.REMOVE, "a")]
+        await scene.wait(5.0)
+        assert other.synced_end >= end
+        assert scene.answered == [0], "the row does not say so yet"
+        assert scene.leading.accepts_sends
+        assert scene.leading.stalled_seconds > 7
+        scene.store.release.set()
+        await eventually_async(lambda: scene.answered == [0, 1])
+        assert scene.store.row.in_sync == ("m", "b")
+        assert slave.is_connected, "it may catch up in the same session"
+        slave.resume()
+        await eventually_async(lambda: slave.in_sync)
+
+
+async def test_progress_however_slow_keeps_a_slave_in_the_set() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        slave.sync_seconds = 2.5
+        for _ in range(6):
+            await scene.write()
+            await scene.wait(2.0)
+        assert changes(scene) == [(InSyncChange.ADD, "a")]
+
+
+async def test_a_slave_whose_connection_ended_has_a_second_to_come_back() -> None:
+    assert RECONNECT_SECONDS == 1.0
+    async with leading() as scene:
+        slave = await scene.following("a")
+        for _ in range(5):
+            await slave.disconnect()
+            await scene.write()
+            await scene.wait(0.8)
+            await slave.follow()
+            await eventually_async(lambda: len(scene.answered) == scene.sent)
+        assert scene.store.row.in_sync == ("m", "a")
+        await slave.disconnect()
+        began = now()
+        await eventually_async(lambda: not slave.in_sync)
+        assert now() - began == pytest.approx(1.0, abs=0.2)
+        await scene.write()
+        await eventually_async(lambda: len(scene.answered) == scene.sent)
+
+
+async def test_a_slave_that_only_reconnects_makes_no_progress() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        slave.is_stalled = True
+        await scene.write()
+        began = now()
+        while slave.in_sync:
+            await slave.disconnect()
+            await slave.follow()
+            await scene.wait(0.5)
+            assert now() - began < 5
+        assert now() - began >= 3
+
+
+async def test_a_slave_of_the_row_that_does_not_connect_is_removed() -> None:
+    async with leading(row("m", "a", "b")) as scene:
+        slave = scene.slave("b")
+        await slave.follow()
+        await scene.write()
+        began = now()
+        await eventually_async(lambda: scene.answered == [0])
+        assert now() - began == pytest.approx(3.0, abs=0.2)
+        assert changes(scene) == [(InSyncChange.REMOVE, "a")]
+
+
+@pytest.mark.parametrize("state", [FollowState.LEAVING, FollowState.COPYING])
+async def test_a_slave_that_says_so_is_removed_at_once(state: FollowState) -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        await scene.write()
+        slave.state = state
+        slave.confirm()
+        began = now()
+        await eventually_async(lambda: not slave.in_sync)
+        assert now() - began < 0.1
+        slave.confirm()
+        await scene.wait(5.0)
+        assert changes(scene) == [(InSyncChange.ADD, "a"), (InSyncChange.REMOVE, "a")]
+
+
+async def test_a_slave_that_copies_is_not_counted_before_it_follows() -> None:
+    async with leading(commits_before=20) as scene:
+        slave = scene.slave("a")
+        slave.state = FollowState.COPYING
+        await slave.follow()
+        await eventually_async(lambda: slave.has_all)
+        await scene.wait(1.0)
+        report = scene.leading.slaves()[0]
+        assert (report.state, report.confirmed_end, report.lag_bytes, report.lag_seconds) == (
+            FollowState.COPYING, scene.log.written_end, 0, 0.0,
+        )  # fmt: skip
+        assert changes(scene) == []
+        slave.state = FollowState.FOLLOWING
+        slave.confirm()
+        await eventually_async(lambda: slave.in_sync)
+
+
+async def test_what_a_slave_confirms_while_it_copies_does_not_count() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        scene.store.outcomes = ["held"]
+        slave.state = FollowState.COPYING
+        await scene.write()
+        await eventually_async(lambda: slave.has_all)
+        await scene.wait(1.0)
+        assert scene.answered == []
+        scene.store.release.set()
+        await eventually_async(lambda: scene.answered == [0])
+        assert scene.store.row.in_sync == ("m",)
+
+
+@pytest.mark.parametrize("outcome", ["lost", "away", "broken"])
+async def test_an_addition_with_an_unknown_outcome_counts_and_is_repeated(outcome: str) -> None:
+    assert (RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX) == (0.2, 2.0)
+    async with leading() as scene:
+        scene.store.outcomes = [outcome] * 4
+        slave = scene.slave("a")
+        await slave.follow()
+        await eventually_async(lambda: changes(scene))
+        slave.is_stalled = True
+        await scene.write()
+        await scene.wait(0.5)
+        assert scene.answered == [], "the row may name the slave"
+        slave.resume()
+        began = now()
+        await eventually_async(lambda: slave.in_sync)
+        # Of a change that was made, the second request is stale and learns the row.
+        expected = 1 if outcome == "lost" else 4
+        assert now() - began >= (0 if outcome == "lost" else 0.2 + 0.4 + 0.8 + 1.6 - 1.0)
+        assert len(scene.store.requests) == expected + 1
+        assert len(set(scene.store.requests)) == 1
+        scene.expected_failures = {"replication_row_change"} if outcome == "broken" else set()
+
+
+async def test_a_slave_that_may_have_been_added_and_is_gone_is_removed_before_anything_is_answered() -> None:
+    async with leading(row(in_sync_min=1)) as scene:
+        scene.store.outcomes = ["lost", "away"]
+        slave = scene.slave("a")
+        await slave.follow()
+        await eventually_async(lambda: changes(scene))
+        await slave.disconnect()
+        await scene.write()
+        await scene.wait(0.9)
+        assert scene.answered == []
+        await eventually_async(lambda: scene.answered == [0])
+        assert scene.store.row.in_sync == ("m",)
+        assert changes(scene)[-1] == (InSyncChange.REMOVE, "a")
+
+
+async def test_a_removal_with_an_unknown_outcome_is_repeated_although_the_slave_is_back() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        scene.store.outcomes = ["lost"]
+        await slave.disconnect()
+        await eventually_async(lambda: scene.store.row.in_sync == ("m",))
+        await slave.follow()
+        await eventually_async(lambda: scene.leading.current_row.version > 8)
+        await eventually_async(lambda: scene.store.row.in_sync == ("m", "a"))
+        assert scene.leading.current_row == scene.store.row
+
+
+async def test_a_refused_change_is_requested_again_with_a_pause() -> None:
+    async with leading() as scene:
+        scene.store.outcomes = ["refused"] * 50
+        await scene.slave("a").follow()
+        await scene.wait(20.0)
+        assert 10 <= len(scene.store.requests) <= 16
+        assert scene.answered == []
+
+
+async def test_one_change_is_requested_at_a_time() -> None:
+    async with leading() as scene:
+        scene.store.outcomes = ["held"]
+        first, second = scene.slave("a"), scene.slave("b")
+        await first.follow()
+        await second.follow()
+        await scene.wait(2.0)
+        assert len(scene.store.requests) == 1
+        scene.store.release.set()
+        await eventually_async(lambda: first.in_sync and second.in_sync)
+
+
+async def test_rows_that_a_metaserver_sends_are_learned() -> None:
+    async with leading(row("m", "a")) as scene:
+        await scene.write()
+        assert scene.answered == []
+        scene.store.row = row("m")
+        scene.store.row = replace(scene.store.row, version=9)
+        scene.leading.learned(replace(scene.store.row, version=6))
+        assert scene.answered == [], "an older row"
+        scene.leading.learned(scene.store.row)
+        assert scene.answered == [0]
+        assert scene.leading.send_refusal == "2 copies are required, 1 is in sync"
+        scene.leading.learned(replace(scene.store.row, epoch=3, version=10))
+        assert scene.newer_epochs == [3]
+        assert scene.leading.current_row.epoch == 1
+
+
+async def test_a_new_member_may_follow_once_the_row_names_it() -> None:
+    async with leading(row(members=("m", "a"))) as scene:
+        scene.store.row = replace(scene.store.row, members=("m", "a", "b"), version=8)
+        scene.leading.learned(scene.store.row)
+        await scene.following("b")
+
+
+async def test_a_pause_of_the_process_does_not_count_against_slaves() -> None:
+    assert PAUSE_SECONDS == 1.0
+    async with leading() as scene:
+        slave = await scene.following("a")
+        slave.is_stalled = True
+        await scene.write()
+        loop = running_loop()
+        # As for a stopped process: the clock goes on, and nothing runs.
+        loop.now += 30.0
+        await scene.wait(1.0)
+        assert slave.in_sync
+        assert scene.leading.stalled_seconds < 2
+        slave.resume()
+        await eventually_async(lambda: scene.answered == [0])
+        assert changes(scene) == [(InSyncChange.ADD, "a")]
+
+
+async def test_after_its_end_nothing_is_confirmed_any_more() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        slave.is_stalled = True
+        await scene.write()
+        await scene.leading.close()
+        assert scene.committer.on_stored is not None
+        await eventually_async(lambda: not slave.is_connected)
+        await scene.write()
+        scene.leading.learned(replace(row("m"), version=20))
+        assert scene.answered == []
+        assert scene.leading.slaves() == []
+        await scene.leading.close()
+
+
+async def test_it_starts_only_while_nothing_is_being_written() -> None:
+    async with leading() as scene:
+        scene.log.append(1, b"pending")
+        with pytest.raises(
+            ValueError, match="replication can't start: records up to log offset 79 are not written yet"
+        ):
+            scene.new_leading().start()
+
+
+async def test_numbers_of_sessions_differ_between_processes() -> None:
+    async with leading() as scene:
+        first = (await scene.slave("a").follow()).session
+        second = (await scene.slave("b").follow()).session
+        assert second == first + 1
+        another = scene.new_leading(rng=running_loop().rng("another process"))
+        assert abs(another._sessions.new_number() - first) > 1_000
