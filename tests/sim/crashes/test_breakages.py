@@ -9,7 +9,7 @@ import pytest
 from broker_node.acks import Acks
 from broker_node.store import MessageStore
 from qmq.daemon.applying import Applying
-from qmq.daemon.replica_state import ReplicaStateFile
+from qmq.daemon.replica_state import ReplicaStateFile, encode_state
 from qmq.log import recovery
 from qmq.log.commit import SealedCommit
 from qmq.log.handles import HandleCache
