@@ -24,10 +24,12 @@ from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.machine import Machine
-from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.member_node import MemberNode
+from qmq.daemon.node import JOB_SECONDS
 from qmq.errors import LogError, NoSpace
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.log.replay import Replay
 from qmq.log.retention import keep_from
 from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import Role
@@ -39,7 +41,7 @@ SAMPLE_UNITS = 1_000
 """Subjects and groups whose rates are sampled in one iteration of the event loop."""
 
 
-class Broker(Node):
+class Broker(MemberNode):
     """One broker node."""
 
     kind = "broker"
@@ -68,12 +70,21 @@ class Broker(Node):
             ),
             segment_bytes=options.segment_bytes,
             handles=HandleCache(self.disk, budget.index_files, self.clock),
+            member=self.opening,
         )
         self._keep_ms = round(options.retention_hours * 3_600_000)
         self._gap_file = GapFile(self.disk, options.data_dir)
         self.retention_clock = self._retention_clock()
         self.changes = SubjectChanges(self.store.subjects, self.store.touched, lambda: self.store.log.begin, self.clock)
         return self.store.log
+
+    @property
+    def replay(self) -> Replay:
+        return self.recovery.replay
+
+    @property
+    def loaded_offset(self) -> int:
+        return self.recovery.loaded_offset
 
     def build(self) -> AdminPages:
         options = self.options
@@ -179,6 +190,8 @@ class Broker(Node):
 
     async def stopping(self) -> None:
         await super().stopping()
+        if not self.is_serving:
+            return
         self.handlers.stop()
         try:
             await asyncio.to_thread(self._gap_file.keep, self.retention_clock.gaps(), self.clock.wall_ms())

@@ -81,6 +81,28 @@ class Applying:
             finally:
                 self._replay.finish()
 
+    async def apply_all(self) -> None:
+        """Apply the whole log, also what is above the high watermark: the node was promoted, so nothing of it is truncated any more
+        unless it steps down, and then it opens its store again.
+
+        The log's own high watermark stays. `advance` must not be called any more. Raises LogError as `advance`.
+        """
+        async with self._running:
+            position = self._log.position
+            while position.offset < self._log.synced_end:
+                commits, behind = await asyncio.to_thread(
+                    self._log.read_commits, position, self._log.synced_end, READ_BYTES
+                )
+                for commit in commits:
+                    for size in self._replay.steps(commit):
+                        await self._pacer.spend(size)
+                if behind.offset == position.offset:
+                    raise LogError(f"no commit can be read at log offset {position.offset}", code="log.unreadable")
+                position = behind
+            self._at_hand.clear()
+            self.at_hand_bytes = 0
+            self._replay.finish()
+
     async def _apply_next(self, end: int) -> bool:
         """Apply the next commit or commits that end at or below `end`; False if there are none."""
         position = self._log.position

@@ -73,6 +73,11 @@ class Committer(AnswerQueue):
         if self._policy is FlushPolicy.INTERVAL:
             self._supervisor.every(self._interval_seconds, "interval_sync", self._sync_by_interval, until_close=True)
 
+    @property
+    def is_started(self) -> bool:
+        """Whether the writing thread was started, and has not ended."""
+        return self._thread is not None
+
     def during_sync(self, work: Callable[[], None]) -> None:
         """Call `work` once on the event loop during the sync of the next commit; if that is not synced, after it was passed to the
         writing thread. `work` should take no longer than a sync, about 100 us."""

@@ -3,7 +3,10 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
+
+from prometheus_client.core import Metric
 
 from qmq.clock import Clock
 from qmq.daemon.admin_auth import AdminAccess, names_of, warn_if_exposed
@@ -135,33 +138,45 @@ class Daemon(ABC):
 
     async def start(self) -> None:
         """Open the data and serve. Raises SettingError, LogError for unreadable data, or OSError."""
-        options = self.options
         self._is_starting = True
-        budget = file_budget(options.connections_max)
+        budget = file_budget(self.options.connections_max)
         await self.open(budget)
-        pages = self.build()
-        self.server = FrameServer(
-            options.host,
+        self.server = self.frame_server(budget)
+        await self.begin_serving()
+
+    def frame_server(self, budget: FileBudget) -> FrameServer:
+        """Return the server for clients, not bound. Its handler is set when `handlers` exists, before it listens."""
+        return FrameServer(
+            self.options.host,
             self.port,
-            self.handlers.handle,
+            lambda connection, _: connection.abort(),
             clock=self.clock,
             limits=self.limits(budget.connections),
             logger=logging.getLogger(f"qmq.{self.kind}.net"),
             supervisor=self.supervisor,
             listen=self.machine.listen,
         )
-        self.admin = AdminHttp(
+
+    def admin_server(self, pages: AdminPages, metrics: Callable[[], Awaitable[list[Metric]]]) -> AdminHttp:
+        """Return the server for operators, not bound."""
+        return AdminHttp(
             *self.admin_address,
             health=self.health,
             ready=self.readiness,
             restrictions=self.restrictions,
-            metrics=self.metrics.families,
+            metrics=metrics,
             pages=pages,
             supervisor=self.supervisor,
             clock=self.clock,
             limits=self.admin_limits,
             access=self.admin_access,
         )
+
+    async def begin_serving(self) -> None:
+        """Serve clients and operators; the data is open. Raises OSError."""
+        pages = self.build()
+        self.server.handler = self.handlers.handle
+        self.admin = self.admin_server(pages, self.metrics.families)
         await self.start_writing()
         await self.before_serving()
         await self.server.start()
@@ -169,7 +184,7 @@ class Daemon(ABC):
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_ready = self._is_started = True
         self.start_jobs()
-        warn_if_exposed(self.logger, self.secret, options.host, self.admin.host)
+        warn_if_exposed(self.logger, self.secret, self.options.host, self.admin.host)
         self.logger.info(
             "%s serves on %s:%d, admin on %s:%d", self.title, *self.server.address, *self.admin.address
         )  # fmt: skip

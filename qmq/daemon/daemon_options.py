@@ -39,6 +39,16 @@ class NodeOptions(DaemonOptions):
     port: int = option(0, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_host: str = option("127.0.0.1", help="address of the admin HTTP server")
     admin_port: int = option(0, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)
+    sync_port: int = option(
+        0, help="TCP port for slaves of the broker group; 0: any free port", minimum=0, maximum=65535
+    )
+    sync_token: str = option(
+        "",
+        help="token that slaves need; the same on all nodes of a broker group",
+        variable="QMQ_SYNC_TOKEN",
+        is_secret=True,
+    )
+    rack: str = option("", help="where the node runs, for example a machine or data center; shown to operators")
     meta: str = option(
         "http://127.0.0.1:8080/meta/address",
         help="addresses of all metaservers, host:port or URL, separated by commas; empty: run without a metaserver",

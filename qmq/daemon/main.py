@@ -4,12 +4,14 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.daemon_options import DaemonOptions
 from qmq.daemon.machine import Machine
 from qmq.daemon.memory import keep_freed_memory, limit_collections
+from qmq.daemon.replication.member import LifeEnded
 from qmq.daemon.runner import FAILED, run_until_signal, set_up_logging
 from qmq.errors import SettingError
 from qmq.options import exit_wrong, parse_options
@@ -42,7 +44,9 @@ def run_daemon(
         set_up_logging(options.log_level, options.log_format)
         keep_freed_memory()
         prepare(options)
-        return run_until_signal(lambda stop, loop_pauses: _run(make(options, Machine(loop_pauses=loop_pauses)), stop))
+        return run_until_signal(
+            lambda stop, loop_pauses: _run(partial(make, options, Machine(loop_pauses=loop_pauses)), stop)
+        )
     except SettingError as error:
         exit_wrong(prog, error)
     except OSError as error:
@@ -50,7 +54,17 @@ def run_daemon(
         return FAILED
 
 
-async def _run(daemon: Daemon, stop: asyncio.Event) -> None:
+async def _run(make: Callable[[], Daemon], stop: asyncio.Event) -> None:
+    """Run daemons until `stop`: one, and a further one after each that ended because its part in its broker group did."""
+    while not stop.is_set():
+        daemon = make()
+        try:
+            await _run_one(daemon, stop)
+        except LifeEnded as ended:
+            daemon.logger.warning("%s starts again: %s", daemon.title, ended)
+
+
+async def _run_one(daemon: Daemon, stop: asyncio.Event) -> None:
     daemon.supervisor.watch_loop()
     limit_collections(daemon.supervisor, daemon.clock)
     try:

@@ -18,7 +18,7 @@ from qmq.daemon.policy_in_force import PolicyFile, PolicyInForce
 from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.send_gate import SendGate
 from qmq.daemon.sends import Admission
-from qmq.errors import CommitNotApplied
+from qmq.errors import CommitNotApplied, SettingError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.log import SegmentedLog
 from qmq.net.discovery import meta_urls
@@ -28,8 +28,6 @@ from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 
-EPOCH = 1
-"""Commits carry it; promotions raise it once groups have slaves."""
 JOB_SECONDS = 1.0
 """Period of a node's jobs: free space, retention, rates."""
 
@@ -87,10 +85,23 @@ class Node(Daemon):
         )
 
     async def open(self, budget: FileBudget) -> None:
-        options = self.options
+        await asyncio.to_thread(self.open_folder)
+        if not self.replica.state.is_only_member:
+            raise SettingError(
+                f"--data-dir {self.options.data_dir} is of a group of several members; a {self.kind} group has one"
+            )
+        await self.open_data(budget)
+        self.make_committer()
+
+    async def open_data(self, budget: FileBudget) -> None:
+        """Open the log and what is derived from it; the folder is open."""
         began = self.clock.monotonic()
-        await asyncio.to_thread(self._open_files, budget)
+        await asyncio.to_thread(self._open_log, budget)
         _log_recovery(self.log, self.clock.monotonic() - began, self.logger)
+
+    def make_committer(self) -> None:
+        """Make what writes to the log; it writes once it is started."""
+        options = self.options
         self.committer = Committer(
             self.log,
             self.clock,
@@ -103,13 +114,17 @@ class Node(Daemon):
         )
         self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
 
-    def _open_files(self, budget: FileBudget) -> None:
+    def open_folder(self) -> None:
+        """Lock the data folder, and read what applies before the log is opened; in a thread that may wait for the disk."""
         options = self.options
         owner = DataDirOwner(self.kind, options.broker_group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk, self.machine.rng)
         self.incarnation = self._data_dir.incarnation
         self.replica.load()
         self.policies.load()
+
+    def _open_log(self, budget: FileBudget) -> None:
+        options = self.options
         self.log = self.open_store(budget)
         self.replica.check_log(self.log.epochs.last_epoch)
         self.space = LogSpace(self.log, self.disk, options.data_dir, options.disk_reserve_bytes)
@@ -125,15 +140,20 @@ class Node(Daemon):
 
     async def start_writing(self) -> None:
         self.checkpoints.start()
-        self.committer.start()
+        if not self.committer.is_started:
+            self.committer.start()
         if self.space.lacks_space():
             await self.committer.segments.check_space()
 
     def start_jobs(self) -> None:
+        self.join()
+
+    def join(self) -> None:
+        """Watch the disk's space, and register with the metaservers from now on."""
         self.supervisor.every(JOB_SECONDS, "disk_space", self.space.measure, is_vital=True)
         if self.metaservers:
             self.membership = Membership(
-                self.metaservers, self._registration, self._registered, self.policies.replace, self.clock, self.supervisor,
+                self.metaservers, self.registration, self.registered, self.policies.replace, self.clock, self.supervisor,
                 self.secret,
             )  # fmt: skip
             self.membership.start()
@@ -229,7 +249,7 @@ class Node(Daemon):
             "role": "master",
             "state": "read_only" if refused else "read_write",
             "state_reason": refused,
-            "epoch": EPOCH,
+            "epoch": self.replica.state.epoch,
             "version": __version__,
             "policy": {
                 "version": self.policy.version,
@@ -251,7 +271,8 @@ class Node(Daemon):
             "connections": len(self.server.connections),
         }
 
-    def _registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
+    def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
+        """Return what the node reports to metaservers."""
         host = self.options.advertise_host or self.options.host
         state = BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state
         return NodeRegisterRequest(
@@ -263,14 +284,14 @@ class Node(Daemon):
             address=f"{host}:{self.server.address[1]}",
             admin_address=f"{self.options.admin_host}:{self.admin.address[1]}",
             state=state,
-            epoch=EPOCH,
+            epoch=self.replica.state.epoch,
             log_end=self.log.synced_end,
             started_at_ms=self.started_at_ms,
             version=__version__,
             policy_version=self.policy.version,
         )
 
-    def _registered(self, answer: NodeRegisterResponse) -> None:
+    def registered(self, answer: NodeRegisterResponse) -> None:
         """Apply the metaserver's decision. Read only lasts until another answer ends it."""
         if not answer.accepted:
             self.metaserver_read_only = f"read only: the metaserver rejected this node: {answer.reason}"

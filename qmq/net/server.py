@@ -26,6 +26,7 @@ class FrameServer:
 
     Args:
         listen: makes what connections come from.
+        checks_itself: whether the server checks deadlines with a job of its own; if not, its owner calls `check` once a second.
         supervisor: runs the server's own tasks; None: one of the server's own.
     """
 
@@ -40,7 +41,9 @@ class FrameServer:
         logger: logging.Logger | None = None,
         supervisor: Supervisor | None = None,
         listen: MakeListener = SocketListener,
+        checks_itself: bool = True,
     ) -> None:
+        self._checks_itself = checks_itself
         self.handler = handler
         self.clock = clock
         self.limits = limits or ServerLimits()
@@ -69,7 +72,8 @@ class FrameServer:
         """Bind, unless `bind` was called, and listen. Raises OSError when the address is taken."""
         self.loop = asyncio.get_running_loop()
         await self._listener.start()
-        self._checker = self.supervisor.every(CHECK_SECONDS, "connection_deadlines", self._check, until_close=True)
+        if self._checks_itself:
+            self._checker = self.supervisor.every(CHECK_SECONDS, "connection_deadlines", self.check, until_close=True)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -104,7 +108,8 @@ class FrameServer:
         self.metrics.connections = len(self.connections)
         self.answers_changed()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Close connections whose deadlines have passed, and accept again after a lack of file descriptors or memory."""
         if not self.is_closing:
             self._listener.check()
         now = self.clock.monotonic()

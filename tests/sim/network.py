@@ -362,6 +362,8 @@ class Server(asyncio.AbstractServer):
         self.process: Process | None = current_process()
         self.context = copy_context()
         self.sockets = [_Socket(address)]
+        self.listens = True
+        """Otherwise its port is taken, and connections are refused."""
 
     def close(self) -> None:
         self._network.stop_serving(self)
@@ -538,7 +540,7 @@ class Network:
                 break
             await asyncio.sleep(SYN_SECONDS)
         server = self.servers.get(port)
-        if server is None:
+        if server is None or not server.listens:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ({host!r}, {port})")
         mine = (host, self._next_port())
         client = End(self, source, copy_context(), mine, server.address)
@@ -589,18 +591,16 @@ class SimulatedListener:
         self._host, self._port = host, port
         self._acceptor = acceptor
         self._server: Server | None = None
-        self._is_listening = False
 
     async def bind(self) -> None:
-        self._server = running_loop().network.serve(self._host, self._port, self._admit)
+        self._server = running_loop().network.serve(self._host, self._port, self._acceptor.admit)
+        self._server.listens = False
 
     async def start(self) -> None:
         if self._server is None:
             await self.bind()
-        self._is_listening = True
-
-    def _admit(self, peer: str) -> asyncio.BufferedProtocol | None:
-        return self._acceptor.admit(peer) if self._is_listening else None
+        assert self._server is not None
+        self._server.listens = True
 
     @property
     def address(self) -> tuple[str, int]:

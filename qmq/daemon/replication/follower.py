@@ -84,6 +84,9 @@ class Follower:
     """Frames that arrived together with the answer to FOLLOW."""
     _segment: tuple[int, int] | None = field(default=None, init=False)
     """Base and size of the segment that commits arrive of; None until the master has stated it."""
+    _begin_end: int = field(default=0, init=False)
+    _begin_crc: int = field(default=0, init=False)
+    """Where the log was synced to when the session began, and the CRC of the commit that ends there."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when commits arrived or the high watermark rose since `_apply` looked last."""
@@ -191,6 +194,8 @@ class Follower:
             except TruncationRejected as rejected:
                 raise ReplicationAlarm(str(rejected)) from rejected
             raise Diverged(Truncation(keep_to, answer.keep_to_crc, identity.epoch, identity.promotion_id))
+        self._begin_end = log.synced_end
+        self._begin_crc = await self._crc_at(log.synced_end)
         self._segment = answer.segment_of(keep_to)
         self._slave = Slave(
             identity.epoch,
@@ -293,9 +298,8 @@ class Follower:
         end = slave.confirmable_end
         if end is None or caller.is_closed:
             return
-        crc = 0 if end == 0 else self._log.crc_at(end)
-        if crc is None:
-            raise LogError(f"no commit of this log ends at offset {end}")
+        crc = self._begin_crc if end == self._begin_end else self._log.crc_at(end)
+        assert crc is not None, "the newest commits are known"
         confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, FollowState.FOLLOWING)
         caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
         self.counters.confirmations += 1

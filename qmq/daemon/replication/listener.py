@@ -80,6 +80,7 @@ class SyncListener(RequestHandlers):
             logger=logger,
             supervisor=supervisor,
             listen=listen,
+            checks_itself=False,
         )
 
     async def start(self) -> None:
@@ -93,7 +94,8 @@ class SyncListener(RequestHandlers):
         await self.server.close(0.0)
 
     def _check(self) -> None:
-        """Close connections that send no FOLLOW."""
+        """Close connections that send no FOLLOW, and those whose deadlines have passed."""
+        self.server.check()
         now, known = self._clock.monotonic(), self._silent
         self._silent = {
             connection: known.get(connection, now)

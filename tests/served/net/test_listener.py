@@ -129,7 +129,7 @@ async def test_without_file_descriptors_the_listener_pauses_and_accepts_again_af
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         assert len(server.connections) == 1
-        server._check()
+        server.check()
         await eventually_async(lambda: len(server.connections) == 2)
         client.close()
 

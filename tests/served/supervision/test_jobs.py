@@ -333,7 +333,7 @@ async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: p
     policies = process.membership.policies
     await eventually_async(lambda: policies._fetching is None)
     supervisor.break_job("policy_fetch")
-    request = process._registration(BrokerRequestType.HEARTBEAT)
+    request = process.registration(BrokerRequestType.HEARTBEAT)
     policies.check(process.membership.sessions[0].caller, request, "another")
 
 

@@ -132,7 +132,7 @@ async def test_half_a_frame_and_silence_closes_that_connection_only(tmp_path: Pa
         writer.write(encode_request(10, 1, b"x" * 100)[:60])
         await eventually_async(lambda: any(c._unfinished.since is not None for c in broker.server.connections))
         clock.advance(31)
-        broker.server._check()
+        broker.server.check()
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         assert broker.server.metrics.half_frames == 1

@@ -145,7 +145,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_cut_off() -> None:
             writer.write(encode_request(10, n))
         await eventually_async(lambda: any(c._out.stalled_since is not None for c in server.connections))
         clock.advance(61)
-        server._check()
+        server.check()
         await eventually_async(lambda: not server.connections)
         assert server.metrics.write_stalls == 1
         writer.transport.abort()
@@ -275,10 +275,10 @@ async def test_the_time_to_receive_a_large_frame_follows_its_size_and_waiting_do
         second.write(encode_request(10, 2, bytes(3 * MIB)))
         await eventually_async(lambda: server.metrics.large_frames_waited == 1)
         clock.advance(59)
-        server._check()
+        server.check()
         assert len(server.connections) == 2
         clock.advance(2)
-        server._check()  # 30 s, and 30 s for 3 MiB at the slowest rate
+        server.check()  # 30 s, and 30 s for 3 MiB at the slowest rate
         assert await reader.readexactly(24), "it was given the room of the one that was too slow"
         assert server.metrics.half_frames == 1
 

@@ -1,0 +1,301 @@
+"""class MemberNode: a node whose broker group may have several members.
+
+One object is one life. The only member of a group serves at once, as any node. Otherwise the node opens its log as a member: it
+applies nothing above its checkpoint, and clients can't connect. Then it follows a master, or is promoted and serves. A
+master that steps down, and a slave whose log is truncated, end with `LifeEnded`: the process makes a new object. So nothing that
+runs is taken apart, and what a master kept in memory above the high watermark is dropped as after a crash.
+"""
+
+import asyncio
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+from prometheus_client.core import Metric
+
+from qmq import __version__
+from qmq.daemon.admin_http import AdminPages
+from qmq.daemon.applying import Applying
+from qmq.daemon.node import Node
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity
+from qmq.daemon.replication.follower import Follower
+from qmq.daemon.replication.leading import Leading
+from qmq.daemon.replication.listener import SyncListener
+from qmq.daemon.replication.member import Member
+from qmq.errors import QmqError
+from qmq.log.record import EPOCH_KIND, encode_epoch
+from qmq.log.replay import MemberOpening, Replay
+from qmq.log.truncation import Truncation
+from qmq.net.open_files import FileBudget, file_budget
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, ResponseCode, Role
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
+from qmq.protocol.group_rows import ChangeInSyncRequest, RowResponse, RowResult
+from qmq.replication.roles import ReplicaState
+from qmq.replication.row import ChangeInSync, GroupRow
+
+ROW_CHANGE_SECONDS = 6.0
+"""How long a request to change the row waits for the metaserver, which waits 5 s for its database."""
+
+
+class MemberNode(Node):
+    """A node with a log that other members of its group may have, too."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
+        """Identifies this life."""
+        self.member: Member | None = None
+        """None: it is the only member."""
+        self.opening: MemberOpening | None = None
+        """How the log is opened; None: as that of the only member."""
+        self.applying: Applying | None = None
+        self._sync: SyncListener | None = None
+        self._has_ended = False
+        self.is_serving = False
+        """Whether clients can connect, or could."""
+
+    @property
+    @abstractmethod
+    def replay(self) -> Replay:
+        """What has applied the log to the store since it was opened."""
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        self._is_starting = True
+        budget = file_budget(self.options.connections_max)
+        await asyncio.to_thread(self.open_folder)
+        if self.replica.state.is_only_member:
+            await self.open_data(budget)
+            self.make_committer()
+            self.server = self.frame_server(budget)
+            await self.begin_serving()
+            self.is_serving = True
+        else:
+            await self._start_as_member(budget)
+
+    async def _start_as_member(self, budget: FileBudget) -> None:
+        """Open the log, and wait for the row of the group."""
+        options = self.options
+        self.opening = MemberOpening(0)
+        await self.open_data(budget)
+        self.applying = Applying(self.log, self.replay)
+        self.server = self.frame_server(budget)
+        await self.server.bind()
+        self.member = Member(self.node_id, self, self.supervisor)
+        self._sync = SyncListener(
+            options.host,
+            options.sync_port,
+            lambda: self.member.leading if self.member is not None else None,
+            clock=self.clock,
+            supervisor=self.supervisor,
+            listen=self.machine.listen,
+        )
+        await self._sync.start()
+        self.admin = self.admin_server(AdminPages({"/stats": self._stats}), self._no_metrics)
+        await self.admin.start()
+        self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
+        self._is_started = True
+        self.supervisor.critical("member", self.member.run())
+        super().join()
+        self.logger.info("%s waits for the row of its group, admin on %s:%d", self.title, *self.admin.address)
+
+    async def _stats(self, _: Any) -> dict[str, Any]:
+        assert self.member is not None
+        assert self.applying is not None
+        return {
+            "broker_group": self.options.broker_group,
+            "node_id": self.node_id,
+            "role": self.member.role.name.lower(),
+            "role_reason": self.member.reason,
+            "epoch": self.replica.state.epoch,
+            "version": __version__,
+            "log": {
+                "begin": self.log.begin,
+                "end": self.log.written_end,
+                "synced_end": self.log.synced_end,
+                "high_watermark": self.applying.known_high_watermark,
+                "applied_end": self.applying.applied_end,
+            },
+        }
+
+    async def _no_metrics(self) -> list[Metric]:
+        return []
+
+    def join(self) -> None:
+        # A member has joined before it serves.
+        if self.member is None:
+            super().join()
+
+    def readiness(self) -> str:
+        if self.member is not None and not self.is_serving:
+            role = self.member.role.name.lower().replace("_", " ")
+            return f"{role}: {self.member.reason}" if self.member.reason else f"serves no clients: {role}"
+        return super().readiness()
+
+    def health(self) -> str:
+        return super().health() if self._has_committer else ""
+
+    def restrictions(self) -> dict[str, str]:
+        return super().restrictions() if self.is_serving else {}
+
+    @property
+    def _has_committer(self) -> bool:
+        return self.member is None or self.member.leading is not None
+
+    def _synced(self, synced_end: int) -> None:
+        # Before clients can connect, only the record of the epoch is written, and nothing is derived from it.
+        if self.is_serving:
+            super()._synced(synced_end)
+
+    async def stopping(self) -> None:
+        if self.member is not None:
+            await self.member.close()
+        if self._sync is not None:
+            await self._sync.close()
+        if self.is_serving:
+            await super().stopping()
+        elif self.membership is not None:
+            await self.membership.close()
+
+    @property
+    def drain_seconds(self) -> float:
+        # What waits for slaves is not answered any more once this node has stepped down.
+        return super().drain_seconds if self._has_committer and not self._has_ended else 0.0
+
+    async def finish(self) -> None:
+        if self.member is None:
+            await super().finish()
+        elif self._has_committer:
+            if self.committer.failed is None:
+                await self.committer.drain()
+                if self.is_serving and self.log.high_watermark >= self.log.records_end:
+                    await self.checkpoints.finish()
+            await self.committer.stop()
+
+    # --- what a member needs ---------------------------------------------------------------------------------------
+
+    @property
+    def replica_state(self) -> ReplicaState:
+        return self.replica.state
+
+    async def store_replica_state(self, state: ReplicaState) -> None:
+        if state != self.replica.state:
+            await asyncio.to_thread(self.replica.save, state)
+
+    def new_follower(self) -> Follower:
+        assert self.applying is not None
+        state, options = self.replica.state, self.options
+        identity = FollowerIdentity(
+            options.broker_group, self.node_id, self.boot_id, options.sync_token, state.epoch, state.promotion_id
+        )
+        return Follower(
+            self.log,
+            self.replica.copied_log(self.log),
+            identity,
+            self.applying,
+            self.clock,
+            self.supervisor,
+            self.machine.start_thread,
+            self.end,
+        )
+
+    async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
+        assert self.applying is not None
+        assert self.member is not None
+        await self.applying.apply_all()
+        self.replica.begin_epoch(self.log)
+        self.make_committer()
+        self.committer.start()
+        leading = Leading(
+            self.node_id,
+            row,
+            self.options.sync_token,
+            self.log,
+            self.committer,
+            self.clock,
+            self.supervisor,
+            self.machine.rng,
+            self.request_row_change,
+            self.member.newer_epoch,
+        )
+        leading.start()
+        offset = self.log.append(EPOCH_KIND, encode_epoch(row.epoch, row.promotion_id))
+        self.committer.kick()
+        return leading, offset
+
+    async def wait_confirmed(self, offset: int) -> None:
+        await self.committer.synced(offset)
+
+    async def serve_clients(self) -> None:
+        self.admin_address = self.admin.address
+        await self.admin.close()
+        await self.begin_serving()
+        self.is_serving = True
+        if self.membership is not None:
+            self.membership.soon()
+
+    async def truncate(self, to: Truncation) -> None:
+        assert self.applying is not None
+        known = min(self.applying.known_high_watermark, self.log.written_end)
+        await asyncio.to_thread(
+            lambda: self.log.truncate(to, high_watermark=known, checkpoint_offset=self.loaded_offset)
+        )
+
+    def end(self, error: BaseException) -> None:
+        self._has_ended = True
+        self.failure.set(error)
+
+    @property
+    @abstractmethod
+    def loaded_offset(self) -> int:
+        """Where the newest checkpoint stands; 0 without one."""
+
+    # --- metaservers -----------------------------------------------------------------------------------------------
+
+    def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
+        request = super().registration(request_type)
+        if self.member is None or self._sync is None or self.applying is None:
+            return replace(request, boot_id=self.boot_id, rack=self.options.rack, replica_role=ReplicaRole.MASTER)
+        host = self.options.advertise_host or self.options.host
+        leading, follower = self.member.leading, self.member.follower
+        silent = follower.silent_seconds if follower is not None else None
+        return replace(
+            request,
+            role=Role.MASTER if self.is_serving else Role.SLAVE,
+            state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
+            boot_id=self.boot_id,
+            sync_address=f"{host}:{self._sync.server.address[1]}",
+            rack=self.options.rack,
+            replica_role=self.member.role,
+            promotion_id=self.replica.state.promotion_id,
+            log_epoch=self.log.epochs.last_epoch,
+            high_watermark=self.log.high_watermark,
+            master_silent_ms=-1 if silent is None else round(silent * 1000),
+            problems=(self.member.reason,) if self.member.role is ReplicaRole.FAILED else (),
+            slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
+        )
+
+    def registered(self, answer: NodeRegisterResponse) -> None:
+        super().registered(answer)
+        if self.member is not None and answer.row is not None:
+            self.member.learned(answer.row)
+
+    async def request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
+        """Request a change of the in-sync set from the metaserver that this node follows."""
+        session = self.membership.followed if self.membership is not None else None
+        if session is None or session.caller is None:
+            return RowResult.UNAVAILABLE, None
+        request = ChangeInSyncRequest(
+            self.options.broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
+            change.member, reason,
+        )  # fmt: skip
+        try:
+            frame = await session.caller.call(Command.CHANGE_IN_SYNC, request.encode(), timeout_s=ROW_CHANGE_SECONDS)
+            if frame.code != ResponseCode.SUCCESS:
+                return RowResult.UNAVAILABLE, None
+            answer = RowResponse.decode(frame.body)
+        except QmqError as error:
+            self.logger.info("no metaserver has answered a request to change the in-sync set: %s", error)
+            return RowResult.UNAVAILABLE, None
+        return answer.result, GroupRow.of(answer.row) if answer.row is not None else None

@@ -1,0 +1,198 @@
+"""class Member: the part that a node plays in its broker group: it waits, follows, or leads, as the group's row says."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from qmq.daemon.replication.follow_outcomes import Diverged, MustCopy, ReplicationAlarm
+from qmq.daemon.replication.follower import Follower
+from qmq.daemon.replication.leading import Leading
+from qmq.errors import LogError, QmqError
+from qmq.log.truncation import Truncation
+from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.replication.roles import ReplicaState, Step, step_for
+from qmq.replication.row import GroupRow
+from qmq.supervisor import Supervisor
+
+logger = logging.getLogger("qmq.replication")
+
+
+class LifeEnded(QmqError):
+    """The node has to open its log again, in another part: it was master, or its log was truncated. The process goes on."""
+
+    code = "replication.life_ended"
+    retriable = True
+
+
+class Shell(Protocol):
+    """What a member needs of its node."""
+
+    @property
+    def replica_state(self) -> ReplicaState:
+        """What is on disk."""
+
+    async def store_replica_state(self, state: ReplicaState) -> None:
+        """Make it durable. Raises OSError, or ValueError for an older epoch."""
+
+    def new_follower(self) -> Follower:
+        """A follower in the epoch on disk."""
+
+    async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
+        """Lead the epoch on disk: apply the whole log, and append the record of the epoch; its log offset."""
+
+    async def wait_confirmed(self, offset: int) -> None:
+        """Wait until the record at a log offset is below the high watermark. Raises LogError when the log fails."""
+
+    async def serve_clients(self) -> None:
+        """Let clients connect."""
+
+    async def truncate(self, to: Truncation) -> None:
+        """Truncate the log, which is not used any more. Raises LogError or OSError."""
+
+    def end(self, error: BaseException) -> None:
+        """End this node with an error; after LifeEnded, the process makes a new one."""
+
+
+@dataclass(eq=False, repr=False)
+class Member:
+    """Does what the newest row asks of this node, one step after the other."""
+
+    node_id: str
+    _shell: Shell
+    _supervisor: Supervisor
+    role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
+    reason: str = field(default="no metaserver has sent the row of the broker group yet", init=False)
+    """Why it has this role; "" if that is what it should have."""
+    row: SentRow | None = field(default=None, init=False)
+    """The newest one."""
+    leading: Leading | None = field(default=None, init=False)
+    follower: Follower | None = field(default=None, init=False)
+    _address: str = field(default="", init=False)
+    """Of the master that is followed."""
+    _task: "asyncio.Task[None] | None" = field(default=None, init=False)
+    """Follows, or waits for the epoch to be confirmed."""
+    _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def learned(self, row: SentRow) -> None:
+        """A metaserver sent the row. An older one than known changes nothing."""
+        place = (row.epoch, row.in_sync_version)
+        if self.row is None or place > (self.row.epoch, self.row.in_sync_version):
+            self.row = row
+            self._wake.set()
+        elif place == (self.row.epoch, self.row.in_sync_version) and row.master_sync_address not in (
+            "", self.row.master_sync_address,
+        ):  # fmt: skip
+            # It became known, or the master has another port.
+            self.row = row
+            self._wake.set()
+
+    def newer_epoch(self, epoch: int) -> None:
+        """A slave knows a newer epoch than the one that this node leads."""
+        self._shell.end(LifeEnded(f"this node is not master any more: another member knows epoch {epoch}"))
+
+    async def run(self) -> None:
+        """Follow the row until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self.row is not None and self.role is not ReplicaRole.FAILED:
+                await self._do(self.row)
+
+    async def close(self) -> None:
+        """End what runs: sessions with slaves, or the one with the master."""
+        await self._stop()
+        if self.leading is not None:
+            await self.leading.close()
+
+    async def _do(self, sent: SentRow) -> None:
+        row = GroupRow.of(sent)
+        follows = self.follower is not None
+        step = step_for(self.node_id, self._shell.replica_state, row, leads=self.leading is not None, follows=follows)
+        if step is Step.IGNORE:
+            return
+        if step is Step.STAY and (self.leading is not None or sent.master_sync_address in ("", self._address)):
+            await self._stay(row)
+            return
+        if self.leading is not None:
+            self._shell.end(LifeEnded(f"this node is not master any more: node {row.master} leads epoch {row.epoch}"))
+            return
+        await self._stop()
+        if step is Step.ALARM:
+            self._fail(
+                f"epoch {row.epoch} has two promotions: {row.promotion_id} and {self._shell.replica_state.promotion_id}"
+            )
+        elif step is Step.SPARE:
+            self.role, self.reason = ReplicaRole.SPARE, f"it is no member; members are {', '.join(row.members)}"
+        elif step is Step.WAIT:
+            self.role = ReplicaRole.WAITING
+            self.reason = f"it led epoch {row.epoch} before it started again" if row.master else "no master yet"
+        elif step is Step.LEAD:
+            await self._lead(row)
+        else:
+            await self._follow(row, sent.master_sync_address)
+
+    async def _stay(self, row: GroupRow) -> None:
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        if self.leading is not None:
+            self.leading.learned(row)
+        elif self.role in (ReplicaRole.FOLLOWING, ReplicaRole.IN_SYNC):
+            self.role = ReplicaRole.IN_SYNC if self.node_id in row.in_sync else ReplicaRole.FOLLOWING
+
+    async def _follow(self, row: GroupRow, address: str) -> None:
+        if not address:
+            self.role, self.reason = ReplicaRole.WAITING, f"the sync address of master {row.master} is not known yet"
+            return
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        self.role = ReplicaRole.IN_SYNC if self.node_id in row.in_sync else ReplicaRole.FOLLOWING
+        self.reason = ""
+        self.follower, self._address = self._shell.new_follower(), address
+        self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
+
+    async def _run_follower(self, follower: Follower, address: str) -> None:
+        try:
+            await follower.run(address)
+        except Diverged as diverged:
+            self.follower = None
+            await self._truncate(diverged.truncation)
+        except MustCopy as error:
+            self._fail(f"its log has nothing in common with what the master still has: {error}")
+        except ReplicationAlarm as error:
+            self._fail(str(error))
+
+    async def _truncate(self, to: Truncation) -> None:
+        """Remove what the new master does not have; it was never acknowledged."""
+        self.role, self.reason = ReplicaRole.WAITING, f"its log is truncated to offset {to.end}"
+        try:
+            await self._shell.truncate(to)
+        except (LogError, OSError) as error:
+            self._shell.end(error)
+            return
+        self._shell.end(LifeEnded(f"the log was truncated to offset {to.end}, which begins epoch {to.epoch}"))
+
+    async def _lead(self, row: GroupRow) -> None:
+        self.role, self.reason = (
+            ReplicaRole.PROMOTED,
+            "the in-sync set has not stored the first commit of the epoch yet",
+        )
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        self.leading, offset = await self._shell.begin_epoch(row)
+        self._task = self._supervisor.background("promotion", self._serve(offset))
+
+    async def _serve(self, offset: int) -> None:
+        await self._shell.wait_confirmed(offset)
+        await self._shell.serve_clients()
+        self.role, self.reason = ReplicaRole.MASTER, ""
+
+    async def _stop(self) -> None:
+        """End following, or waiting for the epoch to be confirmed."""
+        if self._task is not None:
+            await self._supervisor.cancel(self._task)
+            self._task = None
+        self.follower = None
+
+    def _fail(self, reason: str) -> None:
+        """Take no further part until an operator has decided."""
+        logger.critical("node %s takes no part in replication: %s", self.node_id, reason)
+        self.role, self.reason, self.follower = ReplicaRole.FAILED, reason, None

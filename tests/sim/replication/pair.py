@@ -1,0 +1,173 @@
+"""Whole broker nodes of one group on simulated hosts, and its row, which a test sets by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from broker_node.broker import Broker
+from broker_node.options import BrokerOptions
+from broker_node.store import MessageStore
+from qmq.daemon.machine import Machine
+from qmq.daemon.replica_state import ReplicaStateFile
+from qmq.protocol.group_rows import RowResult
+from qmq.replication.roles import ReplicaState
+from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
+from tests.sim.cluster import SMALL, Cluster, Host
+from tests.sim.loop import SimulatedLoop
+from tests.support.in_process import Client, connected
+from tests.support.replicas import state_of
+from tests.support.waiting import eventually_async
+
+NAMES = ("g1-a", "g1-b", "g1-c")
+FIRST_PORT = 30_100
+HEARTBEAT_SECONDS = 0.5
+PROMOTION = "00000000-0000-4000-8000-{:012d}"
+
+
+class Row:
+    """The row of the group, as the database has it."""
+
+    def __init__(self, members: tuple[str, ...], in_sync_min: int) -> None:
+        self.value = GroupRow("g1", members, "", members, 1, 0, "", in_sync_min)
+
+    async def request(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
+        """As the metaserver answers CHANGE_IN_SYNC."""
+        await asyncio.sleep(0.002)
+        try:
+            self.value = change.applied_to(self.value)
+        except ChangeRejected as rejected:
+            return (RowResult.STALE if rejected.is_stale else RowResult.REFUSED), self.value
+        return RowResult.DONE, self.value
+
+    def promote(self, candidate: str) -> None:
+        """Begin the next epoch."""
+        row = self.value
+        promotion = Promotion(*row.place, candidate, row.epoch + 1, PROMOTION.format(row.epoch + 1))
+        self.value = promotion.applied_to(row)
+
+
+class Members:
+    """The nodes of one broker group."""
+
+    def __init__(self, cluster: Cluster, count: int = 2, in_sync_min: int = 2) -> None:
+        self._cluster = cluster
+        self.row = Row(NAMES[:count], in_sync_min)
+        self.uninformed: set[str] = set()
+        """Nodes to which no metaserver sends the row."""
+        self.hosts: dict[str, Host] = {}
+        for number, name in enumerate(NAMES[:count]):
+            self.hosts[name] = self._host(name, FIRST_PORT + 10 * number)
+
+    def _host(self, name: str, port: int) -> Host:
+        options = BrokerOptions(
+            broker_group="g1", node_id=name, data_dir=f"/{name}", port=port, admin_port=port + 1, sync_port=port + 2,
+            sync_token="secret", meta="", **SMALL,
+        )  # fmt: skip
+
+        def make(host: Host, machine: Machine) -> Broker:
+            machine.disk.make_dir(options.data_dir)
+            state = ReplicaStateFile(machine.disk, options.data_dir)
+            state.load()
+            if state.state.is_only_member:
+                state.save(ReplicaState(is_only_member=False))
+            broker = Broker(options, machine)
+            broker.request_row_change = self.row.request  # type: ignore[method-assign]
+            return broker
+
+        return Host(self._cluster, name, port, make)
+
+    def broker(self, name: str) -> Broker:
+        """The node as it runs now."""
+        server = self.hosts[name].server
+        assert isinstance(server, Broker)
+        return server
+
+    async def start(self, *names: str) -> None:
+        """Start nodes, and wait until they wait for the row."""
+        for name in names or self.hosts:
+            self.hosts[name].start()
+        for name in names or self.hosts:
+            await self.hosts[name].has_started.wait()
+
+    async def heartbeats(self) -> None:
+        """Send the row to all nodes, as metaservers answer heartbeats."""
+        while True:
+            self.announce()
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    def announce(self) -> None:
+        """Send the row to all nodes that run."""
+        row = self.row.value
+        address = f"127.0.0.1:{self.hosts[row.master].port + 2}" if row.master else ""
+        for name, host in self.hosts.items():
+            if name in self.uninformed or not row.master:
+                continue
+            if host.server is not None and (member := self.broker(name).member) is not None:
+                member.learned(row.sent(address))
+
+    async def promote(self, name: str) -> None:
+        """Promote a member, and wait until it serves."""
+        self.row.promote(name)
+        self.announce()
+        await eventually_async(lambda: self.is_master(name), 60)
+
+    def is_master(self, name: str) -> bool:
+        """Whether a node serves clients."""
+        host = self.hosts[name]
+        return host.server is not None and not self.broker(name).readiness()
+
+    async def all_equal(self) -> None:
+        """Wait until all nodes that run have the master's log, applied."""
+        master = self.broker(self.row.value.master)
+
+        def equal() -> bool:
+            end = master.log.synced_end
+            others = [self.broker(name) for name in self.hosts if self.hosts[name].server is not None]
+            return master.log.high_watermark == end and all(
+                broker.log.synced_end == end and broker.log.high_watermark == end for broker in others
+            )
+
+        await eventually_async(equal, 60)
+
+    def states(self) -> list[object]:
+        """What follows from the log, of each node that runs; without when it was derived."""
+        found = []
+        for name, host in self.hosts.items():
+            if host.server is not None:
+                state = comparable(self.broker(name).store)
+                found.append(state)
+        return found
+
+
+def comparable(store: MessageStore) -> dict[str, object]:
+    """The state of a store without where its log stands: seals move that."""
+    state = state_of(store)
+    del state["position"]
+    return state
+
+
+@asynccontextmanager
+async def members(loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2) -> AsyncIterator[Members]:
+    """Nodes of one group that wait for its row."""
+    cluster = Cluster(loop, brokers=0, delays=0)
+    found = Members(cluster, count, in_sync_min)
+    await found.start()
+    heartbeats = asyncio.create_task(found.heartbeats())
+    try:
+        yield found
+    finally:
+        heartbeats.cancel()
+        for host in found.hosts.values():
+            host.kill()
+        cluster.assert_loops_clean()
+
+
+@asynccontextmanager
+async def client_of(broker: Broker) -> AsyncIterator[Client]:
+    """A client that is connected to a master."""
+    async with connected(broker) as client:
+        yield client
+
+
+__all__ = ["Members", "client_of", "comparable", "members", "replace"]

@@ -1,0 +1,149 @@
+"""Broker nodes of one group that follow and are promoted by a row that the test sets."""
+
+import asyncio
+
+import pytest
+
+from qmq.errors import ConnectionLost
+from qmq.net.caller import Caller
+from qmq.protocol.codes import ReplicaRole
+from tests.sim.loop import running_loop
+from tests.sim.replication.pair import Members, client_of, members
+from tests.support.in_process import Client, message
+from tests.support.waiting import eventually_async
+
+
+async def in_sync(group: Members, *names: str) -> None:
+    """Wait until these members are in sync."""
+    await eventually_async(lambda: group.row.value.in_sync == names, 60)
+
+
+async def send(client: Client, numbers: range) -> list[str]:
+    """Send messages; their IDs once all are acknowledged."""
+    assert await client.send(*(message(number) for number in numbers)) == {}
+    return [f"m{number}" for number in numbers]
+
+
+async def stored(client: Client) -> list[str]:
+    """The IDs of all messages, as a new consumer group receives them."""
+    await client.begin(group="reader")
+    found: list[str] = []
+    while (pulled := await client.pull(group="reader", limit=1000, last=len(found) - 1))[1]:
+        found += pulled[1]
+    return found
+
+
+async def test_a_member_waits_for_the_row_and_refuses_clients() -> None:
+    async with members(running_loop()) as group:
+        broker = group.broker("g1-a")
+        assert broker.readiness() == "waiting: no metaserver has sent the row of the broker group yet"
+        with pytest.raises(ConnectionLost, match="refused"):
+            await Caller(*broker.server.address).connect()
+
+
+async def test_what_is_acknowledged_is_on_both_members_and_survives_the_master() -> None:
+    async with members(running_loop()) as group:
+        await group.promote("g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await client.begin()
+            await in_sync(group, "g1-a", "g1-b")
+            sent = await send(client, range(20))
+            assert (await client.pull(limit=5))[1] == sent[:5]
+            assert await client.ack(0, 2) == 0
+        await group.all_equal()
+        first, second = group.states()
+        assert first == second
+        slave = group.broker("g1-b")
+        assert slave.member is not None
+        await eventually_async(lambda: slave.member is not None and slave.member.role is ReplicaRole.IN_SYNC)
+        group.hosts["g1-a"].kill()
+        await group.promote("g1-b")
+        assert group.broker("g1-b") is slave, "it was promoted without a restart"
+        async with client_of(slave) as client:
+            # Not acknowledged by the same consumer, then the others.
+            assert await client.pull(limit=2, last=-1) == (3, sent[3:5])
+            assert (await client.pull(limit=50, last=4))[1] == sent[5:]
+            assert await stored(client) == sent
+
+
+async def test_the_old_master_follows_and_what_it_alone_had_is_truncated() -> None:
+    async with members(running_loop()) as group:
+        await group.promote("g1-a")
+        old = group.broker("g1-a")
+        async with client_of(old) as client:
+            await in_sync(group, "g1-a", "g1-b")
+            sent = await send(client, range(5))
+            # The slave is gone, and the row without it can't be stored: nothing is acknowledged.
+            group.hosts["g1-b"].kill()
+            lost = asyncio.create_task(client.send(message(99)))
+            await eventually_async(lambda: old.log.synced_end > old.log.high_watermark)
+            await asyncio.sleep(0.1)
+            assert not lost.done()
+            group.hosts["g1-a"].kill()
+            with pytest.raises(ConnectionLost):
+                await lost
+        await group.start("g1-b")
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            await group.start("g1-a")
+            await in_sync(group, "g1-a", "g1-b")
+            sent += await send(client, range(10, 15))
+            await group.all_equal()
+            assert await stored(client) == sent
+        assert group.hosts["g1-a"].starts >= 3, "it opened its log again after it was truncated"
+        first, second = group.states()
+        assert first == second
+
+
+async def test_a_group_below_its_minimum_keeps_what_was_acknowledged() -> None:
+    async with members(running_loop(), in_sync_min=1) as group:
+        await group.promote("g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await in_sync(group, "g1-a", "g1-b")
+            sent = await send(client, range(5))
+            group.hosts["g1-b"].kill()
+            await in_sync(group, "g1-a")
+            sent += await send(client, range(5, 10))
+            await group.start("g1-b")
+            await in_sync(group, "g1-a", "g1-b")
+        await group.all_equal()
+        group.hosts["g1-a"].kill()
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            assert await stored(client) == sent
+
+
+async def test_a_master_that_learns_of_another_one_steps_down_and_follows() -> None:
+    async with members(running_loop(), 3) as group:
+        await group.promote("g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await in_sync(group, "g1-a", "g1-b", "g1-c")
+            sent = await send(client, range(5))
+            await group.promote("g1-c")
+            # The connection ended: the answer to anything sent meanwhile is unknown.
+            await eventually_async(lambda: client.caller.is_closed)
+        await in_sync(group, "g1-b", "g1-c")
+        await in_sync(group, "g1-a", "g1-b", "g1-c")
+        async with client_of(group.broker("g1-c")) as client:
+            sent += await send(client, range(5, 10))
+            await group.all_equal()
+            assert await stored(client) == sent
+        states = group.states()
+        assert states[0] == states[1] == states[2]
+
+
+async def test_a_restarted_master_waits_for_a_new_epoch() -> None:
+    async with members(running_loop()) as group:
+        await group.promote("g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await in_sync(group, "g1-a", "g1-b")
+            sent = await send(client, range(5))
+        group.hosts["g1-a"].kill()
+        await group.start("g1-a")
+        broker = group.broker("g1-a")
+        await eventually_async(lambda: "it led epoch 2 before it started again" in broker.readiness())
+        await group.promote("g1-a")
+        assert broker.replica.state.epoch == 3
+        async with client_of(broker) as client:
+            await in_sync(group, "g1-a", "g1-b")
+            assert await stored(client) == sent
