@@ -239,6 +239,8 @@ class ClientHandlers(RequestHandlers):
 
     def reloaded(self, reloaded: Reloaded) -> None:
         """Push what operators, or other metaservers, changed."""
+        for route in reloaded.to_store:
+            self._write_behind.route(route)
         self.routes_changed(sorted(reloaded.subjects))
         self._groups_changed(sorted(reloaded.broker_groups), "now")
 

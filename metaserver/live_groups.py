@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from metaserver.choices import GroupState, OperatorState, effective_state
-from metaserver.domain import BrokerGroup, Node
+from metaserver.domain import BrokerGroup, Node, Route
 from qmq.protocol.extensions import NodeRegisterResponse
 
 HEARTBEAT_SECONDS = 1.0
@@ -92,6 +92,8 @@ class Reloaded:
     """Subjects whose route changed."""
     broker_groups: set[str]
     """Broker groups whose state operators changed."""
+    to_store: list[Route]
+    """Routes with groups that the database lacks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,19 @@ class RouteTable:
         """Declare that this metaserver created a route, and that the database may have another one of the subject."""
         self._added[route.subject] = route.broker_groups
 
+    def put_older(self, stored: Route) -> Route | None:
+        """Use the route that the database has although a newer one is known here; return the route to store, if any.
+
+        Groups of the newer one stay, as producers may have sent messages to them. A change that is to be stored anyway comes first.
+        """
+        known = self.routes[stored.subject]
+        if stored.subject in self._added:
+            return None
+        self._added[stored.subject] = known.broker_groups
+        route = self.with_unstored(stored)
+        self.put_route(route)
+        return route if route != stored else None
+
     def with_unstored(self, stored: Route) -> Route:
         """The route of a subject of which the database has `stored`: its next version, if groups that this metaserver added are
         missing in it."""

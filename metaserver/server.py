@@ -153,11 +153,9 @@ class Metaserver(Daemon):
         for name, live in self.directory.groups.items():
             if name not in groups:
                 self.write_behind.group(live.row, "loaded from the route file")
-        routes = {route.subject: route for route in stored.routes}
+        subjects = {route.subject for route in stored.routes}
         for subject, route in self.directory.routes.items():
-            there = routes.get(subject)
-            if there is None or (there.version == route.version == 1 and there != route):
-                # Of two first versions, another metaserver stored its own.
+            if subject not in subjects:
                 self.directory.add_unstored(route)
                 self.write_behind.route(route)
 

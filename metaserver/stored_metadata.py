@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from metaserver.choices import GroupState, OperatorState
 from metaserver.directory import Directory
-from metaserver.domain import Metadata, MetadataChanges, Node
+from metaserver.domain import Metadata, MetadataChanges, Node, Route
 from metaserver.live_groups import LiveGroup, Reloaded
 from metaserver.policies import policies_of
 from qmq.clock import Clock
@@ -38,7 +38,8 @@ class StoredMetadata:
         groups = {row.name for row in metadata.broker_groups}
         routes = {route.subject for route in metadata.routes}
         changed_groups, _ = self._load_groups(metadata, self._groups - groups)
-        changed_subjects = await self._load_routes(metadata, self._routes - routes)
+        to_store: list[Route] = []
+        changed_subjects = await self._load_routes(metadata, self._routes - routes, None if from_file else to_store)
         self._groups = groups
         directory.rules, directory.paused = metadata.rules, metadata.paused
         if metadata.has_peers:
@@ -46,7 +47,7 @@ class StoredMetadata:
         if not from_file:
             self._routes = routes
             await self._update_policies()
-        return Reloaded(changed_subjects, changed_groups)
+        return Reloaded(changed_subjects, changed_groups, to_store)
 
     async def apply(self, changes: MetadataChanges) -> Reloaded:
         """Apply what changed in the database since the last `load` or `apply`; costs what changed, not what is stored."""
@@ -72,7 +73,7 @@ class StoredMetadata:
             has_new_policy = True
         if has_new_policy:
             await self._update_policies()
-        return Reloaded(changed_subjects, changed_groups)
+        return Reloaded(changed_subjects, changed_groups, [])
 
     def _load_groups(self, metadata: Metadata, deleted: Collection[str]) -> tuple[set[str], bool]:
         """(the groups whose operator state changed, whether one is new)."""
@@ -113,8 +114,15 @@ class StoredMetadata:
         if live is not None and live.node is not None and live.node.node_id == node.node_id:
             live.node = live.node.with_newest_log_end(node)
 
-    async def _load_routes(self, metadata: Metadata, deleted: Iterable[str]) -> set[str]:
-        """The subjects whose route changed."""
+    async def _load_routes(
+        self, metadata: Metadata, deleted: Iterable[str], to_store: list[Route] | None = None
+    ) -> set[str]:
+        """The subjects whose route changed.
+
+        Args:
+            to_store: gets the routes to store where the database has an older one, or another one of the same version. It was
+                restored from a backup, or the route file has what was not stored. None: such rows are ignored.
+        """
         directory, changed = self._directory, set()
         for begin in range(0, len(metadata.routes), ROUTES_PER_SLICE):
             if begin:
@@ -123,6 +131,10 @@ class StoredMetadata:
                 known = directory.routes.get(route.subject)
                 if known is None or known.version < route.version:
                     directory.put_route(route)
+                    changed.add(route.subject)
+                elif to_store is not None and known != route:
+                    extended = directory.put_older(route)
+                    to_store += [extended] if extended is not None else []
                     changed.add(route.subject)
         for subject in deleted:
             directory.remove_route(subject)
