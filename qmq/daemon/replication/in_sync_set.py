@@ -74,10 +74,11 @@ class InSyncSet:
 
     def skip(self, seconds: float) -> None:
         """The process stood still for so long: slaves could not be heard."""
+        now = self._clock.monotonic()
         for slave in self._slaves.values():
-            slave.progress.skip(seconds)
+            slave.progress.skip(seconds, now)
             if slave.gone_since is not None:
-                slave.gone_since += seconds
+                slave.gone_since = min(slave.gone_since + seconds, now)
 
     # --- what is due -----------------------------------------------------------------------------------------------
 

@@ -141,6 +141,7 @@ class Leading:
             return
         self._master.set(self._master.value.learned(row))
         self._in_sync.members_changed()
+        self._sessions.end_of_others()
         self._changes.advance()
 
     # --- sessions --------------------------------------------------------------------------------------------------

@@ -243,6 +243,19 @@ async def test_a_new_member_may_follow_once_the_row_names_it() -> None:
         await scene.following("b")
 
 
+async def test_a_node_that_is_no_member_any_more_loses_its_session() -> None:
+    async with leading(row("m", "a")) as scene:
+        slave, other = await scene.following("a"), scene.slave("b")
+        await other.follow()
+        scene.store.row = replace(scene.store.row, members=("m", "a"), version=9)
+        scene.leading.learned(scene.store.row)
+        await eventually_async(lambda: not other.is_connected)
+        assert [report.node_id for report in scene.leading.slaves()] == ["a"]
+        await scene.write()
+        await eventually_async(lambda: scene.answered == [0])
+        assert slave.is_connected
+
+
 async def test_a_pause_of_the_process_does_not_count_against_slaves() -> None:
     assert PAUSE_SECONDS == 1.0
     async with leading() as scene:
@@ -258,6 +271,18 @@ async def test_a_pause_of_the_process_does_not_count_against_slaves() -> None:
         slave.resume()
         await eventually_async(lambda: scene.answered == [0])
         assert changes(scene) == [(InSyncChange.ADD, "a")]
+
+
+async def test_a_slave_that_ends_during_a_pause_is_removed_as_usual() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        await slave.disconnect()
+        running_loop().now += 30.0
+        began = now()
+        await scene.wait(0.9)
+        assert slave.in_sync
+        await eventually_async(lambda: not slave.in_sync)
+        assert now() - began < 1.5
 
 
 async def test_after_its_end_nothing_is_confirmed_any_more() -> None:

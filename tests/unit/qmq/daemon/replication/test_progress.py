@@ -34,9 +34,10 @@ def test_what_was_reached_before_is_no_progress() -> None:
 
 def test_time_in_which_the_process_stood_still_does_not_count() -> None:
     progress = Progress()
-    progress.skip(50.0)
+    progress.skip(50.0, 50.0)
     progress.expect(1, 60.0)
-    progress.skip(9.0)
+    progress.skip(9.0, 70.0)
     assert progress.waited_seconds(70.0) == 1.0
-    progress.skip(9.0)
-    assert progress.waited_seconds(70.0) == 0.0
+    # It began to wait after the pause.
+    progress.skip(9.0, 70.0)
+    assert progress.waited_seconds(71.0) == 1.0
