@@ -273,18 +273,6 @@ async def test_a_pause_of_the_process_does_not_count_against_slaves() -> None:
         assert changes(scene) == [(InSyncChange.ADD, "a")]
 
 
-async def test_a_slave_that_ends_during_a_pause_is_removed_as_usual() -> None:
-    async with leading() as scene:
-        slave = await scene.following("a")
-        await slave.disconnect()
-        running_loop().now += 30.0
-        began = now()
-        await scene.wait(0.9)
-        assert slave.in_sync
-        await eventually_async(lambda: not slave.in_sync)
-        assert now() - began < 1.5
-
-
 async def test_after_its_end_nothing_is_confirmed_any_more() -> None:
     async with leading() as scene:
         slave = await scene.following("a")
