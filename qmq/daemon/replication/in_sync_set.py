@@ -80,6 +80,10 @@ class InSyncSet:
             if slave.gone_since is not None:
                 slave.gone_since = min(slave.gone_since + seconds, now)
 
+    def makes_progress(self, slave: str) -> bool:
+        """Whether a slave lacks nothing, or has confirmed something within PROGRESS_SECONDS."""
+        return self._slaves[slave].progress.waited_seconds(self._clock.monotonic()) < PROGRESS_SECONDS
+
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def due_change(self) -> tuple[ChangeInSync, str] | None:

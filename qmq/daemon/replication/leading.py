@@ -131,6 +131,13 @@ class Leading:
         """The newest row of this epoch that is known to be stored."""
         return self._master.value.row
 
+    @property
+    def retained_from(self) -> int:
+        """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows and makes
+        progress. A slave that makes none can't hold up retention; it may have to copy later."""
+        behind = [sender.confirmed_end for sender in self._sessions if self._in_sync.makes_progress(sender.slave)]
+        return min([self._master.value.high_watermark, *behind])
+
     def slaves(self) -> list[SlaveReport]:
         """Return the slaves that follow, in the order of the row's members."""
         end = self.log.written_end
