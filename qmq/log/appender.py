@@ -123,7 +123,7 @@ class Appender(CommitWriter):
     def append(self, kind: int, *parts: Buffer) -> int:
         """Add a record to the commit that is being gathered; the log offset of its payload's first byte.
 
-        The parts are not copied: they must stay as they are until the commit is written.
+        The parts are not copied and must not change, also after the commit was written: it may wait to be sent to a slave.
 
         Raises:
             NoSpace: the record needs another segment, and the disk has no space for one; nothing was changed.

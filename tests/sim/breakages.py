@@ -61,7 +61,7 @@ BREAKAGES = (
     # --- durability of brokers
     Breakage(
         "a send is answered before its sync",
-        "qmq.daemon.sends:SendHandler.handle",
+        "qmq.daemon.sends:SendHandler._handle_now",
         "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
@@ -95,7 +95,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refusal of a batch is not reported",
-        "qmq.daemon.sends:SendHandler.handle",
+        "qmq.daemon.sends:SendHandler._handle_now",
         "encode_send_response(failures)",
         "encode_send_response([])",
         "lost",
@@ -281,7 +281,7 @@ BREAKAGES = (
     # --- the delay node
     Breakage(
         "a delayed send is answered before its sync",
-        "qmq.daemon.sends:SendHandler.handle",
+        "qmq.daemon.sends:SendHandler._handle_now",
         "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",

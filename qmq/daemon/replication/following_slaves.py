@@ -66,6 +66,9 @@ class FollowRules:
             # Meanwhile the row or the log may have changed.
             if self._common_end(request) != end or not self._master.is_active:
                 raise FollowRejected(FollowResult.BUSY, "the master's log or row changed during the request: repeat it")
+        if crc is None and end <= self._log.begin:
+            # Its commit was in a segment that was removed.
+            raise FollowRejected(FollowResult.TOO_FAR_BEHIND, self._reason(FollowResult.TOO_FAR_BEHIND, request))
         if crc is None:
             raise FollowRejected(
                 FollowResult.CRC_DIFFERS,

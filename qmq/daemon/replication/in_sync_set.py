@@ -74,10 +74,15 @@ class InSyncSet:
 
     def skip(self, seconds: float) -> None:
         """The process stood still for so long: slaves could not be heard."""
+        now = self._clock.monotonic()
         for slave in self._slaves.values():
-            slave.progress.skip(seconds)
+            slave.progress.skip(seconds, now)
             if slave.gone_since is not None:
-                slave.gone_since += seconds
+                slave.gone_since = min(slave.gone_since + seconds, now)
+
+    def makes_progress(self, slave: str) -> bool:
+        """Whether a slave lacks nothing, or has confirmed something within PROGRESS_SECONDS."""
+        return self._slaves[slave].progress.waited_seconds(self._clock.monotonic()) < PROGRESS_SECONDS
 
     # --- what is due -----------------------------------------------------------------------------------------------
 

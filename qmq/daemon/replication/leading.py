@@ -20,6 +20,7 @@ from qmq.daemon.replication.slave_report import SlaveReport
 from qmq.errors import LogError
 from qmq.log.log import SegmentedLog
 from qmq.net.connection import Connection
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import FollowResult, FollowState
 from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse
 from qmq.replication.master import Master, SessionRejected
@@ -62,6 +63,7 @@ class Leading:
     """Called when a member or a metaserver knows a newer epoch: the node is to step down. It may be called repeatedly."""
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
     _follows: int = field(default=0, init=False)
+    _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +131,13 @@ class Leading:
         """The newest row of this epoch that is known to be stored."""
         return self._master.value.row
 
+    @property
+    def retained_from(self) -> int:
+        """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows and makes
+        progress. A slave that makes none can't hold up retention; it may have to copy later."""
+        behind = [sender.confirmed_end for sender in self._sessions if self._in_sync.makes_progress(sender.slave)]
+        return min([self._master.value.high_watermark, *behind])
+
     def slaves(self) -> list[SlaveReport]:
         """Return the slaves that follow, in the order of the row's members."""
         end = self.log.written_end
@@ -141,6 +150,7 @@ class Leading:
             return
         self._master.set(self._master.value.learned(row))
         self._in_sync.members_changed()
+        self._sessions.end_of_others()
         self._changes.advance()
 
     # --- sessions --------------------------------------------------------------------------------------------------
@@ -225,10 +235,11 @@ class Leading:
         self.counters.rejected_follows[result.name.lower()] += 1
         if result in ALARMS:
             self.counters.alarms += 1
-        logger.log(
-            logging.ERROR if result in ALARMS else logging.WARNING,
-            "%s: node %s may not follow: %s (%s)", connection.peer, request.node_id, reason, result.name,
-        )  # fmt: skip
+        what = f"node {request.node_id} may not follow: {reason}"
+        if result in ALARMS:
+            logger.error("%s: %s (%s)", connection.peer, what, result.name)
+        else:
+            self._log_limiter.warning(logger, connection.peer, result.name, what, self.clock.monotonic())
         if result is FollowResult.NEWER_EPOCH:
             self.on_newer_epoch(request.epoch)
         return FollowResponse.rejection(result, reason)

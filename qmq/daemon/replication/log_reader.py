@@ -1,7 +1,7 @@
 """Reads commits from the segments of a log, to send them to a slave that is behind."""
 
 from qmq.daemon.replication.commit_batch import CommitBatch
-from qmq.errors import LogError
+from qmq.errors import LogError, ReadFailed
 from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, CommitHeader, Position, decode_header, is_whole
 from qmq.log.segment import SegmentInfo
@@ -26,13 +26,16 @@ def read_batch(log: SegmentedLog, after: Position, end: int, bytes_max: int) -> 
     if batch is None:
         # The rest of the segment is unused.
         following = next((info for info in log.segments() if info.base > after.offset), None)
+        why = "it was removed, or is damaged"
         if following is not None and following.base < end:
-            batch = _read(log, following, following.base, after, end, bytes_max)
-    if batch is None:
-        raise LogError(
-            f"the log has no readable commit at log offset {after.offset}: it was removed, or is damaged",
-            code="log.unreadable",
-        )
+            try:
+                batch = _read(log, following, following.base, after, end, bytes_max)
+            except ReadFailed:
+                raise
+            except LogError as error:
+                why = str(error)
+        if batch is None:
+            raise LogError(f"the log has no readable commit at log offset {after.offset}: {why}", code="log.unreadable")
     return batch
 
 

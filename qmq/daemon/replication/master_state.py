@@ -51,7 +51,7 @@ class MasterState:
 
     def skip(self, seconds: float) -> None:
         """Do not count this much time as stalled."""
-        self._progress.skip(seconds)
+        self._progress.skip(seconds, self._clock.monotonic())
 
     @property
     def stalled_seconds(self) -> float:

@@ -23,11 +23,11 @@ class Progress:
             self._reached = end
             self._since = now if end < self._expected else None
 
-    def skip(self, seconds: float) -> None:
-        """Do not count this much time: the process stood still."""
+    def skip(self, seconds: float, now: float) -> None:
+        """Do not count this much time before `now`: the process stood still."""
         if self._since is not None:
-            self._since += seconds
+            self._since = min(self._since + seconds, now)
 
     def waited_seconds(self, now: float) -> float:
         """Return for how long nothing was reached although something waits; 0.0 if nothing waits."""
-        return 0.0 if self._since is None else max(0.0, now - self._since)
+        return 0.0 if self._since is None else now - self._since

@@ -22,7 +22,7 @@ from qmq.supervisor import Supervisor
 WINDOW_BYTES_MAX = 64 << 20
 """Bytes of the log that may be sent and not confirmed; the slave may ask for less. One commit may exceed it."""
 UNCONFIRMED_COMMITS_MAX = 16_384
-"""Commits that may be sent and not confirmed: of each, the CRC is kept until then."""
+"""With so many commits sent and not confirmed, no further frame is: of each, the CRC is kept until then."""
 READ_BYTES = 1 << 20
 """Bytes read from the log at a time. A larger commit is read alone."""
 HEARTBEAT_SECONDS = 0.5

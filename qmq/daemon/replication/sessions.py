@@ -31,6 +31,12 @@ class Sessions:
         members = self._master.value.row.members
         return iter([self._by_slave[member] for member in members if member in self._by_slave])
 
+    def end_of_others(self) -> None:
+        """End sessions of nodes that are no members any more."""
+        members = self._master.value.row.members
+        for sender in [sender for sender in self._by_slave.values() if sender.slave not in members]:
+            self.end(sender, "not_member")
+
     def on(self, connection: Connection) -> Sender | None:
         """Return the session of a connection, if it has one."""
         return next((sender for sender in self._by_slave.values() if sender.connection is connection), None)

@@ -313,6 +313,10 @@ class Scene:
                 assert member in self.slaves, f"{member} has nothing"
                 assert self.slaves[member].synced_end >= high_watermark, f"{member} lacks confirmed commits"
 
+    def new_supervisor(self) -> Supervisor:
+        """The supervisor of another process."""
+        return Supervisor(SimulatedClock(running_loop()), logger=logging.getLogger("test"), on_failure=lambda *_: None)
+
     def new_leading(self, **changes: Any) -> Leading:
         loop = running_loop()
         arguments = {
@@ -371,7 +375,7 @@ async def leading(
         assert not failures
     finally:
         for slave in scene.slaves.values():
-            if slave.caller is not None:
+            if isinstance(slave, ScriptedSlave) and slave.caller is not None:
                 await slave.caller.close()
         await scene.leading.close()
         await scene.listener.close()

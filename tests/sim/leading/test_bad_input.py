@@ -14,7 +14,7 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, encode_request
 from qmq.protocol.replication import EPOCHS_MAX, READ_COPY_BYTES_MAX, Confirm
-from tests.sim.leading.scene import PROMOTION, Scene, ScriptedSlave, leading, row
+from tests.sim.leading.scene import PROMOTION, SEGMENT_BYTES, Scene, ScriptedSlave, commit_bytes, leading, row
 from tests.support.waiting import eventually_async
 
 OTHER = "00000000-0000-0000-0000-000000000002"
@@ -90,6 +90,30 @@ async def test_a_slave_behind_the_begin_of_the_log_has_to_copy() -> None:
         answer = await scene.slave("a").ask()
         assert answer.result is FollowResult.TOO_FAR_BEHIND
         assert answer.reason == "the slave's log ends at 0, and the master's begins at 8192"
+
+
+async def test_a_slave_at_the_begin_of_the_log_follows_as_long_as_the_crc_there_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        while (room := SEGMENT_BYTES - scene.log.appended_end) > 1_000:
+            await scene.write()
+        assert await scene.write(room - commit_bytes(0)) == SEGMENT_BYTES
+        await eventually_async(lambda: slave.has_all)
+        await slave.disconnect()
+        await eventually_async(lambda: not slave.in_sync)
+        for _ in range(60):
+            await scene.write()
+        await asyncio.to_thread(scene.log.drop_before, SEGMENT_BYTES)
+        assert scene.log.begin == SEGMENT_BYTES
+        monkeypatch.setattr(scene.log, "crc_at", lambda _: None)
+        assert (await slave.ask()).result is FollowResult.TOO_FAR_BEHIND
+        assert scene.leading.counters.alarms == 0
+        monkeypatch.undo()
+        await slave.follow()
+        await eventually_async(lambda: slave.in_sync)
+        slave.check_log()
 
 
 async def test_a_node_that_does_not_lead_accepts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

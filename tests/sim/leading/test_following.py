@@ -3,7 +3,8 @@
 import pytest
 
 from qmq.daemon.replication import feed, sender
-from tests.sim.leading.scene import leading, row
+from qmq.log.record import HEADER_BYTES
+from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
 from tests.support.waiting import eventually_async
 
 
@@ -87,3 +88,46 @@ async def test_a_commit_larger_than_the_memory_for_commits_is_sent_from_there() 
             await scene.write(size)
             await eventually_async(lambda: len(scene.answered) == scene.sent)
         assert set(scene.leading.counters.sent_bytes) == {"memory"}
+
+
+async def seal_at_end(scene: Scene) -> tuple[ScriptedSlave, int]:
+    """A slave that has a seal and has not synced it; the end of what it has synced."""
+    slave = await scene.following("a")
+    end = await scene.write()
+    await eventually_async(lambda: slave.end.offset == end + HEADER_BYTES)
+    await slave.disconnect()
+    await eventually_async(lambda: not slave.in_sync)
+    slave.is_stalled = True
+    answer = await slave.follow()
+    assert answer.keep_to == end + HEADER_BYTES
+    slave.synced_end = end
+    return slave, end
+
+
+async def test_a_slave_may_confirm_less_than_it_keeps() -> None:
+    async with leading() as scene:
+        slave, end = await seal_at_end(scene)
+        slave.confirm()
+        slave.confirm()
+        await eventually_async(lambda: slave.in_sync)
+        slave.resume()
+        await scene.write()
+        await eventually_async(lambda: scene.answered == [0, 1])
+        assert slave.is_connected
+        slave.confirm(synced_end=end)
+        await eventually_async(lambda: not slave.is_connected)
+        assert scene.leading.counters.rejected_confirmations == {"below_last": 1}
+
+
+async def test_what_a_slave_keeps_is_checked_as_far_as_its_crc_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with leading() as scene:
+        slave, end = await seal_at_end(scene)
+        monkeypatch.setattr(scene.log, "crc_at", lambda _: None)
+        slave.confirm(synced_end=end - 1, crc=7)
+        slave.confirm()
+        await scene.wait(0.1)
+        assert (slave.is_connected, scene.leading.slaves()[0].state) == (True, None)
+        monkeypatch.undo()
+        slave.confirm(crc=7)
+        await eventually_async(lambda: not slave.is_connected)
+        assert scene.leading.counters.rejected_confirmations == {"other_crc": 1}

@@ -243,6 +243,19 @@ async def test_a_new_member_may_follow_once_the_row_names_it() -> None:
         await scene.following("b")
 
 
+async def test_a_node_that_is_no_member_any_more_loses_its_session() -> None:
+    async with leading(row("m", "a")) as scene:
+        slave, other = await scene.following("a"), scene.slave("b")
+        await other.follow()
+        scene.store.row = replace(scene.store.row, members=("m", "a"), version=9)
+        scene.leading.learned(scene.store.row)
+        await eventually_async(lambda: not other.is_connected)
+        assert [report.node_id for report in scene.leading.slaves()] == ["a"]
+        await scene.write()
+        await eventually_async(lambda: scene.answered == [0])
+        assert slave.is_connected
+
+
 async def test_a_pause_of_the_process_does_not_count_against_slaves() -> None:
     assert PAUSE_SECONDS == 1.0
     async with leading() as scene:

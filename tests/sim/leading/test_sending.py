@@ -187,3 +187,25 @@ async def test_commits_are_sent_before_this_disk_has_them() -> None:
         assert scene.answered == []
         await eventually_async(lambda: scene.answered == [0])
         assert len(slave.commits[0].data) == commit_bytes(100)
+
+
+async def test_retention_keeps_what_slaves_need_that_make_progress() -> None:
+    async with leading(row("m", "b"), commits_before=60) as scene:
+        good, slow = await scene.following("b"), scene.slave("a")
+        slow.sync_seconds = 1.0
+        await slow.follow(window_bytes=1_000)
+        await eventually_async(lambda: slow.synced_end > 2_000, 60.0)
+        await scene.wait(0.1)
+        assert scene.leading.retained_from == slow.synced_end
+        slow.is_stalled = True
+        good.is_stalled = True
+        # It remains in the set until the row says otherwise.
+        scene.store.outcomes = ["held"]
+        await scene.write()
+        await scene.wait(2.0)
+        assert scene.leading.retained_from == slow.synced_end
+        await scene.wait(2.5)
+        high_watermark = scene.committer.high_watermark
+        assert high_watermark < scene.log.synced_end, "the slave in sync lacks the rest"
+        assert scene.leading.retained_from == high_watermark
+        scene.store.release.set()

@@ -1,0 +1,101 @@
+"""A master and a slave with real sockets, threads and disks."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from qmq.daemon.applying import Applying
+from qmq.daemon.committer import Committer
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity
+from qmq.daemon.replication.follower import Follower
+from qmq.daemon.replication.leading import Leading
+from qmq.daemon.replication.listener import SyncListener
+from qmq.log.commit import FlushPolicy
+from qmq.log.copied_log import CopiedLog
+from qmq.log.log import SegmentedLog
+from qmq.log.opening import inspect
+from qmq.protocol.group_rows import RowResult
+from qmq.replication.row import ChangeInSync, GroupRow
+from qmq.supervisor import Supervisor
+from tests.sim.replication.test_follower import Payloads
+from tests.support.copies import assert_prefix
+from tests.support.in_process import machine
+from tests.support.waiting import eventually_async
+
+PROMOTION = "00000000-0000-4000-8000-000000000001"
+ROW = GroupRow("g1", ("m", "a"), "m", ("m",), 1, 1, PROMOTION)
+RECORDS = 3_000
+
+
+async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
+    on = machine()
+    failures: list[BaseException] = []
+    supervisors = [
+        Supervisor(on.clock, logger=logging.getLogger("test"), on_failure=lambda _, error: failures.append(error))
+        for _ in range(2)
+    ]
+    log = SegmentedLog.open(on.disk, str(tmp_path / "m"), segment_bytes=1 << 20, visit=lambda _: None)
+    committer = Committer(
+        log, on.clock, lambda _: None, failures.append, supervisors[0], FlushPolicy.ALWAYS, 1.0, on.start_thread
+    )
+    committer.start()
+    row = ROW
+
+    async def request(change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow]:
+        nonlocal row
+        row = change.applied_to(row)
+        return RowResult.DONE, row
+
+    leading = Leading(
+        "m",
+        ROW,
+        "token",
+        log,
+        committer,
+        on.clock,
+        supervisors[0],
+        on.rng,
+        request,
+        lambda epoch: failures.append(ValueError(epoch)),
+    )
+    leading.start()
+    listener = SyncListener(
+        "127.0.0.1", 0, lambda: leading, clock=on.clock, supervisor=supervisors[0], listen=on.listen
+    )
+    await listener.start()
+    copy = SegmentedLog.activate(
+        inspect(on.disk, str(tmp_path / "a"), visit=lambda _: None), segment_bytes=1 << 20, is_only_member=False
+    )
+    store = Payloads()
+    follower = Follower(
+        copy, CopiedLog(copy, epoch=1, is_copying=False), FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
+        Applying(copy, store), on.clock, supervisors[1], on.start_thread, failures.append,
+    )  # fmt: skip
+    host, port = listener.server.address
+    following = asyncio.create_task(follower.run(f"{host}:{port}"))
+    answered: list[int] = []
+    try:
+        for number in range(RECORDS):
+            offset = log.append(1, number.to_bytes(4, "big"), bytes(number % 5_000))
+            committer.when_synced(offset, lambda number=number: answered.append(number))  # type: ignore[misc]
+            if number % 50 == 0:
+                await asyncio.sleep(0)
+        await eventually_async(lambda: leading.accepts_sends, what="the slave is in sync")
+        await eventually_async(lambda: len(answered) == RECORDS)
+        await eventually_async(lambda: len(store.payloads) == RECORDS, what="everything is applied")
+        await eventually_async(lambda: copy.written_end == log.written_end)
+        assert answered == list(range(RECORDS))
+        assert_prefix(copy, log)
+        assert leading.counters.alarms == 0
+        assert row.in_sync == ("m", "a")
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+        await leading.close()
+        await listener.close()
+        await committer.stop()
+        for supervisor in supervisors:
+            await supervisor.close()
+        log.close()
+        copy.close()
+    assert not failures
