@@ -1,4 +1,4 @@
-"""class Applying: a slave's derived state follows the high watermark that its master tells it."""
+"""class Applying: keeps the derived state of a slave up to date, as far as the high watermark that its master sends."""
 
 import asyncio
 from collections import deque
@@ -39,7 +39,7 @@ class Applying:
     _replay: Replay
     """Has replayed the log up to its position."""
     known_high_watermark: int = field(init=False)
-    """The highest one that this node was told of; nothing below it may be truncated."""
+    """The highest one that this node received; nothing below it may be truncated."""
     at_hand_bytes: int = field(default=0, init=False)
     """Bytes of commits in memory that are not applied yet."""
     _at_hand: deque[_AtHand] = field(default_factory=deque, init=False)
@@ -109,7 +109,8 @@ class Applying:
     async def _apply(self, commit: Commit) -> None:
         for size in self._replay.steps(commit):
             await self._pacer.spend(size)
-        self._log.confirm_applied(Position(commit.end, commit.header.crc))
+        header = commit.header
+        self._log.confirm_applied(Position(header.end, header.crc), header if header.record_count else None)
 
     def _drop_first(self) -> None:
         commit = self._at_hand.popleft().commit

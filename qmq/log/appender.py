@@ -42,6 +42,8 @@ class Appender(CommitWriter):
         self.position = walked.visited
         """Behind the last commit with records at or below the high watermark: where a checkpoint stands."""
         self.needs_seal = False
+        self._unconfirmed: deque[tuple[int, int, Position]] = deque()
+        """Commits with records above the high watermark: the end, and an entry of `tails`."""
 
     @property
     def pending_bytes(self) -> int:
@@ -202,9 +204,12 @@ class Appender(CommitWriter):
         self.needs_seal = not commit.is_seal
         self._ends.add(commit.end, self._chain)
         if not commit.is_seal:
-            self.tails[commit.segment_base] = Position(commit.offset, self._chain)
+            tail = Position(commit.offset, self._chain)
             if is_confirmed:
+                self.tails[commit.segment_base] = tail
                 self.high_watermark, self.position = commit.end, Position(commit.end, self._chain)
+            else:
+                self._unconfirmed.append((commit.end, commit.segment_base, tail))
 
     def complete_copied(self, headers: Sequence[CommitHeader]) -> None:
         """Back on the appending thread: `write_copied` has written these commits. The high watermark is moved by `confirm`."""
@@ -216,7 +221,6 @@ class Appender(CommitWriter):
             self.written_end = header.end
             self._ends.add(header.end, header.crc)
             if header.record_count:
-                self.tails[header.segment_base] = Position(header.offset, header.crc)
                 self._records_end = header.end
         self._at, self._epoch, self.needs_seal = header.end, max(self._epoch, header.epoch), header.record_count > 0
         self._enter(header.segment_base)
@@ -233,15 +237,21 @@ class Appender(CommitWriter):
         if position is None or position.offset != high_watermark:
             raise ValueError(f"the high watermark can't be {high_watermark}: no commit ends there")
         self.high_watermark, self.position = high_watermark, position
+        while self._unconfirmed and self._unconfirmed[0][0] <= high_watermark:
+            _, base, tail = self._unconfirmed.popleft()
+            self.tails[base] = tail
 
-    def confirm_applied(self, position: Position) -> None:
+    def confirm_applied(self, position: Position, commit: CommitHeader | None = None) -> None:
         """As `confirm`, on a slave, which moves the high watermark when it has applied what is below.
 
         Args:
-            position: behind the last commit that was applied.
+            position: behind what was applied.
+            commit: the commit there, if it has records.
         """
         self._check_confirmed(position.offset)
         self.high_watermark, self.position = position.offset, position
+        if commit is not None:
+            self.tails[commit.segment_base] = Position(commit.offset, commit.crc)
 
     def _check_confirmed(self, high_watermark: int) -> None:
         if high_watermark < self.high_watermark:

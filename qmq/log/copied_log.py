@@ -4,8 +4,8 @@
 before it, and recovery takes that for a proof, but it was written about the master's disk: with one sync for several commits here,
 a power cut could lose the first and keep the second, which would look like damage of acknowledged data.
 
-**Copying.** Many commits share a sync. Allowed only while the replica's durable state says so: then nothing is confirmed, and
-recovery truncates at the first bad place, whatever follows it.
+**Copying.** Many commits share a sync. Allowed only in that durable state of the replica: nothing is confirmed then, and recovery
+truncates at the first bad place, whatever follows it.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ class CopiedLog:
     Args:
         log: opened as a member of a larger group, so that it has no segment that is not the master's.
         epoch: of the session with the master; it must be on disk here (`ReplicaStateFile.copied_log`).
-        is_copying: what the durable state says.
+        is_copying: whether the durable state of the replica is "copying".
     """
 
     def __init__(self, log: SegmentedLog, *, epoch: int, is_copying: bool) -> None:

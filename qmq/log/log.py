@@ -66,7 +66,7 @@ class SegmentedLog(Appender):
             is_only_member: no other node has a copy. Only then does the log continue behind damage at its end, in a new segment.
 
         Raises:
-            LogError: the log of a member of a larger group has damage at its end; nothing was changed. `found.damaged` says where.
+            LogError: the log of a member of a larger group has damage at its end; nothing was changed (`found.damaged`).
             OSError: the disk refused.
         """
         segments, walked = found.segments, found.walked
@@ -92,7 +92,7 @@ class SegmentedLog(Appender):
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
         infos, base = self._segments.infos(), found.walked.segment_base
         if found.continues_at is not None:
-            # Acknowledged bytes stood behind the end. They are left as they are, and the log goes on in a new segment.
+            # Acknowledged bytes stood behind the end. They are left as they are, and the log continues in a new segment.
             self._begin_at(found.continues_at)
         elif infos:
             self._clear(found.end, base)
@@ -151,7 +151,7 @@ class SegmentedLog(Appender):
         The log must not be written or read meanwhile. A crash is completed by `finish_truncation`.
 
         Args:
-            high_watermark: the highest one that this node was told of.
+            high_watermark: the highest one that this node knows.
             checkpoint_offset: where the newest checkpoint of what is derived from the log stands; 0 without one.
 
         Raises:

@@ -41,7 +41,8 @@ class StoredLog:
         self.epochs = walked.epochs
         """Of the commits written, also of those that retention removed since a checkpoint."""
         self.tails = dict(found.tails)
-        """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
+        """Segment base -> offset and CRC of its last commit with records at or below the high watermark: by them a segment is known
+        again. A later one may be truncated."""
 
     @property
     def begin(self) -> int:

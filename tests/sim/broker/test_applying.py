@@ -11,6 +11,7 @@ from qmq.daemon import applying
 from qmq.daemon.applying import AT_HAND_BYTES_MAX, READ_BYTES, SLICE_BYTES, Applying
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
+from qmq.log.truncation import Truncation
 from qmq.slices import run_to_end
 from tests.support.copies import header_of, sent
 from tests.support.memory_disk import MemoryDisk
@@ -29,7 +30,7 @@ class Slave:
         master.commit()
         self.master = master.store
         self.disk = MemoryDisk()
-        self.told = 0
+        self.told = self.saved_at = 0
         self._open()
 
     def _open(self) -> None:
@@ -53,10 +54,17 @@ class Slave:
         assert draft.synced_to <= self.told
         checkpoints.save(draft)
         checkpoints.saved(draft)
+        self.saved_at = draft.position.offset
 
     def restart(self) -> None:
         self.store.log.close()
         self.disk = self.disk.after_kill()
+        self._open()
+
+    def truncate(self, end: int) -> None:
+        """As if another master had no more than this."""
+        crc = self.store.log.crc_at(end) or self.store.log.read_crc_at(end) or 0
+        self.store.log.truncate(Truncation(end, crc, 1, "p"), high_watermark=self.told, checkpoint_offset=self.saved_at)
         self._open()
 
     def check(self) -> None:
@@ -72,8 +80,8 @@ async def follow(seed: int) -> Slave:
     """Follow the master to its end, with random high watermarks, checkpoints and restarts."""
     slave = Slave(seed)
     ends = [0]
-    for commits in sent(slave.master.log, slave.rng):
-        slave.write(commits)
+    while slave.store.log.written_end < slave.master.log.records_end:
+        slave.write(sent(slave.master.log, slave.rng, slave.store.log.written_end)[0])
         ends.append(slave.store.log.synced_end)
         if slave.rng.random() < 0.7:
             await slave.advance(slave.rng.choice(ends[-4:]))
@@ -82,6 +90,9 @@ async def follow(seed: int) -> Slave:
             slave.checkpoint()
         if slave.rng.random() < 0.1:
             slave.restart()
+            slave.check()
+        if slave.rng.random() < 0.05:
+            slave.truncate(slave.rng.choice([end for end in ends if end >= slave.told]))
             slave.check()
     await slave.advance(slave.master.log.synced_end)
     slave.check()
@@ -95,6 +106,7 @@ async def test_the_store_of_a_slave_is_at_every_step_a_replay_of_its_log(seed: i
     with judging(Check.APPLIED):
         ours, theirs = state_of(slave.store), state_of(slave.master)
         assert ours["subjects"] == theirs["subjects"], "as the master's own"
+        assert slave.store.log.tails == slave.master.log.tails
 
 
 async def test_nothing_above_the_high_watermark_or_what_is_synced_is_applied() -> None:
@@ -112,6 +124,24 @@ async def test_nothing_above_the_high_watermark_or_what_is_synced_is_applied() -
     await slave.advance(0)
     assert slave.applying.applied_end == end
     assert slave.applying.known_high_watermark == slave.master.log.synced_end
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_checkpoint_of_a_slave_does_not_hold_its_segments_to_commits_that_may_be_truncated(
+    is_restarted: bool,
+) -> None:
+    slave = Slave(3)
+    parts = sent(slave.master.log, slave.rng)
+    for part in parts:
+        slave.write(part)
+    end = header_of(parts[0]).end
+    await slave.advance(end)
+    if is_restarted:
+        slave.restart()
+    slave.checkpoint()
+    slave.truncate(end)
+    assert slave.store.log.damaged == ()
+    slave.check()
 
 
 async def test_what_is_not_at_hand_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
