@@ -1,18 +1,22 @@
 """A slave's store follows the high watermark, and is at every step what a replay of the same bytes gives."""
 
 import asyncio
+import logging
 import random
 from itertools import pairwise
 
 import pytest
 
 from broker_node.checkpoint import BrokerCheckpoints
+from broker_node.recovery import renew_leases
 from qmq.daemon import applying
 from qmq.daemon.applying import AT_HAND_BYTES_MAX, READ_BYTES, SLICE_BYTES, Applying
+from qmq.daemon.checkpointing import Checkpointing
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
 from qmq.log.truncation import Truncation
 from qmq.slices import run_to_end
+from qmq.supervisor import Supervisor
 from tests.support.copies import header_of, sent
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
@@ -210,6 +214,40 @@ async def test_a_checkpoint_within_a_commit_stands_before_it(monkeypatch: pytest
     slave.restart()
     assert slave.store.subjects["orders"].visible_end >= 100
     await slave.advance(slave.store.log.synced_end)
+    slave.check()
+
+
+async def test_consumers_of_a_promoted_slave_have_a_whole_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_node.recovery.RENEWED_CONSUMERS", 2)
+    slave = await follow(2)
+    consumers = [
+        consumer
+        for subject in slave.store.subjects.values()
+        for group in subject.groups.values()
+        for consumer in group.progress.consumers.values()
+    ]
+    slave.store.clock.advance(3600.0)  # type: ignore[attr-defined]
+    now = slave.store.clock.monotonic()
+    assert all(consumer.seen_at < now for consumer in consumers)
+    assert len(list(renew_leases(slave.store))) == len(consumers) // 2 > 0
+    assert all(consumer.seen_at == now for consumer in consumers)
+
+
+async def test_a_slave_makes_checkpoints_without_a_committer() -> None:
+    slave = Slave(2)
+    parts = sent(slave.master.log, slave.rng)
+    supervisor = Supervisor(slave.store.clock, logger=logging.getLogger("test"), on_failure=lambda name, error: None)
+    checkpoints = Checkpointing(
+        BrokerCheckpoints(slave.store), slave.store.log, None, slave.store.clock, supervisor, 1, 60.0, 0
+    )
+    for part in parts:
+        slave.write(part)
+    end = header_of(parts[0]).end
+    await slave.advance(end)
+    await checkpoints.finish()
+    assert (checkpoints.saved, checkpoints.last_position.offset) == (1, end)
+    slave.restart()
+    assert (slave.report.from_offset, slave.report.replayed_commits) == (end, 0)
     slave.check()
 
 
