@@ -164,6 +164,10 @@ class StoredLog:
         walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
         return walked.position.chain if walked.position.offset == end else None
 
+    def segment_at(self, offset: int) -> SegmentInfo | None:
+        """Return the segment with a log offset; None if it is not kept."""
+        return self._segments.holding(offset)
+
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first."""
         return self._segments.infos()
