@@ -2,15 +2,18 @@
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qmq.errors import LogError
 from qmq.log.copied_log import COPIED_SEGMENT_BYTES_MAX, CopiedCommits, CopiedLog, CopyCheck, CopyRejected
+from qmq.log.disk import SystemDisk
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
 from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc, encode_header
+from qmq.log.truncation import Truncation
 from tests.support.copies import (
     FOLDER,
     SEGMENT,
@@ -338,3 +341,25 @@ def test_a_seal_that_the_master_synced_at_its_restart_is_synced_before_the_next_
         copied.write(second)
     assert log.synced_end == end
     assert inspect(copy.after_power_cut(), FOLDER, visit=lambda _: None).end == end
+
+
+# --- files of the operating system ----------------------------------------------------------------------------------
+
+
+def test_a_log_is_copied_truncated_and_copied_again_in_real_files(tmp_path: Path) -> None:
+    master, disk, folder = master_log(), SystemDisk(), str(tmp_path / "data" / "log")
+    ends = [header_of(commit).end for commit in commits_of(master)]
+    target = len(ends) // 3
+    end = 0
+    for again in range(2):
+        found = inspect(disk, folder, visit=lambda _: None)
+        assert (found.end, found.damaged) == (end, ())
+        log = SegmentedLog.activate(found, segment_bytes=4 * SEGMENT, is_only_member=False)
+        copy_all(log, master, again)
+        assert_prefix(log, master)
+        if not again:
+            end, crc = ends[target], log.crc_at(ends[target])
+            assert crc is not None
+            log.truncate(Truncation(end, crc, 2, "p-2"), high_watermark=0, checkpoint_offset=0)
+    log.close()
+    assert inspect(disk, folder, visit=lambda _: None).end == master.written_end
