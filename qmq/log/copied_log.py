@@ -132,11 +132,13 @@ class CopiedLog:
         Raises:
             CopyRejected: a commit is not what has to come next. Nothing was written.
             OSError: the disk refused. The log takes no more, as after a failed write of its own.
-            LogError: it has failed before.
+            LogError: it has failed before, or this node is the master by now.
         """
         log = self._log
         if log.failed is not None:
             raise LogError(f"the log has failed: {log.failed}", code="log.failed")
+        if not log.is_slave:
+            raise LogError("the log takes no copies: this node writes it as the master", code="log.not_slave")
         self._check_segment(copied)
         headers = self._checked(copied)
         log.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self._is_copying)

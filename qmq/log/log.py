@@ -64,6 +64,7 @@ class SegmentedLog(Appender):
 
         Args:
             is_only_member: no other node has a copy. Only then does the log continue behind damage at its end, in a new segment.
+                Otherwise it is a slave's until it begins an epoch.
 
         Raises:
             LogError: the log of a member of a larger group has damage at its end; nothing was changed (`found.damaged`).
@@ -83,6 +84,7 @@ class SegmentedLog(Appender):
             found.disk.sync_dir(named)
         segments.remove_unfinished()
         log = cls(found, segment_bytes)
+        log.is_slave = not is_only_member
         log._write_seals(walked.lost_seals)
         log._settle(found, is_only_member)
         log._record_begin()
@@ -125,7 +127,8 @@ class SegmentedLog(Appender):
         """Append to a new segment that continues nothing."""
         self._create_segment(base)
         self._enter(base)
-        self._at = self.written_end = self.high_watermark = self._records_end = self._writer_synced_to = base
+        self._at = self.written_end = self.high_watermark = self._records_end = base
+        self._writer_end = self._writer_synced_to = base
         self.position = Position(base, 0)
         self._chain = 0
 

@@ -133,7 +133,9 @@ def test_segments_that_a_former_master_prepared_get_the_sizes_of_the_new_one() -
 
 def test_a_new_folder_of_a_one_member_group_takes_the_sizes_of_the_master() -> None:
     master, disk = master_log(), MemoryDisk()
-    log = SegmentedLog.open(disk, FOLDER, segment_bytes=4 * SEGMENT, visit=lambda _: None)
+    SegmentedLog.open(disk, FOLDER, segment_bytes=4 * SEGMENT, visit=lambda _: None).close()
+    log, _ = opened_copy(disk)
+    assert [info.bytes for info in log.segments()] == [4 * SEGMENT]
     copy_all(log, master, 1)
     assert_prefix(log, master)
     assert opened_copy(disk.after_power_cut())[0].written_end == master.written_end
@@ -149,7 +151,9 @@ def test_a_lost_first_segment_of_a_copy_is_noticed() -> None:
 
 def test_a_segment_without_commits_is_not_passed_over() -> None:
     _, commits = in_epoch_5()
-    log = SegmentedLog.open(MemoryDisk(), FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+    disk = MemoryDisk()
+    SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None).close()
+    log, _ = opened_copy(disk)
     later = replace(commits[0], segment_base=SEGMENT, offset=SEGMENT)
     with pytest.raises(CopyRejected, match=f"segment {SEGMENT}, after the one from 0 to {SEGMENT}"):
         CopiedLog(log, epoch=7, is_copying=True).write(later)
@@ -292,6 +296,20 @@ def test_a_commit_larger_than_its_segment_is_rejected() -> None:
     with pytest.raises(CopyRejected, match="it ends at 172, its segment at 150") as rejected:
         CopiedLog(log, epoch=7, is_copying=False).write(small)
     assert rejected.value.check is CopyCheck.SEGMENT
+
+
+def test_a_master_takes_no_copies() -> None:
+    _, commits = in_epoch_5()
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=7, is_copying=False)
+    headers = copied.write(commits[0])
+    with pytest.raises(ValueError, match="epoch 7 can't begin: records behind log offset 0"):
+        log.begin_epoch(7)
+    copied.complete(headers)
+    log.begin_epoch(7)
+    with pytest.raises(LogError, match="this node writes it as the master") as refused:
+        copied.write(commits[1])
+    assert refused.value.code == "log.not_slave"
 
 
 def test_the_first_commit_of_all_follows_nothing() -> None:
