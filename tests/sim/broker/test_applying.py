@@ -42,10 +42,11 @@ class Slave:
         self.applying = Applying(self.store.log, self.report.replay)
         self.copied = CopiedLog(self.store.log, epoch=1, is_copying=False)
 
-    def write(self, commits: CopiedCommits) -> None:
+    def write(self, commits: CopiedCommits, *, is_kept: bool = True) -> None:
         headers = self.copied.write(commits)
         self.copied.complete(headers)
-        self.applying.received(commits, headers)
+        if is_kept:
+            self.applying.received(commits, headers)
 
     async def advance(self, end: int) -> None:
         self.told = max(self.told, end)
@@ -177,6 +178,19 @@ def with_one_commit() -> Slave:
     (commits,) = sent(driver.store.log, slave.rng)
     slave.write(commits)
     return slave
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_commits_that_were_not_kept_are_not_passed_over(seed: int) -> None:
+    slave = Slave(seed)
+    for commits in sent(slave.master.log, slave.rng):
+        slave.write(commits, is_kept=slave.rng.random() < 0.5)
+        if slave.rng.random() < 0.3:
+            await slave.advance(slave.store.log.synced_end)
+            slave.check()
+    await slave.advance(slave.store.log.synced_end)
+    slave.check()
+    assert slave.applying.applied_end == slave.store.log.synced_end
 
 
 async def test_the_loop_has_its_turn_between_the_records_of_a_large_commit(monkeypatch: pytest.MonkeyPatch) -> None:
