@@ -6,7 +6,7 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
 from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_ends, restore_state, write_large_indexes
@@ -30,6 +30,8 @@ logger = logging.getLogger("qmq.broker.recovery")
 
 UNWRITTEN_BYTES_MAX = 256 << 20
 """Log replayed before its index entries are written to files, so that memory does not follow the length of the log."""
+RENEWED_CONSUMERS = 2_000
+"""Consumers whose leases are renewed in one slice."""
 MESSAGE_BYTES_MIN = 24
 """Fewer bytes than any message takes in the log."""
 
@@ -227,6 +229,21 @@ def open_store(
         f"; all derived files made again: {report.why_rebuilt}" if report.rebuilt else "",
     )
     return store, report
+
+
+def renew_leases(store: MessageStore) -> Generator[None, None, None]:
+    """Give all consumers a whole lease from now on, as a start does; in slices.
+
+    For a slave that is promoted: it has replayed for any length of time what consumers did, and received none of their requests.
+    """
+    now, count = store.clock.monotonic(), 0
+    for subject in list(store.subjects.values()):
+        for group in list(subject.groups.values()):
+            for consumer in list(group.progress.consumers.values()):
+                consumer.seen_at = now
+                count += 1
+                if count % RENEWED_CONSUMERS == 0:
+                    yield
 
 
 def clear_derived(disk: Disk, paths: StorePaths) -> None:

@@ -1,4 +1,4 @@
-"""class Applying: a slave's derived state follows the high watermark that its master tells it."""
+"""class Applying: keeps the derived state of a slave up to date, as far as the high watermark that its master sends."""
 
 import asyncio
 from collections import deque
@@ -21,12 +21,6 @@ AT_HAND_BYTES_MAX = 64 << 20
 """Commits kept in memory from their arrival until they are applied; beyond it they are read from the log again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _AtHand:
-    previous_end: int
-    commit: Commit
-
-
 @dataclass(eq=False, repr=False)
 class Applying:
     """Applies commits of a log to a store, up to the high watermark and never beyond: what is above it may be truncated.
@@ -39,15 +33,14 @@ class Applying:
     _replay: Replay
     """Has replayed the log up to its position."""
     known_high_watermark: int = field(init=False)
-    """The highest one that this node was told of; nothing below it may be truncated."""
+    """The highest one that this node received; nothing below it may be truncated."""
     at_hand_bytes: int = field(default=0, init=False)
     """Bytes of commits in memory that are not applied yet."""
-    _at_hand: deque[_AtHand] = field(default_factory=deque, init=False)
+    _at_hand: deque[Commit] = field(default_factory=deque, init=False)
     _running: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def __post_init__(self) -> None:
         self.known_high_watermark = self._log.high_watermark
-        self._received_end = self._log.written_end
         self._pacer = Pacer(SLICE_BYTES)
 
     @property
@@ -56,14 +49,16 @@ class Applying:
         return self._log.position.offset
 
     def received(self, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
-        """Keep commits that were written until they are applied; in order, after `CopiedLog.complete`. No bytes are copied."""
+        """Keep commits that were written until they are applied; in order, after `CopiedLog.complete`. No bytes are copied.
+
+        What is not passed to this is read from the log.
+        """
         for header in headers:
-            previous_end, self._received_end = self._received_end, header.end
             size = header.end - header.offset
             if self.at_hand_bytes + size <= AT_HAND_BYTES_MAX:
                 place = header.offset - copied.offset
                 body = copied.data[place + HEADER_BYTES : place + size]
-                self._at_hand.append(_AtHand(previous_end, Commit(header, body, after_damage=False)))
+                self._at_hand.append(Commit(header, body, after_damage=False))
                 self.at_hand_bytes += size
 
     async def advance(self, high_watermark: int) -> None:
@@ -106,16 +101,16 @@ class Applying:
     async def _apply_next(self, end: int) -> bool:
         """Apply the next commit or commits that end at or below `end`; False if there are none."""
         position = self._log.position
-        while self._at_hand and self._at_hand[0].commit.end <= position.offset:
+        while self._at_hand and self._at_hand[0].end <= position.offset:
             self._drop_first()
-        if self._at_hand and self._at_hand[0].previous_end == position.offset:
-            commit = self._at_hand[0].commit
-            if commit.end > end:
-                return False
-            await self._apply(commit)
-            return True
         if self._at_hand:
-            end = min(end, self._at_hand[0].previous_end)
+            commit = self._at_hand[0]
+            if commit.header.previous_crc == position.chain:
+                if commit.end > end:
+                    return False
+                await self._apply(commit)
+                return True
+            end = min(end, commit.offset)
         if position.offset >= end:
             return False
         commits, behind = await asyncio.to_thread(self._log.read_commits, position, end, READ_BYTES)
@@ -131,8 +126,9 @@ class Applying:
     async def _apply(self, commit: Commit) -> None:
         for size in self._replay.steps(commit):
             await self._pacer.spend(size)
-        self._log.confirm_applied(Position(commit.end, commit.header.crc))
+        header = commit.header
+        self._log.confirm_applied(Position(header.end, header.crc), header if header.record_count else None)
 
     def _drop_first(self) -> None:
-        commit = self._at_hand.popleft().commit
+        commit = self._at_hand.popleft()
         self.at_hand_bytes -= commit.end - commit.offset

@@ -2,7 +2,7 @@
 
 State is taken on the event loop, from the end of a commit on, when everything below the high watermark has been applied, and in
 slices: the node serves in between. The files are written and synced in a thread. A checkpoint may hold actions that are not
-confirmed yet, so it is saved only after they are: what it says is then never ahead of what stays in the log.
+confirmed yet, so it is saved only after they are: it is then never ahead of what stays in the log.
 """
 
 import asyncio
@@ -70,7 +70,8 @@ class Checkpointing(Generic[D]):
     _writer: CheckpointWriter[D]
     _log: SegmentedLog
     """The log whose replay they bound."""
-    _committer: Committer
+    _committer: Committer | None
+    """None on a slave, whose store holds nothing that is not confirmed."""
     _clock: Clock
     _supervisor: Supervisor
     _bytes_between: int
@@ -124,7 +125,8 @@ class Checkpointing(Generic[D]):
     async def _make(self) -> None:
         began = self._clock.monotonic()
         draft = await run_in_slices(self._writer.draft())
-        await self._committer.synced(draft.records_end - 1)
+        if self._committer is not None:
+            await self._committer.synced(draft.records_end - 1)
         await asyncio.get_running_loop().run_in_executor(None, self._writer.save, draft)
         self._writer.saved(draft)
         self.last_position = draft.position
@@ -142,7 +144,8 @@ class Checkpointing(Generic[D]):
 
         None is made while commits wait for other nodes, which may never confirm them: the next start replays more.
         """
-        if self._committer.is_replicated and self._log.high_watermark < self._log.records_end:
+        is_replicated = self._committer is not None and self._committer.is_replicated
+        if is_replicated and self._log.high_watermark < self._log.records_end:
             return
         async with self._lock:
             for _ in range(2):

@@ -55,7 +55,7 @@ class Committer(AnswerQueue):
     observe_commit: Callable[[float, int], None] | None = field(default=None, init=False)
     on_stored: Callable[[int], None] | None = field(default=None, init=False)
     """If set, the log is replicated: it is called on the event loop with the end of each commit that this disk has synced, and only
-    `confirm` moves the high watermark."""
+    `confirm` moves the high watermark. For `FlushPolicy.ALWAYS` only. If it raises, the committer fails."""
     while_written: Callable[[], None] | None = field(default=None, init=False)
     """Called after a commit was passed to the writing thread, for work to do while that thread starts."""
     _during_sync: Callable[[], None] | None = field(default=None, init=False)

@@ -80,10 +80,10 @@ class ReplicaStateFile:
         lost, or was put back from an older copy.
         """
         if log_epoch > self.state.epoch:
-            says = f"says epoch {self.state.epoch}" if self.is_stored else "is missing"
+            holds = f"has epoch {self.state.epoch}" if self.is_stored else "is missing"
             raise SettingError(
-                f"{self._file.path} {says}, but the log has commits of epoch {log_epoch}: restore the newest file, or move the data"
-                " folder away, so that the node copies the log of its broker group"
+                f"{self._file.path} {holds}, but the log has commits of epoch {log_epoch}: restore the newest file, or move the"
+                " data folder away, so that the node copies the log of its broker group"
             )
 
     def save(self, state: ReplicaState) -> None:

@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from qmq.errors import LogError, NoSpace
-from qmq.log.commit import COMMIT_BYTES_TARGET, FIRST_SEGMENT_BYTES, RECORD_BYTES_MAX, CommitWriter, SealedCommit
+from qmq.log.commit import COMMIT_BYTES_TARGET, FIRST_SEGMENT_BYTES, RECORD_BYTES_MAX, SealedCommit
+from qmq.log.confirmed_log import ConfirmedLog
 from qmq.log.disk import Buffer
 from qmq.log.opening import Inspection
 from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, CommitHeader, Position
@@ -22,7 +23,7 @@ def commit_bytes_of(record_bytes: int) -> int:
     return HEADER_BYTES + RECORD_BYTES + record_bytes
 
 
-class Appender(CommitWriter):
+class Appender(ConfirmedLog):
     """All of it belongs to the event loop's thread, `prepare_next` to any."""
 
     def __init__(self, found: Inspection, segment_bytes: int) -> None:
@@ -39,9 +40,9 @@ class Appender(CommitWriter):
         self._sealed_bytes = 0
         self.is_out_of_space = False
         """The last attempt to create the next segment failed."""
-        self.position = walked.visited
-        """Behind the last commit with records at or below the high watermark: where a checkpoint stands."""
         self.needs_seal = False
+        self.is_slave = False
+        """Whether the log takes only the commits of another node (`CopiedLog`), until it begins an epoch of its own."""
 
     @property
     def pending_bytes(self) -> int:
@@ -97,8 +98,8 @@ class Appender(CommitWriter):
 
     @property
     def needs_segment(self) -> bool:
-        """Whether the next segment is to be created now, so that a roll costs nothing. An empty log needs none yet."""
-        if self.appended_end == self.begin:
+        """Whether the next segment is to be created now, so that a roll costs nothing. An empty log, or a slave's, needs none."""
+        if self.is_slave or self.appended_end == self.begin:
             return False
         return not self.prepared_bytes or self.room_bytes < min(self._segment_bytes, PREPARE_AHEAD_BYTES)
 
@@ -108,17 +109,25 @@ class Appender(CommitWriter):
         return self._epoch
 
     def begin_epoch(self, epoch: int) -> None:
-        """Write further commits in this epoch, which must be on this disk already (`qmq.daemon.replica_state`).
+        """Write further commits in this epoch, which must be on this disk already (`qmq.daemon.replica_state`). A slave's log takes
+        records from now on, and none of another node.
 
         Raises ValueError if the epoch is lower than the last one, or records are waiting or being written.
         """
         if epoch < self._epoch:
             raise ValueError(f"the epoch is {self._epoch} and can't fall to {epoch}")
-        if self.appended_end != self.written_end:
+        if not self.appended_end == self.written_end == self._writer_end:
             raise ValueError(
-                f"epoch {epoch} can't begin: records up to log offset {self.appended_end} are not written yet"
+                f"epoch {epoch} can't begin: records behind log offset {self.written_end} are not written yet"
             )
-        self._epoch = epoch
+        self._epoch, self.is_slave = epoch, False
+
+    def _takes_nothing(self) -> LogError:
+        if self.failed is not None:
+            return LogError(f"the log has failed: {self.failed}", code="log.failed")
+        return LogError(
+            "the log takes only what the group's master writes: this node is not the master", code="log.slave"
+        )
 
     def append(self, kind: int, *parts: Buffer) -> int:
         """Add a record to the commit that is being gathered; the log offset of its payload's first byte.
@@ -127,10 +136,10 @@ class Appender(CommitWriter):
 
         Raises:
             NoSpace: the record needs another segment, and the disk has no space for one; nothing was changed.
-            LogError: the record is too large for the log, or the log has failed.
+            LogError: the record is too large for the log, or the log has failed or is a slave's.
         """
-        if self.failed is not None:
-            raise LogError(f"the log has failed: {self.failed}", code="log.failed")
+        if self.failed is not None or self.is_slave:
+            raise self._takes_nothing()
         size = sum(map(len, parts))
         needed = RECORD_BYTES + size
         if size > self.record_bytes_max:
@@ -181,7 +190,7 @@ class Appender(CommitWriter):
 
     def seal_idle(self) -> SealedCommit | None:
         """An empty commit that proves the last one synced; None when there is nothing to prove or something pending."""
-        if not self.needs_seal or self.has_pending or self.failed is not None:
+        if not self.needs_seal or self.has_pending or self.failed is not None or self.is_slave:
             return None
         if self._at + HEADER_BYTES > self._base_end:
             return None
@@ -202,9 +211,11 @@ class Appender(CommitWriter):
         self.needs_seal = not commit.is_seal
         self._ends.add(commit.end, self._chain)
         if not commit.is_seal:
-            self.tails[commit.segment_base] = Position(commit.offset, self._chain)
+            tail = Position(commit.offset, self._chain)
             if is_confirmed:
-                self.high_watermark, self.position = commit.end, Position(commit.end, self._chain)
+                self._confirmed(Position(commit.end, self._chain), commit.segment_base, tail)
+            else:
+                self._unconfirmed.append((commit.end, commit.segment_base, tail))
 
     def complete_copied(self, headers: Sequence[CommitHeader]) -> None:
         """Back on the appending thread: `write_copied` has written these commits. The high watermark is moved by `confirm`."""
@@ -216,43 +227,9 @@ class Appender(CommitWriter):
             self.written_end = header.end
             self._ends.add(header.end, header.crc)
             if header.record_count:
-                self.tails[header.segment_base] = Position(header.offset, header.crc)
                 self._records_end = header.end
         self._at, self._epoch, self.needs_seal = header.end, max(self._epoch, header.epoch), header.record_count > 0
         self._enter(header.segment_base)
-
-    def confirm(self, high_watermark: int) -> None:
-        """Move the high watermark to the end of a commit that every member of the in-sync set has synced, this one included.
-
-        Raises ValueError if it would fall, pass what is synced here, or not be the end of a commit; nothing was changed then.
-        """
-        if high_watermark == self.high_watermark:
-            return
-        self._check_confirmed(high_watermark)
-        position = self._ends.at_or_below(high_watermark)
-        if position is None or position.offset != high_watermark:
-            raise ValueError(f"the high watermark can't be {high_watermark}: no commit ends there")
-        self.high_watermark, self.position = high_watermark, position
-
-    def confirm_applied(self, position: Position) -> None:
-        """As `confirm`, on a slave, which moves the high watermark when it has applied what is below.
-
-        Args:
-            position: behind the last commit that was applied.
-        """
-        self._check_confirmed(position.offset)
-        self.high_watermark, self.position = position.offset, position
-
-    def _check_confirmed(self, high_watermark: int) -> None:
-        if high_watermark < self.high_watermark:
-            raise ValueError(f"the high watermark is {self.high_watermark} and can't fall to {high_watermark}")
-        if high_watermark > self.synced_end:
-            raise ValueError(f"the high watermark can't be {high_watermark}: the log is synced to {self.synced_end}")
-
-    @property
-    def unconfirmed_commits(self) -> int:
-        """Commits written that end above the high watermark; a last one may be a seal."""
-        return self._ends.count_above(self.high_watermark)
 
     def prepare_next(self) -> bool:
         """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is needed.

@@ -5,8 +5,8 @@ from bisect import bisect_right
 from qmq.log.record import Position
 
 RECENT_COMMITS_MAX = 16_384
-"""Commits of which the end is kept in memory, about 1 MB. Those above the high watermark are among them, see
-`UNCONFIRMED_COMMITS_MAX` in `qmq.daemon.committer`."""
+"""Commits of which the end is kept in memory, up to twice as many for a while: at most 2.5 MB. Those that a master has above the
+high watermark are among them, see `UNCONFIRMED_COMMITS_MAX` in `qmq.daemon.committer`."""
 
 
 class CommitEnds:

@@ -4,8 +4,8 @@
 before it, and recovery takes that for a proof, but it was written about the master's disk: with one sync for several commits here,
 a power cut could lose the first and keep the second, which would look like damage of acknowledged data.
 
-**Copying.** Many commits share a sync. Allowed only while the replica's durable state says so: then nothing is confirmed, and
-recovery truncates at the first bad place, whatever follows it.
+**Copying.** Many commits share a sync. Allowed only in that durable state of the replica: nothing is confirmed then, and recovery
+truncates at the first bad place, whatever follows it.
 """
 
 from collections.abc import Sequence
@@ -60,13 +60,63 @@ class CopiedCommits:
     data: memoryview
 
 
+def read_to_copy(log: SegmentedLog, begin: int, end: int, bytes_max: int) -> CopiedCommits | None:
+    """Return whole commits of a master's log, seals included, for `CopiedLog.write`; in a thread that may wait for the disk.
+
+    Args:
+        begin: the end of a commit, or of the log before its first one.
+        end: the end of a commit; commits behind it are left out.
+        bytes_max: commits that exceed it are left out, unless a single one does.
+
+    Returns:
+        The commits, of one segment, or None if there are none between `begin` and `end`.
+
+    Raises:
+        ReadFailed: the disk returned an error.
+        LogError: a commit is damaged, or not kept any more.
+    """
+    info = log.segment_at(begin)
+    if info is not None and info.end - begin >= HEADER_BYTES and begin < end:
+        data = memoryview(log.read(begin, min(max(bytes_max, HEADER_BYTES), info.end - begin, end - begin)))
+        size = _whole_bytes(data, begin, info.base)
+        if size > len(data):
+            data = memoryview(log.read(begin, size))
+            size = _whole_bytes(data, begin, info.base)
+        if size:
+            return CopiedCommits(info.base, info.bytes, begin, data[:size])
+        if any(data[:HEADER_BYTES]):
+            raise LogError(f"log offset {begin}: the commit is damaged", code="log.unreadable")
+    # The rest of the segment is not used.
+    if info is None or info.end >= end:
+        if begin < end:
+            raise LogError(f"log offset {begin}: no commit is kept there", code="log.unreadable")
+        return None
+    return read_to_copy(log, info.end, end, bytes_max)
+
+
+def _whole_bytes(data: memoryview, begin: int, base: int) -> int:
+    """Return the size of the whole commits at the beginning of `data`; that of the first one, if it is larger than `data`.
+
+    0: there is none. Raises LogError for a damaged one.
+    """
+    at = 0
+    while len(data) - at >= HEADER_BYTES and (header := decode_header(data[at:], begin + at, base)) is not None:
+        size = HEADER_BYTES + header.body_bytes
+        if at + size > len(data):
+            return at or size
+        if not is_whole(header, data[at : at + size]):
+            raise LogError(f"log offset {begin + at}: the commit is damaged", code="log.unreadable")
+        at += size
+    return at
+
+
 class CopiedLog:
     """Writes to a log what its group's master has written, after checking it. One caller at a time; nothing else may write.
 
     Args:
         log: opened as a member of a larger group, so that it has no segment that is not the master's.
         epoch: of the session with the master; it must be on disk here (`ReplicaStateFile.copied_log`).
-        is_copying: what the durable state says.
+        is_copying: whether the durable state of the replica is "copying".
     """
 
     def __init__(self, log: SegmentedLog, *, epoch: int, is_copying: bool) -> None:
@@ -82,11 +132,13 @@ class CopiedLog:
         Raises:
             CopyRejected: a commit is not what has to come next. Nothing was written.
             OSError: the disk refused. The log takes no more, as after a failed write of its own.
-            LogError: it has failed before.
+            LogError: it has failed before, or this node is the master by now.
         """
         log = self._log
         if log.failed is not None:
             raise LogError(f"the log has failed: {log.failed}", code="log.failed")
+        if not log.is_slave:
+            raise LogError("the log takes no copies: this node writes it as the master", code="log.not_slave")
         self._check_segment(copied)
         headers = self._checked(copied)
         log.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self._is_copying)

@@ -64,9 +64,10 @@ class SegmentedLog(Appender):
 
         Args:
             is_only_member: no other node has a copy. Only then does the log continue behind damage at its end, in a new segment.
+                Otherwise it is a slave's until it begins an epoch.
 
         Raises:
-            LogError: the log of a member of a larger group has damage at its end; nothing was changed. `found.damaged` says where.
+            LogError: the log of a member of a larger group has damage at its end; nothing was changed (`found.damaged`).
             OSError: the disk refused.
         """
         segments, walked = found.segments, found.walked
@@ -83,6 +84,7 @@ class SegmentedLog(Appender):
             found.disk.sync_dir(named)
         segments.remove_unfinished()
         log = cls(found, segment_bytes)
+        log.is_slave = not is_only_member
         log._write_seals(walked.lost_seals)
         log._settle(found, is_only_member)
         log._record_begin()
@@ -92,7 +94,7 @@ class SegmentedLog(Appender):
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
         infos, base = self._segments.infos(), found.walked.segment_base
         if found.continues_at is not None:
-            # Acknowledged bytes stood behind the end. They are left as they are, and the log goes on in a new segment.
+            # Acknowledged bytes stood behind the end. They are left as they are, and the log continues in a new segment.
             self._begin_at(found.continues_at)
         elif infos:
             self._clear(found.end, base)
@@ -125,7 +127,8 @@ class SegmentedLog(Appender):
         """Append to a new segment that continues nothing."""
         self._create_segment(base)
         self._enter(base)
-        self._at = self.written_end = self.high_watermark = self._records_end = self._writer_synced_to = base
+        self._at = self.written_end = self.high_watermark = self._records_end = base
+        self._writer_end = self._writer_synced_to = base
         self.position = Position(base, 0)
         self._chain = 0
 
@@ -151,7 +154,7 @@ class SegmentedLog(Appender):
         The log must not be written or read meanwhile. A crash is completed by `finish_truncation`.
 
         Args:
-            high_watermark: the highest one that this node was told of.
+            high_watermark: the highest one that this node knows.
             checkpoint_offset: where the newest checkpoint of what is derived from the log stands; 0 without one.
 
         Raises:

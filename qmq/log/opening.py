@@ -32,7 +32,7 @@ class Inspection:
     damaged: tuple[Damage, ...]
     """All damage, in order."""
     tails: Mapping[int, Position]
-    """Segment base -> its last commit with records: offset and CRC."""
+    """Segment base -> offset and CRC of its last commit with records that was not above the limit of visits."""
     ends: CommitEnds
     begin_file: BeginFile
     missing_from: int | None

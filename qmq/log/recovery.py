@@ -83,12 +83,12 @@ class Walked:
     damaged: tuple[Damage, ...]
     torn_at: int | None
     tails: dict[int, Position] = field(default_factory=dict)
-    """Segment base -> its last commit with records (a seal may be lost by right): offset and CRC."""
+    """Segment base -> its last commit with records (a seal may be lost by right) that was not above the limit of visits."""
     visited: Position = BEGINNING
     """Behind the last commit that was not above the limit of visits."""
     lost_seals: tuple[LostSeal, ...] = ()
     epochs: EpochChain = NO_EPOCHS
-    """Of the commits, and of those before them that the walk was told of."""
+    """Of the commits, and of those before them that the caller knows."""
 
 
 @dataclass(eq=False, repr=False)
@@ -162,11 +162,10 @@ class Walker:
                 after_damage = True
             chain, end = commit.header.crc, commit.end
             is_below = self.visit_end is None or end <= self.visit_end
-            if commit.header.record_count:
-                if is_below:
-                    self.visit(Commit(commit.header, commit.body, after_damage))
-                    after_damage = False
+            if commit.header.record_count and is_below:
+                self.visit(Commit(commit.header, commit.body, after_damage))
                 self._tails[base] = Position(commit.offset, chain)
+                after_damage = False
             self.synced_to = max(self.synced_to, commit.header.synced_to)
             self._ended(end, chain, is_below=is_below)
             at = end

@@ -1,4 +1,4 @@
-"""How a node opens its log: load the newest checkpoint, replay the commits behind it, report; and how a slave goes on replaying."""
+"""How a node opens its log: load the newest checkpoint, replay the commits behind it, report. A slave continues to replay."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -80,7 +80,7 @@ class RecoveryReport:
 class Replay(ABC):
     """Applies commits of the log to a store; a kind of node says how.
 
-    After the log was opened it may go on with the commits that follow: the store is then the same as after a replay of all.
+    After the log was opened it may continue with the commits that follow: the store is then the same as after a replay of all.
     """
 
     def __init__(self) -> None:

@@ -41,7 +41,8 @@ class StoredLog:
         self.epochs = walked.epochs
         """Of the commits written, also of those that retention removed since a checkpoint."""
         self.tails = dict(found.tails)
-        """Segment base -> offset and CRC of its last commit with records: by them a segment is known again."""
+        """Segment base -> offset and CRC of its last commit with records at or below the high watermark: by them a segment is known
+        again. A later one may be truncated."""
 
     @property
     def begin(self) -> int:
@@ -162,6 +163,10 @@ class StoredLog:
         walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
         walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
         return walked.position.chain if walked.position.offset == end else None
+
+    def segment_at(self, offset: int) -> SegmentInfo | None:
+        """Return the segment with a log offset; None if it is not kept."""
+        return self._segments.holding(offset)
 
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first."""

@@ -1,17 +1,22 @@
 """A slave's store follows the high watermark, and is at every step what a replay of the same bytes gives."""
 
 import asyncio
+import logging
 import random
 from itertools import pairwise
 
 import pytest
 
 from broker_node.checkpoint import BrokerCheckpoints
+from broker_node.recovery import renew_leases
 from qmq.daemon import applying
 from qmq.daemon.applying import AT_HAND_BYTES_MAX, READ_BYTES, SLICE_BYTES, Applying
+from qmq.daemon.checkpointing import Checkpointing
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
+from qmq.log.truncation import Truncation
 from qmq.slices import run_to_end
+from qmq.supervisor import Supervisor
 from tests.support.copies import header_of, sent
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
@@ -29,7 +34,7 @@ class Slave:
         master.commit()
         self.master = master.store
         self.disk = MemoryDisk()
-        self.told = 0
+        self.told = self.saved_at = 0
         self._open()
 
     def _open(self) -> None:
@@ -37,10 +42,11 @@ class Slave:
         self.applying = Applying(self.store.log, self.report.replay)
         self.copied = CopiedLog(self.store.log, epoch=1, is_copying=False)
 
-    def write(self, commits: CopiedCommits) -> None:
+    def write(self, commits: CopiedCommits, *, is_kept: bool = True) -> None:
         headers = self.copied.write(commits)
         self.copied.complete(headers)
-        self.applying.received(commits, headers)
+        if is_kept:
+            self.applying.received(commits, headers)
 
     async def advance(self, end: int) -> None:
         self.told = max(self.told, end)
@@ -53,10 +59,17 @@ class Slave:
         assert draft.synced_to <= self.told
         checkpoints.save(draft)
         checkpoints.saved(draft)
+        self.saved_at = draft.position.offset
 
     def restart(self) -> None:
         self.store.log.close()
         self.disk = self.disk.after_kill()
+        self._open()
+
+    def truncate(self, end: int) -> None:
+        """As if another master had no more than this."""
+        crc = self.store.log.crc_at(end) or self.store.log.read_crc_at(end) or 0
+        self.store.log.truncate(Truncation(end, crc, 1, "p"), high_watermark=self.told, checkpoint_offset=self.saved_at)
         self._open()
 
     def check(self) -> None:
@@ -72,8 +85,8 @@ async def follow(seed: int) -> Slave:
     """Follow the master to its end, with random high watermarks, checkpoints and restarts."""
     slave = Slave(seed)
     ends = [0]
-    for commits in sent(slave.master.log, slave.rng):
-        slave.write(commits)
+    while slave.store.log.written_end < slave.master.log.records_end:
+        slave.write(sent(slave.master.log, slave.rng, slave.store.log.written_end)[0])
         ends.append(slave.store.log.synced_end)
         if slave.rng.random() < 0.7:
             await slave.advance(slave.rng.choice(ends[-4:]))
@@ -82,6 +95,9 @@ async def follow(seed: int) -> Slave:
             slave.checkpoint()
         if slave.rng.random() < 0.1:
             slave.restart()
+            slave.check()
+        if slave.rng.random() < 0.05:
+            slave.truncate(slave.rng.choice([end for end in ends if end >= slave.told]))
             slave.check()
     await slave.advance(slave.master.log.synced_end)
     slave.check()
@@ -95,6 +111,7 @@ async def test_the_store_of_a_slave_is_at_every_step_a_replay_of_its_log(seed: i
     with judging(Check.APPLIED):
         ours, theirs = state_of(slave.store), state_of(slave.master)
         assert ours["subjects"] == theirs["subjects"], "as the master's own"
+        assert slave.store.log.tails == slave.master.log.tails
 
 
 async def test_nothing_above_the_high_watermark_or_what_is_synced_is_applied() -> None:
@@ -112,6 +129,24 @@ async def test_nothing_above_the_high_watermark_or_what_is_synced_is_applied() -
     await slave.advance(0)
     assert slave.applying.applied_end == end
     assert slave.applying.known_high_watermark == slave.master.log.synced_end
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_checkpoint_of_a_slave_does_not_hold_its_segments_to_commits_that_may_be_truncated(
+    is_restarted: bool,
+) -> None:
+    slave = Slave(3)
+    parts = sent(slave.master.log, slave.rng)
+    for part in parts:
+        slave.write(part)
+    end = header_of(parts[0]).end
+    await slave.advance(end)
+    if is_restarted:
+        slave.restart()
+    slave.checkpoint()
+    slave.truncate(end)
+    assert slave.store.log.damaged == ()
+    slave.check()
 
 
 async def test_what_is_not_at_hand_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +178,19 @@ def with_one_commit() -> Slave:
     (commits,) = sent(driver.store.log, slave.rng)
     slave.write(commits)
     return slave
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_commits_that_were_not_kept_are_not_passed_over(seed: int) -> None:
+    slave = Slave(seed)
+    for commits in sent(slave.master.log, slave.rng):
+        slave.write(commits, is_kept=slave.rng.random() < 0.5)
+        if slave.rng.random() < 0.3:
+            await slave.advance(slave.store.log.synced_end)
+            slave.check()
+    await slave.advance(slave.store.log.synced_end)
+    slave.check()
+    assert slave.applying.applied_end == slave.store.log.synced_end
 
 
 async def test_the_loop_has_its_turn_between_the_records_of_a_large_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +228,40 @@ async def test_a_checkpoint_within_a_commit_stands_before_it(monkeypatch: pytest
     slave.restart()
     assert slave.store.subjects["orders"].visible_end >= 100
     await slave.advance(slave.store.log.synced_end)
+    slave.check()
+
+
+async def test_consumers_of_a_promoted_slave_have_a_whole_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_node.recovery.RENEWED_CONSUMERS", 2)
+    slave = await follow(2)
+    consumers = [
+        consumer
+        for subject in slave.store.subjects.values()
+        for group in subject.groups.values()
+        for consumer in group.progress.consumers.values()
+    ]
+    slave.store.clock.advance(3600.0)  # type: ignore[attr-defined]
+    now = slave.store.clock.monotonic()
+    assert all(consumer.seen_at < now for consumer in consumers)
+    assert len(list(renew_leases(slave.store))) == len(consumers) // 2 > 0
+    assert all(consumer.seen_at == now for consumer in consumers)
+
+
+async def test_a_slave_makes_checkpoints_without_a_committer() -> None:
+    slave = Slave(2)
+    parts = sent(slave.master.log, slave.rng)
+    supervisor = Supervisor(slave.store.clock, logger=logging.getLogger("test"), on_failure=lambda name, error: None)
+    checkpoints = Checkpointing(
+        BrokerCheckpoints(slave.store), slave.store.log, None, slave.store.clock, supervisor, 1, 60.0, 0
+    )
+    for part in parts:
+        slave.write(part)
+    end = header_of(parts[0]).end
+    await slave.advance(end)
+    await checkpoints.finish()
+    assert (checkpoints.saved, checkpoints.last_position.offset) == (1, end)
+    slave.restart()
+    assert (slave.report.from_offset, slave.report.replayed_commits) == (end, 0)
     slave.check()
 
 

@@ -33,6 +33,6 @@ async def test_a_node_whose_replica_state_is_older_than_its_log_does_not_start(t
         assert (broker.log.epoch, broker.replica.state.epoch) == (2, 2)
     default_disk().remove(str(tmp_path / "broker" / "replica"))
     ReplicaStateFile(default_disk(), str(tmp_path / "broker")).save(ReplicaState(1, "p-1", True))
-    with pytest.raises(SettingError, match="says epoch 1, but the log has commits of epoch 2"):
+    with pytest.raises(SettingError, match="has epoch 1, but the log has commits of epoch 2"):
         async with running_broker(tmp_path):
             pass

@@ -142,7 +142,7 @@ def test_a_log_with_a_later_epoch_than_the_state_is_not_used() -> None:
     file = stored(disk)
     file.save(ReplicaState(2, "p-1", False))
     file.check_log(2)
-    with pytest.raises(SettingError, match="data/replica says epoch 2, but the log has commits of epoch 3: restore"):
+    with pytest.raises(SettingError, match="data/replica has epoch 2, but the log has commits of epoch 3: restore"):
         file.check_log(3)
 
 

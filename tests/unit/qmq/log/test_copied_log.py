@@ -2,15 +2,18 @@
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qmq.errors import LogError
 from qmq.log.copied_log import COPIED_SEGMENT_BYTES_MAX, CopiedCommits, CopiedLog, CopyCheck, CopyRejected
+from qmq.log.disk import SystemDisk
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
 from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc, encode_header
+from qmq.log.truncation import Truncation
 from tests.support.copies import (
     FOLDER,
     SEGMENT,
@@ -45,7 +48,7 @@ def test_a_copy_has_the_bytes_epochs_and_segments_of_the_master(seed: int, is_co
     log, _ = opened_copy(disk)
     copied = copy_all(log, master, seed, is_copying=is_copying)
     assert_prefix(log, master)
-    assert (log.written_end, log.epochs, log.tails) == (master.written_end, master.epochs, master.tails)
+    assert (log.written_end, log.epochs, log.tails) == (master.written_end, master.epochs, {}), "nothing is confirmed"
     assert log.crc_at(log.written_end) == master.crc_at(master.written_end) is not None
     assert log.synced_end == (0 if is_copying else master.synced_end)
     copied.sync()
@@ -130,7 +133,9 @@ def test_segments_that_a_former_master_prepared_get_the_sizes_of_the_new_one() -
 
 def test_a_new_folder_of_a_one_member_group_takes_the_sizes_of_the_master() -> None:
     master, disk = master_log(), MemoryDisk()
-    log = SegmentedLog.open(disk, FOLDER, segment_bytes=4 * SEGMENT, visit=lambda _: None)
+    SegmentedLog.open(disk, FOLDER, segment_bytes=4 * SEGMENT, visit=lambda _: None).close()
+    log, _ = opened_copy(disk)
+    assert [info.bytes for info in log.segments()] == [4 * SEGMENT]
     copy_all(log, master, 1)
     assert_prefix(log, master)
     assert opened_copy(disk.after_power_cut())[0].written_end == master.written_end
@@ -146,7 +151,9 @@ def test_a_lost_first_segment_of_a_copy_is_noticed() -> None:
 
 def test_a_segment_without_commits_is_not_passed_over() -> None:
     _, commits = in_epoch_5()
-    log = SegmentedLog.open(MemoryDisk(), FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+    disk = MemoryDisk()
+    SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None).close()
+    log, _ = opened_copy(disk)
     later = replace(commits[0], segment_base=SEGMENT, offset=SEGMENT)
     with pytest.raises(CopyRejected, match=f"segment {SEGMENT}, after the one from 0 to {SEGMENT}"):
         CopiedLog(log, epoch=7, is_copying=True).write(later)
@@ -291,6 +298,20 @@ def test_a_commit_larger_than_its_segment_is_rejected() -> None:
     assert rejected.value.check is CopyCheck.SEGMENT
 
 
+def test_a_master_takes_no_copies() -> None:
+    _, commits = in_epoch_5()
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=7, is_copying=False)
+    headers = copied.write(commits[0])
+    with pytest.raises(ValueError, match="epoch 7 can't begin: records behind log offset 0"):
+        log.begin_epoch(7)
+    copied.complete(headers)
+    log.begin_epoch(7)
+    with pytest.raises(LogError, match="this node writes it as the master") as refused:
+        copied.write(commits[1])
+    assert refused.value.code == "log.not_slave"
+
+
 def test_the_first_commit_of_all_follows_nothing() -> None:
     _, commits = in_epoch_5()
     log, _ = opened_copy(MemoryDisk())
@@ -338,3 +359,25 @@ def test_a_seal_that_the_master_synced_at_its_restart_is_synced_before_the_next_
         copied.write(second)
     assert log.synced_end == end
     assert inspect(copy.after_power_cut(), FOLDER, visit=lambda _: None).end == end
+
+
+# --- files of the operating system ----------------------------------------------------------------------------------
+
+
+def test_a_log_is_copied_truncated_and_copied_again_in_real_files(tmp_path: Path) -> None:
+    master, disk, folder = master_log(), SystemDisk(), str(tmp_path / "data" / "log")
+    ends = [header_of(commit).end for commit in commits_of(master)]
+    target = len(ends) // 3
+    end = 0
+    for again in range(2):
+        found = inspect(disk, folder, visit=lambda _: None)
+        assert (found.end, found.damaged) == (end, ())
+        log = SegmentedLog.activate(found, segment_bytes=4 * SEGMENT, is_only_member=False)
+        copy_all(log, master, again)
+        assert_prefix(log, master)
+        if not again:
+            end, crc = ends[target], log.crc_at(ends[target])
+            assert crc is not None
+            log.truncate(Truncation(end, crc, 2, "p-2"), high_watermark=0, checkpoint_offset=0)
+    log.close()
+    assert inspect(disk, folder, visit=lambda _: None).end == master.written_end

@@ -54,6 +54,18 @@ def test_a_commit_that_others_must_store_is_confirmed_later() -> None:
     assert (log.high_watermark, log.position.offset, log.unconfirmed_commits) == (ends[2], ends[2], 0)
 
 
+def test_segments_are_known_again_by_commits_that_can_not_be_truncated() -> None:
+    """A checkpoint that held a segment to a later commit would find damage after a truncation."""
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    ends = [written(log) for _ in range(3)]
+    assert log.tails == {}
+    log.confirm(ends[1])
+    assert log.tails == {0: Position(ends[0], log.position.chain)}
+    log.confirm(ends[2])
+    assert log.tails == {0: Position(ends[1], log.position.chain)}
+
+
 def test_the_high_watermark_does_not_fall_pass_what_is_synced_or_split_a_commit() -> None:
     log, _ = opened(MemoryDisk())
     first, second = written(log), written(log)

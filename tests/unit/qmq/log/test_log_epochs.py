@@ -72,7 +72,7 @@ def test_an_epoch_does_not_fall_and_begins_between_commits_only() -> None:
         log.begin_epoch(2)
     log.begin_epoch(3)
     log.append(1, b"pending")
-    with pytest.raises(ValueError, match="epoch 4 can't begin: records up to log offset"):
+    with pytest.raises(ValueError, match="epoch 4 can't begin: records behind log offset"):
         log.begin_epoch(4)
     taken = log.take()
     assert taken is not None

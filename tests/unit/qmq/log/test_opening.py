@@ -96,8 +96,25 @@ def test_a_member_of_a_larger_group_creates_no_segment_of_its_own_size() -> None
     found, _ = inspected(disk)
     log = SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
     assert (disk.list_dir("log"), log.written_end, log.begin, log.high_watermark) == ([], 0, 0, 0)
+    log.begin_epoch(1)
     written(log)
     assert (opened(disk.after_kill())[0].written_end, disk.list_dir("log")) == (log.written_end, [f"{0:020d}"])
+
+
+def test_a_member_of_a_larger_group_appends_nothing_before_it_begins_an_epoch() -> None:
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    end = written(log)
+    log = SegmentedLog.activate(inspected(disk)[0], segment_bytes=SEGMENT, is_only_member=False)
+    steps = disk.steps
+    with pytest.raises(LogError, match="this node is not the master") as refused:
+        log.append(1, b"x")
+    assert refused.value.code == "log.slave"
+    assert (log.needs_seal, log.seal_idle(), log.take(), log.has_pending) == (True, None, None, False)
+    assert not log.prepare_next(), "its size is the master's"
+    assert (disk.steps, log.appended_end) == (steps, end)
+    log.begin_epoch(2)
+    assert written(log) > end
 
 
 def test_commits_above_the_limit_are_checked_and_not_visited() -> None:
@@ -179,6 +196,7 @@ def test_what_was_copied_with_one_sync_for_many_commits_is_truncated_at_the_firs
         assert found.damaged == ()
         assert copied_from <= found.end < ends[-1]
         again = SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
+        again.begin_epoch(1)
         written(again)
         whole, more = inspected(disk)
         assert (whole.damaged, more[:-1], whole.end) == ((), visited, again.written_end)
