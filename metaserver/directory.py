@@ -1,30 +1,16 @@
-"""class Directory: the metaserver's memory: broker groups with their leases, nodes and routes. No I/O, time handed in.
-
-Leases are judged by this metaserver's own monotonic clock: from when it received a heartbeat, or observed in the database that
-another metaserver had stored one. Clocks of different machines are never compared. After a start, or a pause of its own loop
-longer than a lease, no group expires for one full expiry: that of peers if there are any. With a live peer and the database
-away none expires either, as the peer may receive the heartbeats.
-"""
+"""class Directory: the metaserver's memory: broker groups with their leases, nodes and routes. No I/O, time handed in."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease, SubjectRule
-from metaserver.live_groups import (
-    EXPIRY_SECONDS,
-    HEARTBEAT_SECONDS,
-    LEASE_SECONDS,
-    PEER_EXPIRY_SECONDS,
-    LiveGroup,
-    Observed,
-    Peers,
-    Registered,
-)
+from metaserver.domain import BrokerGroup, Metadata, Node, SubjectRule
+from metaserver.group_table import GroupTable
+from metaserver.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, Registered
 from metaserver.policies import Policies
 from metaserver.registration_rules import lease_refusal, log_end_refusal
-from metaserver.route_table import SUBJECT_GROUPS_MIN, RouteTable
+from metaserver.route_table import SUBJECT_GROUPS_MIN
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -37,7 +23,7 @@ UNAPPROVED_GROUPS_MAX = 100
 UNAPPROVED_CODE = "broker_group.unapproved"
 
 
-class Directory(RouteTable):
+class Directory(GroupTable):
     """What this metaserver knows now. `approves_new_groups`: whether a group of this name may serve without approval."""
 
     def __init__(
@@ -50,66 +36,10 @@ class Directory(RouteTable):
     ) -> None:
         super().__init__(clock, rng, subject_groups_min)
         self._approves_new_groups = approves_new_groups
-        self.nodes: dict[str, Node] = {}
         self.rules: Mapping[str, SubjectRule] = {}
         """Replaced, never changed: other code keeps references to it."""
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
         self.policies = Policies()
-        self._steady_since = self._ticked_at = clock.monotonic()
-        """Since then this metaserver has run without a pause, and could read what live peers stored."""
-        self._peers = Peers(clock.monotonic())
-
-    def observe_peers(self, leases: Leases) -> Observed:
-        """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
-        now = self._clock.monotonic()
-        self._peers.observe(leases.peers, now)
-        changed, replaced, contradicted = [], [], []
-        for lease in leases.groups:
-            live = self.groups.get(lease.group.name)
-            if live is None:
-                continue
-            if live.stored_lease_us not in (None, lease.stored_at_us) and not lease.is_own:
-                live.peer_heartbeat_at, live.has_heartbeat = now, True
-            live.stored_lease_us = lease.stored_at_us
-            if self._follows(live, lease, now):
-                if live.is_live_at_peer(now):
-                    replaced.append(lease.group.name)
-                if self._follow(live, lease):
-                    changed.append(lease.group.name)
-            elif live.is_received_here(now) and lease.group.state != live.row.state:
-                # The metaserver that stored it may have received a newer heartbeat, which arrives here in a moment.
-                live.contradicted_at = live.contradicted_at or now
-                if live.heartbeat_at > live.contradicted_at:
-                    contradicted.append(live.row)
-                continue
-            live.contradicted_at = None
-        return Observed(changed, replaced, contradicted)
-
-    def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
-        """Whether the stored state of a group replaces the own one."""
-        if lease.group.state is GroupState.OFFLINE:
-            return not live.is_received_here(now)
-        is_recent = live.received_here and now - live.heartbeat_at <= 2 * HEARTBEAT_SECONDS
-        return not is_recent and live.is_live_at_peer(now)
-
-    def _follow(self, live: LiveGroup, lease: StoredLease) -> bool:
-        """Replace the own state of a group by the stored one; whether clients see a difference."""
-        before = live.state, live.node.address if live.node is not None else ""
-        node = lease.node.with_newest_log_end(self.nodes.get(lease.node.node_id, lease.node))
-        live.row, live.node, live.reported = lease.group, node, lease.group.state
-        live.is_expired = lease.group.state is GroupState.OFFLINE
-        live.has_left, live.started_at_ms = False, None
-        if not lease.is_own:
-            # What this metaserver stored itself may be older than what it knows.
-            self.nodes[node.node_id] = node
-        if before == (live.state, lease.node.address):
-            return False
-        live.reason = "reported offline by another metaserver" if live.is_expired else ""
-        return True
-
-    def assume_peers(self) -> None:
-        """Other metaservers may run: take no group offline before the database was read."""
-        self._peers.has_live = True
 
     def head(self) -> Metadata:
         """Everything except routes, as it is to be stored."""
@@ -161,7 +91,7 @@ class Directory(RouteTable):
             kind = GroupKind(request.kind)
             row = BrokerGroup(
                 request.broker_group, kind, reported, request.epoch, request.node_id, (request.node_id,),
-                operator_state=operator_state,
+                operator_state=operator_state, members=(request.node_id,),
             )  # fmt: skip
             live = self.groups[row.name] = LiveGroup(row, node, now, reported)
         else:
@@ -219,26 +149,3 @@ class Directory(RouteTable):
         return NodeRegisterResponse(
             not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code
         )
-
-    def expire(self) -> list[BrokerGroup]:
-        """Take silent groups offline; returns their rows. To be called about every heartbeat interval."""
-        now = self._clock.monotonic()
-        if now - self._ticked_at > LEASE_SECONDS:
-            self._steady_since = now
-        self._ticked_at = now
-        if self._peers.are_out_of_sight(now):
-            self._steady_since = now
-        if now < self._steady_since + (PEER_EXPIRY_SECONDS if self._peers.has_live else EXPIRY_SECONDS):
-            return []
-        gone = []
-        for live in self.groups.values():
-            if not live.is_expired and live.is_silent(now):
-                live.is_expired = True
-                live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
-                live.row = replace(live.row, state=GroupState.OFFLINE)
-                gone.append(live.row)
-        return gone
-
-    def heartbeat_age(self, live: LiveGroup) -> float:
-        """Seconds since the master's last heartbeat was received here, or observed as stored by another metaserver."""
-        return self._clock.monotonic() - max(live.heartbeat_at, live.peer_heartbeat_at or live.heartbeat_at)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from qmq.replication.row import GroupRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,51 @@ class BrokerGroup:
     in_sync: tuple[str, ...]
     in_sync_version: int = 0
     operator_state: OperatorState = OperatorState.NORMAL
+    members: tuple[str, ...] = ()
+    """Node ids."""
+    in_sync_min: int = 2
+    promotion_id: str = ""
+    """Identifies the promotion that began the epoch; "" if there was none."""
+    copies: int = 1
+    """How many members the group should have."""
+    preferred: tuple[str, ...] = ()
+    """Node ids: of members with equally long logs, the first is promoted."""
+
+    @property
+    def group_row(self) -> GroupRow:
+        """The part of the row that is changed by compare-and-set."""
+        return GroupRow(
+            self.name,
+            self.members,
+            self.master,
+            self.in_sync,
+            self.epoch,
+            self.in_sync_version,
+            self.promotion_id,
+            self.in_sync_min,
+        )
+
+    def with_group_row(self, row: GroupRow) -> "BrokerGroup":
+        """Return this group with another master, in-sync set, members, epoch and promotion."""
+        return replace(
+            self,
+            epoch=row.epoch,
+            master=row.master,
+            in_sync=row.in_sync,
+            in_sync_version=row.version,
+            members=row.members,
+            promotion_id=row.promotion_id,
+        )
+
+    def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":
+        """Return this group with what operators decided, which is always taken from the database."""
+        return replace(
+            self,
+            operator_state=stored.operator_state,
+            in_sync_min=stored.in_sync_min,
+            copies=stored.copies,
+            preferred=stored.preferred,
+        )
 
 
 @dataclass(frozen=True, slots=True)

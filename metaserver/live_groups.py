@@ -24,6 +24,7 @@ class LiveGroup:
 
     row: BrokerGroup
     node: Node | None
+    """The node that clients are sent to: the master that served last, until the row's master reports."""
     heartbeat_at: float
     """When this metaserver received the last one, or loaded the group."""
     reported: GroupState
@@ -46,6 +47,15 @@ class LiveGroup:
     reason: str = ""
     policy_version: str = ""
     """The policy that the master applies; "" when it reported none."""
+    newest_place: tuple[int, int] = (0, 0)
+    """The highest epoch and version of the row that was in the database, or that a member reported."""
+
+    def begin_lease(self, now: float) -> None:
+        """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
+        self.heartbeat_at, self.received_here, self.has_heartbeat = now, False, False
+        self.has_left, self.started_at_ms = False, None
+        self.stored_lease_us = self.contradicted_at = self.peer_heartbeat_at = None
+        self.policy_version = ""
 
     @property
     def state(self) -> GroupState:

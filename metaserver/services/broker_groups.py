@@ -39,8 +39,8 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
         action, state = "broker_group.create", group.operator_state
-        members = list(group.in_sync)
-        BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, members=members, **after)
+        others = {"in_sync_version": group.in_sync_version, "members": list(group.members), "copies": group.copies}
+        BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, **others, **after)
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
     else:
