@@ -3,17 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Metadata, Node, SubjectRule
 from metaserver.group_table import GroupTable
-from metaserver.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, Registered
+from metaserver.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, NodeReport, Registered
 from metaserver.policies import Policies
-from metaserver.registration_rules import lease_refusal, log_end_refusal
+from metaserver.registration_rules import lease_refusal, log_end_refusal, slave_refusal
 from metaserver.route_table import SUBJECT_GROUPS_MIN
+from metaserver.row_wishes import is_replicating, joining, may_join, may_replace, replacement, spare_reason
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.replication.row import GroupRow
 
 if TYPE_CHECKING:
     from random import Random
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 UNAPPROVED_GROUPS_MAX = 100
 """Broker groups that may wait for approval at a time; registrations of further ones are refused."""
 UNAPPROVED_CODE = "broker_group.unapproved"
+NEW_GROUP_COPIES = 2
+"""How many members a new broker group of nodes with replication should have."""
 
 
 class Directory(GroupTable):
@@ -51,7 +56,10 @@ class Directory(GroupTable):
         return replace(self.head(), routes=tuple(self.routes.values()))
 
     def register(self, request: NodeRegisterRequest) -> Registered:
-        """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing."""
+        """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing.
+
+        A group that has a master keeps it, unless the change that is asked for in `Registered.wish` is stored.
+        """
         now = self._clock.monotonic()
         live = self.groups.get(request.broker_group)
         known = self.nodes.get(request.node_id)
@@ -59,50 +67,45 @@ class Directory(GroupTable):
         if refusal is not None:
             code, why = refusal
             return Registered(self._answer(live, why, code=code))
-        # The node's, and that of the master that it replaces.
-        known_nodes = (known, self.nodes.get(live.row.master) if live is not None else None)
-        highest = max([request.log_end, *(node.log_end for node in known_nodes if node is not None)])
+        if live is not None and live.row.master not in ("", request.node_id):
+            return self._register_slave(request, live, known, now)
+        return self._register_master(request, live, known, now)
+
+    def _register_master(
+        self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
+    ) -> Registered:
+        """Apply a registration of a group's master, or of the first node of a group, which becomes its only member."""
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
         first_state = self._first_operator_state(request.broker_group)
         operator_state = live.row.operator_state if live is not None else first_state
+        node, is_older = self._reported_node(request, known)
         if operator_state is OperatorState.UNAPPROVED:
             reported = GroupState.OFFLINE
-        elif request.log_end < highest and not is_goodbye:
+        elif is_older and not is_goodbye:
             reason = (
-                f"its log ends at {request.log_end} but had reached {highest}: its data folder is an older copy, or empty;"
+                f"its log ends at {request.log_end} but had reached {node.log_end}: its data folder is an older copy, or empty;"
                 " acknowledged messages are missing"
             )
             reported = GroupState.READ_ONLY
-        node = Node(
-            request.node_id,
-            request.broker_group,
-            request.role,
-            request.address,
-            request.admin_address,
-            request.version,
-            highest,
-            known.log_end_version if known is not None else 0,
-            self._clock.wall_ms(),
-        )
-        before = (live.row.master, live.state, live.node.address if live.node else "") if live is not None else None
+        before = None
         if live is None:
-            kind = GroupKind(request.kind)
-            row = BrokerGroup(
-                request.broker_group, kind, reported, request.epoch, request.node_id, (request.node_id,),
-                operator_state=operator_state, members=(request.node_id,),
-            )  # fmt: skip
+            row = self._first_row(request, reported, operator_state)
             live = self.groups[row.name] = LiveGroup(row, node, now, reported)
         else:
-            row = replace(live.row, state=reported, master=request.node_id, in_sync=(request.node_id,))
+            before = live.seen_by_clients
+            row = replace(live.row, state=reported)
+            if not row.master:
+                row = row.with_group_row(_with_first_member(row.group_row, request))
+                before = None
             live.row, live.node, live.heartbeat_at, live.reported = row, node, now, reported
             live.is_expired = False
         live.has_heartbeat = live.received_here = True
         live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
         live.reason = reason
-        self.nodes[node.node_id] = node
-        changed_row = row if before != (row.master, live.state, node.address) else None
+        self._note(live, request, node, now)
+        changed_row = row if before != live.seen_by_clients else None
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
             live.reason = reason = f"broker group {row.name} is pending approval"
@@ -111,19 +114,87 @@ class Directory(GroupTable):
             answer = self._answer(live, reason, reported)
         return Registered(answer, changed_row, node, reason or "registered")
 
+    def _register_slave(
+        self, request: NodeRegisterRequest, live: LiveGroup, known: Node | None, now: float
+    ) -> Registered:
+        """Apply a registration of another node than the group's master: of a slave, or of a node that is not a member."""
+        group = live.row
+        replaces = may_replace(group, request) and not live.has_lease(now)
+        node, _ = self._reported_node(request, known, self.nodes.get(group.master) if replaces else None)
+        self._note(live, request, node, now)
+        if group.operator_state is OperatorState.UNAPPROVED:
+            return Registered(
+                self._answer(live, f"broker group {group.name} is pending approval", code=UNAPPROVED_CODE)
+            )
+        if request.node_id in group.members:
+            return Registered(self._answer(live, ""), None, node)
+        wish = None
+        if replaces:
+            promotion_id = str(UUID(int=self._rng.getrandbits(128), version=4))
+            wish = replacement(group, request, promotion_id)
+        elif may_join(group, request):
+            wish = joining(group, request.node_id)
+        if is_replicating(request):
+            return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
+        why = f"group {group.name} has master {group.master}, and its replacement by this node is not stored yet"
+        return Registered(self._answer(live, why, code="node.group_taken"), wish=wish)
+
+    def _reported_node(
+        self, request: NodeRegisterRequest, known: Node | None, replaced: Node | None = None
+    ) -> tuple[Node, bool]:
+        """The node with the highest place that its log had, or that of the node that it replaces; whether it is below that now."""
+        place = (max(1, request.log_epoch), request.log_end)
+        epoch, end = max([place, *(node.log_place for node in (known, replaced) if node is not None)])
+        node = Node(
+            request.node_id,
+            request.broker_group,
+            request.role,
+            request.address,
+            request.admin_address,
+            request.version,
+            end,
+            known.log_end_version if known is not None else 0,
+            self._clock.wall_ms(),
+            epoch,
+        )
+        return node, place < (epoch, end)
+
+    def _note(self, live: LiveGroup, request: NodeRegisterRequest, node: Node, now: float) -> None:
+        """Keep a node's report. Those of nodes that are not members are dropped when they are silent."""
+        members = live.row.members
+        for name in [name for name, report in live.reports.items() if name not in members and not report.is_live(now)]:
+            del live.reports[name]
+        live.reports[request.node_id] = NodeReport(request, now)
+        if request.node_id in members:
+            live.newest_place = max(live.newest_place, (request.epoch, 0))
+        self.nodes[node.node_id] = node
+
+    def _first_row(self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState) -> BrokerGroup:
+        """The row of a new group. Groups of nodes without replication have one copy, until an operator raises that."""
+        kind = GroupKind(request.kind)
+        copies = NEW_GROUP_COPIES if kind is GroupKind.BROKER and is_replicating(request) else 1
+        node = (request.node_id,)
+        return BrokerGroup(
+            request.broker_group, kind, state, request.epoch, request.node_id, node, operator_state=operator_state,
+            members=node, promotion_id=request.promotion_id, copies=copies,
+        )  # fmt: skip
+
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
     ) -> tuple[str, str] | None:
         """Why a registration is refused, as (code, reason). While a lease runs it belongs to one node id at one address."""
         if live is not None and live.row.kind.value != request.kind:
             return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
-        if live is not None and live.has_lease(now):
-            bound = lease_refusal(request, live)
-            if bound is not None:
-                return bound
+        bound = None
+        if live is not None and live.row.master == request.node_id:
+            bound = lease_refusal(request, live) if live.has_lease(now) else None
+        elif live is not None and live.row.master:
+            bound = slave_refusal(request, live, now)
+        if bound is not None:
+            return bound
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
-            if own is not None and own.row.master == known.node_id and own.has_lease(now):
+            if own is not None and own.is_running(known.node_id, now):
                 return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
         if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:
             waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
@@ -146,6 +217,21 @@ class Directory(GroupTable):
         # A metaserver that can't read the database while another one may does not know the newest policy.
         is_current = not self._peers.are_out_of_sight(self._clock.monotonic())
         policy = self.policies.version(live.row.name) if live is not None and not code and is_current else ""
+        row = live.row_on_wire() if live is not None and not code else None
         return NodeRegisterResponse(
-            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code
+            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code, row
         )
+
+
+def _with_first_member(row: GroupRow, request: NodeRegisterRequest) -> GroupRow:
+    """The row of a group that an operator announced, with its first node as its only member."""
+    node = (request.node_id,)
+    return replace(
+        row,
+        members=node,
+        master=request.node_id,
+        in_sync=node,
+        epoch=max(row.epoch, request.epoch),
+        version=row.version + 1,
+        promotion_id=request.promotion_id,
+    )

@@ -11,8 +11,8 @@ from qmq.replication.row import GroupRow
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as it last registered. `log_end` is the highest synced log offset that it reported since an operator last
-    accepted a log loss."""
+    """A node as it last registered. `log_epoch` and `log_end` are the highest ones that it reported together since an operator last
+    accepted a log loss: the epoch of its newest commit, and its highest synced log offset."""
 
     node_id: str
     broker_group: str
@@ -25,12 +25,18 @@ class Node:
     """How often an operator accepted a log loss. A log end of a newer version replaces any of an older one."""
     reported_at_ms: int = 0
     """When it last registered, by the wall clock of the metaserver that received it; 0: unknown."""
+    log_epoch: int = 1
+
+    @property
+    def log_place(self) -> tuple[int, int]:
+        """Where its log ended. A log that is truncated in a newer epoch continues at a higher place."""
+        return self.log_epoch, self.log_end
 
     def with_newest_log_end(self, other: "Node") -> "Node":
-        """This node with the log end that applies: of the newer version, of equal versions the higher one."""
-        if (self.log_end_version, self.log_end) >= (other.log_end_version, other.log_end):
+        """This node with the log end that applies: of the newer version, of equal versions the higher place."""
+        if (self.log_end_version, *self.log_place) >= (other.log_end_version, *other.log_place):
             return self
-        return replace(self, log_end=other.log_end, log_end_version=other.log_end_version)
+        return replace(self, log_end=other.log_end, log_epoch=other.log_epoch, log_end_version=other.log_end_version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ away none expires either, as the peer may receive the heartbeats.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metaserver.choices import GroupState
+from metaserver.choices import STATE_FROM_WIRE, GroupState
 from metaserver.domain import BrokerGroup, Leases, Node, StoredLease
 from metaserver.live_groups import (
     EXPIRY_SECONDS,
@@ -148,3 +148,16 @@ class GroupTable(RouteTable):
     def heartbeat_age(self, live: LiveGroup) -> float:
         """Seconds since the master's last heartbeat was received here, or observed as stored by another metaserver."""
         return self._clock.monotonic() - max(live.heartbeat_at, live.peer_heartbeat_at or live.heartbeat_at)
+
+    def node_state(self, node: Node) -> tuple[GroupState, float | None]:
+        """(state of a node, seconds since its last heartbeat or None if there was none since this metaserver started)."""
+        live, now = self.groups.get(node.broker_group), self._clock.monotonic()
+        if live is None:
+            return GroupState.OFFLINE, None
+        if live.node is not None and live.node.node_id == node.node_id == live.row.master:
+            return live.state, self.heartbeat_age(live) if live.has_heartbeat else None
+        report = live.reports.get(node.node_id)
+        if report is None:
+            return GroupState.OFFLINE, None
+        state = STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE)
+        return state if report.is_live(now) else GroupState.OFFLINE, now - report.received_at

@@ -3,7 +3,9 @@
 Code 52 is never used: it is a trap of the official client (docs/reference/wire.md, 12, T2).
 """
 
+import asyncio
 import logging
+from collections.abc import Callable
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.client_handlers import ClientHandlers
@@ -13,6 +15,8 @@ from metaserver.official_nodes import OfficialNodes
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
 from metaserver.route_table import OFFICIAL_VERSION
+from metaserver.row_changes import RowChanges
+from metaserver.row_wishes import RowWish
 from metaserver.sliced_queue import CallSoon
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
@@ -25,8 +29,11 @@ from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import BrokerAcquireMetaRequest, BrokerAcquireMetaResponse, BrokerRegisterRequest
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import Frame
+from qmq.protocol.group_rows import RowResult
 from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
+from qmq.replication.row import GroupRow
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.meta")
 
@@ -48,6 +55,8 @@ class MetaHandlers(ClientHandlers):
         write_behind: WriteBehind,
         clock: Clock,
         bulk_reads: BulkReadLimiter,
+        row_changes: RowChanges,
+        supervisor: Supervisor,
         *,
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
@@ -55,6 +64,8 @@ class MetaHandlers(ClientHandlers):
         call_soon: CallSoon | None = None,
     ) -> None:
         super().__init__(directory, write_behind, clock, limits=limits, auth=auth, call_soon=call_soon)
+        self._row_changes = row_changes
+        self._supervisor = supervisor
         self._official_nodes = official_nodes or OfficialNodes()
         self._store_node_at: dict[str, float] = {}
         self._node_connections: dict[str, Connection] = {}
@@ -76,10 +87,13 @@ class MetaHandlers(ClientHandlers):
         self.counters.node_registers += 1
         check_values(request)
         self._check_new_node(request.broker_group, request.node_id, request.address)
-        registered = self._register(connection, request)
-        connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
-        if registered.answer.accepted:
-            self._replace_connection(request.node_id, connection)
+
+        def answer(registered: Registered) -> None:
+            connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
+            if registered.answer.accepted:
+                self._replace_connection(request.node_id, connection)
+
+        self._register(connection, frame, request, answer)
 
     def _replace_connection(self, node_id: str, connection: Connection) -> None:
         """Close a node's previous connection: a late heartbeat of it would restore an old state and an old log end."""
@@ -103,8 +117,44 @@ class MetaHandlers(ClientHandlers):
             if problem := hidden_text_problem(name):
                 raise ProtocolError(f"{name[:40]!a} {problem}")
 
-    def _register(self, connection: Connection, request: NodeRegisterRequest) -> Registered:
+    def _register(
+        self,
+        connection: Connection,
+        frame: Frame,
+        request: NodeRegisterRequest,
+        answer: Callable[[Registered], None],
+    ) -> None:
+        """Register a node, and call `answer`: after the row was changed, or could not be, if the node calls for a change of it."""
         registered = self._directory.register(request)
+        if registered.wish is None:
+            answer(self._registered(connection, request, registered))
+            return
+        task = self._supervisor.background("row_change", self._make(registered.wish, connection, request, answer))
+
+        def ended(done: "asyncio.Task[None]") -> None:
+            if not done.cancelled() and done.exception() is not None:
+                connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+        task.add_done_callback(ended)
+
+    async def _make(
+        self, wish: RowWish, connection: Connection, request: NodeRegisterRequest, answer: Callable[[Registered], None]
+    ) -> None:
+        """Change a row for a node, and answer its registration."""
+        name = request.broker_group
+        place = self._directory.newest_place(name)
+        made = await self._row_changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
+        if made.result is not RowResult.DONE:
+            logger.warning("the row of %s is not changed (%s): %s", name, wish.reason, made.reason)
+        if not connection.is_closed:
+            answer(self._registered(connection, request, self._directory.register(request)))
+
+    def row_learned(self, row: GroupRow) -> None:
+        """Take over a row that was read from the database or changed there."""
+        self._directory.learn_row(row)
+
+    def _registered(self, connection: Connection, request: NodeRegisterRequest, registered: Registered) -> Registered:
+        """Store the effects of a registration and push them; log a refusal."""
         code = registered.answer.code
         if code:
             self.counters.refused_nodes[code] += 1
@@ -172,10 +222,15 @@ class MetaHandlers(ClientHandlers):
                 version=OFFICIAL_VERSION,
             )
             check_values(node)
-            registered = self._register(connection, node)
-            if registered.answer.code:
-                raise ProtocolError(registered.answer.reason)
+            self._register(
+                connection, frame, node, lambda registered: self._answer_official(connection, frame, registered)
+            )
+            return
         connection.reply(frame, ResponseCode.SUCCESS)
+
+    def _answer_official(self, connection: Connection, frame: Frame, registered: Registered) -> None:
+        code = ResponseCode.BROKER_ERROR if registered.answer.code else ResponseCode.SUCCESS
+        connection.reply(frame, code)
 
     def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
         request = BrokerAcquireMetaRequest.decode(frame.body)
@@ -188,7 +243,7 @@ class MetaHandlers(ClientHandlers):
 
 
 def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
-    """Every node of the approved broker groups; one that is not its group's master counts as offline."""
+    """Every node of the approved broker groups. The state of a node that is not its group's master is the one that it reports."""
     lines: list[NodeLine] = []
     for node in sorted(directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id)):
         live = directory.groups.get(node.broker_group)
@@ -196,11 +251,8 @@ def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
             continue
         if len(lines) == NODES_MAX:
             break
-        state, seen_at_ms = GroupState.OFFLINE, -1
-        if live is not None and live.node is not None and live.node.node_id == node.node_id:
-            state = live.state
-            if live.has_heartbeat:
-                seen_at_ms = now_ms - round(directory.heartbeat_age(live) * 1000)
+        state, seconds = directory.node_state(node)
+        seen_at_ms = -1 if seconds is None else now_ms - round(seconds * 1000)
         lines.append(
             NodeLine(
                 node.broker_group,

@@ -1,11 +1,14 @@
 """A broker group with its master's heartbeats, the other metaservers, and the effects of registrations and reloads. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from metaserver.choices import GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node
-from qmq.protocol.extensions import NodeRegisterResponse
+from metaserver.row_wishes import RowWish
+from qmq.protocol import group_rows as wire
+from qmq.protocol.codes import BrokerRequestType
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
@@ -16,6 +19,23 @@ most NODE_STORE_SECONDS and a heartbeat after the last stored one), and 1 s unti
 assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The last registration or heartbeat of a node that this metaserver received."""
+
+    request: NodeRegisterRequest
+    received_at: float
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it was a deregistration."""
+        return self.request.request_type == BrokerRequestType.OFFLINE
+
+    def is_live(self, now: float) -> bool:
+        """Whether the node runs, as far as this metaserver knows."""
+        return not self.has_left and now - self.received_at <= EXPIRY_SECONDS
 
 
 @dataclass(slots=True)
@@ -49,6 +69,8 @@ class LiveGroup:
     """The policy that the master applies; "" when it reported none."""
     newest_place: tuple[int, int] = (0, 0)
     """The highest epoch and version of the row that was in the database, or that a member reported."""
+    reports: dict[str, NodeReport] = field(default_factory=dict)
+    """By node id, of all nodes: the master, other members, and spares."""
 
     def begin_lease(self, now: float) -> None:
         """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
@@ -63,6 +85,33 @@ class LiveGroup:
         if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
             return GroupState.OFFLINE
         return effective_state(self.reported, self.row.operator_state)
+
+    @property
+    def seen_by_clients(self) -> tuple[str, str, GroupState]:
+        """Node id and address of the node that clients are sent to, and the state."""
+        return (self.node.node_id, self.node.address, self.state) if self.node is not None else ("", "", self.state)
+
+    def is_running(self, node_id: str, now: float) -> bool:
+        """Whether a node of the group runs."""
+        if node_id == self.row.master:
+            return self.has_lease(now)
+        report = self.reports.get(node_id)
+        return report is not None and report.is_live(now)
+
+    def row_on_wire(self) -> wire.GroupRow:
+        """The row as nodes get it, with the address at which slaves follow the master."""
+        row, report = self.row, self.reports.get(self.row.master)
+        return wire.GroupRow(
+            row.name,
+            row.epoch,
+            row.promotion_id,
+            row.master,
+            report.request.sync_address if report is not None else "",
+            row.in_sync_version,
+            row.in_sync_min,
+            row.members,
+            row.in_sync,
+        )
 
     def is_received_here(self, now: float) -> bool:
         """Whether its heartbeats arrive at this metaserver."""
@@ -92,6 +141,8 @@ class Registered:
     """None if neither the group nor routes changed."""
     node: Node | None = None
     reason: str = ""
+    wish: RowWish | None = None
+    """The change of the row to be made before the node is answered. Without it, `answer` is right."""
 
 
 @dataclass(frozen=True, slots=True)
