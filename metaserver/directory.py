@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Metadata, Node, SubjectRule
@@ -130,8 +129,7 @@ class Directory(GroupTable):
             return Registered(self._answer(live, ""), None, node)
         wish = None
         if replaces:
-            promotion_id = str(UUID(int=self._rng.getrandbits(128), version=4))
-            wish = replacement(group, request, promotion_id)
+            wish = replacement(group, request, self.new_promotion_id())
         elif may_join(group, request):
             wish = joining(group, request.node_id)
         if is_replicating(request):
@@ -164,7 +162,11 @@ class Directory(GroupTable):
         members = live.row.members
         for name in [name for name, report in live.reports.items() if name not in members and not report.is_live(now)]:
             del live.reports[name]
-        live.reports[request.node_id] = NodeReport(request, now)
+        previous, live.reports[request.node_id] = live.reports.get(request.node_id), NodeReport(request, now)
+        if request.node_id == live.row.master and (
+            previous is None or previous.request.sync_address != request.sync_address
+        ):
+            self._changed_rows[live.row.name] = None
         if request.node_id in members:
             live.newest_place = max(live.newest_place, (request.epoch, 0))
         self.nodes[node.node_id] = node

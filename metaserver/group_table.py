@@ -8,6 +8,7 @@ away none expires either, as the peer may receive the heartbeats.
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from metaserver.choices import STATE_FROM_WIRE, GroupState
 from metaserver.domain import BrokerGroup, Leases, Node, StoredLease
@@ -37,6 +38,13 @@ class GroupTable(RouteTable):
         self._steady_since = self._ticked_at = clock.monotonic()
         """Since then this metaserver has run without a pause, and could read what live peers stored."""
         self._peers = Peers(clock.monotonic())
+        self._changed_rows: dict[str, None] = {}
+        """Groups whose row, as nodes get it, changed since `take_changed_rows`."""
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock.monotonic()
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
@@ -47,6 +55,15 @@ class GroupTable(RouteTable):
         """
         live = self.groups[name]
         return max(live.newest_place, live.row.group_row.place)
+
+    def new_promotion_id(self) -> str:
+        """Return an identifier for a promotion."""
+        return str(UUID(int=self._rng.getrandbits(128), version=4))
+
+    def take_changed_rows(self) -> list[str]:
+        """The groups whose row changed since the last call, however it was learned."""
+        changed, self._changed_rows = self._changed_rows, {}
+        return list(changed)
 
     def learn_row(self, row: GroupRow) -> None:
         """Replace the row of a group by one read from the database, unless that is older."""
@@ -61,12 +78,14 @@ class GroupTable(RouteTable):
 
     def _learn(self, live: LiveGroup, own: BrokerGroup, row: GroupRow) -> None:
         live.newest_place = max(live.newest_place, row.place)
-        live.row = own
+        before, live.row = live.row.group_row, own
         # Of equal places the stored one is right: two metaservers may have created the group at the same time.
         if row.place >= own.group_row.place:
             live.row = own.with_group_row(row)
             if row.master != own.master:
                 live.begin_lease(self._clock.monotonic())
+        if live.row.group_row != before:
+            self._changed_rows[own.name] = None
 
     # --- leases ----------------------------------------------------------------------------------------------------
 

@@ -3,20 +3,19 @@
 Code 52 is never used: it is a trap of the official client (docs/reference/wire.md, 12, T2).
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.client_handlers import ClientHandlers
 from metaserver.directory import Directory
-from metaserver.live_groups import Registered
+from metaserver.live_groups import Observed, Registered, Reloaded
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
 from metaserver.route_table import OFFICIAL_VERSION
-from metaserver.row_changes import RowChanges
-from metaserver.row_wishes import RowWish
+from metaserver.row_changes import RowAnswer, RowChanges
+from metaserver.row_requests import RowRequests
 from metaserver.sliced_queue import CallSoon
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
@@ -29,7 +28,6 @@ from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import BrokerAcquireMetaRequest, BrokerAcquireMetaResponse, BrokerRegisterRequest
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.group_rows import RowResult
 from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
 from qmq.replication.row import GroupRow
@@ -64,17 +62,18 @@ class MetaHandlers(ClientHandlers):
         call_soon: CallSoon | None = None,
     ) -> None:
         super().__init__(directory, write_behind, clock, limits=limits, auth=auth, call_soon=call_soon)
-        self._row_changes = row_changes
-        self._supervisor = supervisor
         self._official_nodes = official_nodes or OfficialNodes()
         self._store_node_at: dict[str, float] = {}
         self._node_connections: dict[str, Connection] = {}
         """By node id: the connection of its newest accepted registration."""
+        self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections)
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,
             Command.NODE_REGISTER: self._node_register,
             Command.NODE_POLICY: self._node_policy,
+            Command.CHANGE_IN_SYNC: self._trusted(self._row_requests.change_in_sync),
+            Command.RESIGN: self._trusted(self._row_requests.resign),
             Command.BROKER_REGISTER: self._broker_register,
             Command.BROKER_ACQUIRE_META: self._acquire_meta,
             Command.LIST_NODES: bulk_reads.handler(ListNodesRequest, self._list_nodes),
@@ -92,6 +91,7 @@ class MetaHandlers(ClientHandlers):
             connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
             if registered.answer.accepted:
                 self._replace_connection(request.node_id, connection)
+            self._row_requests.push_changed()
 
         self._register(connection, frame, request, answer)
 
@@ -118,40 +118,40 @@ class MetaHandlers(ClientHandlers):
                 raise ProtocolError(f"{name[:40]!a} {problem}")
 
     def _register(
-        self,
-        connection: Connection,
-        frame: Frame,
-        request: NodeRegisterRequest,
-        answer: Callable[[Registered], None],
+        self, connection: Connection, frame: Frame, request: NodeRegisterRequest, answer: Callable[[Registered], None]
     ) -> None:
         """Register a node, and call `answer`: after the row was changed, or could not be, if the node calls for a change of it."""
         registered = self._directory.register(request)
+
+        def made(_: RowAnswer) -> None:
+            answer(self._registered(connection, request, self._directory.register(request)))
+
         if registered.wish is None:
             answer(self._registered(connection, request, registered))
-            return
-        task = self._supervisor.background("row_change", self._make(registered.wish, connection, request, answer))
-
-        def ended(done: "asyncio.Task[None]") -> None:
-            if not done.cancelled() and done.exception() is not None:
-                connection.reply(frame, ResponseCode.BROKER_ERROR)
-
-        task.add_done_callback(ended)
-
-    async def _make(
-        self, wish: RowWish, connection: Connection, request: NodeRegisterRequest, answer: Callable[[Registered], None]
-    ) -> None:
-        """Change a row for a node, and answer its registration."""
-        name = request.broker_group
-        place = self._directory.newest_place(name)
-        made = await self._row_changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
-        if made.result is not RowResult.DONE:
-            logger.warning("the row of %s is not changed (%s): %s", name, wish.reason, made.reason)
-        if not connection.is_closed:
-            answer(self._registered(connection, request, self._directory.register(request)))
+        else:
+            self._row_requests.make(request.broker_group, registered.wish, connection, frame, made)
 
     def row_learned(self, row: GroupRow) -> None:
         """Take over a row that was read from the database or changed there."""
         self._directory.learn_row(row)
+        self._row_requests.push_changed()
+
+    def reloaded(self, reloaded: Reloaded) -> None:
+        super().reloaded(reloaded)
+        self._row_requests.push_changed()
+
+    def peers_observed(self, observed: Observed) -> None:
+        super().peers_observed(observed)
+        self._row_requests.push_changed()
+
+    def _trusted(self, handle: Callable[[Connection, Frame], None]) -> Callable[[Connection, Frame], None]:
+        """Return the handler of a command that requires the node secret."""
+
+        def handle_trusted(connection: Connection, frame: Frame) -> None:
+            if self.is_trusted(connection, frame, f"command {frame.code}"):
+                handle(connection, frame)
+
+        return handle_trusted
 
     def _registered(self, connection: Connection, request: NodeRegisterRequest, registered: Registered) -> Registered:
         """Store the effects of a registration and push them; log a refusal."""

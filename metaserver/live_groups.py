@@ -9,6 +9,7 @@ from metaserver.row_wishes import RowWish
 from qmq.protocol import group_rows as wire
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.replication.row import GroupRow
 
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
@@ -98,16 +99,17 @@ class LiveGroup:
         report = self.reports.get(node_id)
         return report is not None and report.is_live(now)
 
-    def row_on_wire(self) -> wire.GroupRow:
-        """The row as nodes get it, with the address at which slaves follow the master."""
-        row, report = self.row, self.reports.get(self.row.master)
+    def row_on_wire(self, row: GroupRow | None = None) -> wire.GroupRow:
+        """The group's row, or another row of it, as nodes get it: with the address at which slaves follow the master."""
+        row = row or self.row.group_row
+        report = self.reports.get(row.master)
         return wire.GroupRow(
-            row.name,
+            row.broker_group,
             row.epoch,
             row.promotion_id,
             row.master,
             report.request.sync_address if report is not None else "",
-            row.in_sync_version,
+            row.version,
             row.in_sync_min,
             row.members,
             row.in_sync,

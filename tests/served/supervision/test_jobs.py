@@ -561,7 +561,7 @@ ALLOWED = {
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
-    ("metaserver/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("metaserver/row_requests.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/batches.py", "add_done_callback"): "after the supervisor's own; ends delivery",
     ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     (
