@@ -13,7 +13,7 @@ from metaserver.registration_rules import lease_refusal, log_end_refusal, slave_
 from metaserver.route_table import SUBJECT_GROUPS_MIN
 from metaserver.row_wishes import is_replicating, joining, may_join, may_replace, replacement, spare_reason
 from qmq.clock import Clock
-from qmq.protocol.codes import BrokerRequestType
+from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.replication.row import GroupRow
 
@@ -80,6 +80,11 @@ class Directory(GroupTable):
         first_state = self._first_operator_state(request.broker_group)
         operator_state = live.row.operator_state if live is not None else first_state
         node, is_older = self._reported_node(request, known)
+        if live is not None and live.is_replicated and not _serves(request):
+            # Clients keep its address, or that of the master before it, until a member serves or the group is overdue.
+            self._note(live, request, node, now)
+            live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
+            return Registered(self._answer(live, ""), None, node)
         if operator_state is OperatorState.UNAPPROVED:
             reported = GroupState.OFFLINE
         elif is_older and not is_goodbye:
@@ -130,7 +135,7 @@ class Directory(GroupTable):
         wish = None
         if replaces:
             wish = replacement(group, request, self.new_promotion_id())
-        elif may_join(group, request):
+        elif may_join(group, request) and live.has_replicating_master:
             wish = joining(group, request.node_id)
         if is_replicating(request):
             return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
@@ -162,6 +167,8 @@ class Directory(GroupTable):
         members = live.row.members
         for name in [name for name, report in live.reports.items() if name not in members and not report.is_live(now)]:
             del live.reports[name]
+            live.disconnected_at.pop(name, None)
+        live.disconnected_at.pop(request.node_id, None)
         previous, live.reports[request.node_id] = live.reports.get(request.node_id), NodeReport(request, now)
         if request.node_id == live.row.master and (
             previous is None or previous.request.sync_address != request.sync_address
@@ -189,6 +196,10 @@ class Directory(GroupTable):
             return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
         bound = None
         if live is not None and live.row.master == request.node_id:
+            if live.is_replicated and not is_replicating(request):
+                return "node.group_taken", (
+                    f"group {live.row.name} has slaves, and this node's version has no replication. Upgrade it"
+                )
             bound = lease_refusal(request, live) if live.has_lease(now) else None
         elif live is not None and live.row.master:
             bound = slave_refusal(request, live, now)
@@ -237,3 +248,9 @@ def _with_first_member(row: GroupRow, request: NodeRegisterRequest) -> GroupRow:
         version=row.version + 1,
         promotion_id=request.promotion_id,
     )
+
+
+def _serves(request: NodeRegisterRequest) -> bool:
+    """Whether the master of a group with several members serves clients. One that was promoted, or restarted, does not yet."""
+    is_goodbye = request.request_type == BrokerRequestType.OFFLINE
+    return request.replica_role is ReplicaRole.MASTER and not is_goodbye

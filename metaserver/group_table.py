@@ -157,12 +157,23 @@ class GroupTable(RouteTable):
             return []
         gone = []
         for live in self.groups.values():
-            if not live.is_expired and live.is_silent(now):
+            if not live.is_expired and live.is_overdue(now):
                 live.is_expired = True
                 live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
                 live.row = replace(live.row, state=GroupState.OFFLINE)
                 gone.append(live.row)
         return gone
+
+    def is_steady(self, now: float) -> bool:
+        """Whether this metaserver has run and read the database long enough to conclude from what it did not receive."""
+        return not self._peers.are_out_of_sight(now) and now >= self._steady_since + EXPIRY_SECONDS
+
+    def disconnected(self, node_id: str) -> None:
+        """The connection of a node's last registration ended."""
+        node = self.nodes.get(node_id)
+        live = self.groups.get(node.broker_group) if node is not None else None
+        if live is not None and node_id in live.reports:
+            live.disconnected_at[node_id] = self._clock.monotonic()
 
     def heartbeat_age(self, live: LiveGroup) -> float:
         """Seconds since the master's last heartbeat was received here, or observed as stored by another metaserver."""

@@ -11,6 +11,7 @@ from metaserver.client_handlers import ClientHandlers
 from metaserver.directory import Directory
 from metaserver.live_groups import Observed, Registered, Reloaded
 from metaserver.official_nodes import OfficialNodes
+from metaserver.promotions import Promotions
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
 from metaserver.route_table import OFFICIAL_VERSION
@@ -67,6 +68,7 @@ class MetaHandlers(ClientHandlers):
         self._node_connections: dict[str, Connection] = {}
         """By node id: the connection of its newest accepted registration."""
         self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections)
+        self.promotions = Promotions(directory, self._row_requests.start)
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,
@@ -105,6 +107,7 @@ class MetaHandlers(ClientHandlers):
         def closed() -> None:
             if self._node_connections.get(node_id) is connection:
                 del self._node_connections[node_id]
+                self._directory.disconnected(node_id)
 
         connection.on_close(closed)
         if previous is not None:
@@ -135,6 +138,11 @@ class MetaHandlers(ClientHandlers):
         """Take over a row that was read from the database or changed there."""
         self._directory.learn_row(row)
         self._row_requests.push_changed()
+
+    def expire(self) -> None:
+        """Take silent groups offline, and promote slaves of groups whose master is gone."""
+        super().expire()
+        self.promotions.check(self._clock.monotonic())
 
     def reloaded(self, reloaded: Reloaded) -> None:
         super().reloaded(reloaded)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metaserver.choices import GroupState, OperatorState, effective_state
+from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node
-from metaserver.row_wishes import RowWish
+from metaserver.row_wishes import RowWish, is_replicating
 from qmq.protocol import group_rows as wire
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -72,10 +72,15 @@ class LiveGroup:
     """The highest epoch and version of the row that was in the database, or that a member reported."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
     """By node id, of all nodes: the master, other members, and spares."""
+    disconnected_at: dict[str, float] = field(default_factory=dict)
+    """By node id, when the connection of its last registration ended; without those that registered again."""
+    lease_began_at: float = 0.0
+    """When the present master became the master, as far as this metaserver knows, or the group was loaded."""
 
     def begin_lease(self, now: float) -> None:
         """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
-        self.heartbeat_at, self.received_here, self.has_heartbeat = now, False, False
+        self.heartbeat_at = self.lease_began_at = now
+        self.received_here = self.has_heartbeat = False
         self.has_left, self.started_at_ms = False, None
         self.stored_lease_us = self.contradicted_at = self.peer_heartbeat_at = None
         self.policy_version = ""
@@ -86,6 +91,17 @@ class LiveGroup:
         if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
             return GroupState.OFFLINE
         return effective_state(self.reported, self.row.operator_state)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether another member can be promoted when the master fails."""
+        return self.row.kind is GroupKind.BROKER and len(self.row.members) > 1
+
+    @property
+    def has_replicating_master(self) -> bool:
+        """Whether the version of the master that reported has replication."""
+        report = self.reports.get(self.row.master)
+        return report is not None and is_replicating(report.request)
 
     @property
     def seen_by_clients(self) -> tuple[str, str, GroupState]:
@@ -126,6 +142,15 @@ class LiveGroup:
     def is_silent(self, now: float) -> bool:
         """Whether no metaserver has received a heartbeat for its expiry."""
         return now - self.heartbeat_at > EXPIRY_SECONDS and not self.is_live_at_peer(now)
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the group is to be announced as offline.
+
+        That of a group with several members waits one more expiry, so that clients see a promotion only as another address:
+        official clients end the consumer of a group that leaves the route.
+        """
+        seconds = 2 * EXPIRY_SECONDS if self.is_replicated else EXPIRY_SECONDS
+        return self.is_silent(now) and now - self.heartbeat_at > seconds
 
     def has_lease(self, now: float) -> bool:
         """Whether the master's lease runs. A group whose master is silent past its expiry may be served by another node, such as a

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from metaserver.directory import Directory
 from metaserver.row_changes import RowAnswer, RowChanges
@@ -28,6 +28,8 @@ class RowRequests:
     _supervisor: Supervisor
     _connections: Mapping[str, Connection]
     """By node id: the connection of its newest accepted registration."""
+    _problems: dict[str, str] = field(default_factory=dict, init=False)
+    """By broker group, why the last change was not made; logged once."""
 
     def change_in_sync(self, connection: Connection, frame: Frame) -> None:
         """Answer a CHANGE_IN_SYNC of a master. Raises ProtocolError."""
@@ -80,12 +82,7 @@ class RowRequests:
         """Change the row of a group for a node, and call `then` unless its connection was closed meanwhile."""
 
         async def make() -> None:
-            place = self._directory.newest_place(name)
-            made = await self._changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
-            if made.result is not RowResult.DONE:
-                logger.warning(
-                    "%s of broker group %s is not made (%s): %s", wish.action, name, wish.reason, made.reason
-                )
+            made = await self._made(name, wish)
             if not connection.is_closed:
                 then(made)
 
@@ -94,6 +91,29 @@ class RowRequests:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         self._supervisor.background("row_change", make()).add_done_callback(ended)
+
+    def start(self, name: str, wish: RowWish, then: Callable[[str], None]) -> None:
+        """Change the row of a group, and call `then` in any case: with "" if it is changed, and the reason if that is not known."""
+
+        async def make() -> None:
+            problem = "it failed"
+            try:
+                made = await self._made(name, wish)
+                problem = "" if made.result is RowResult.DONE else made.reason
+            finally:
+                then(problem)
+
+        self._supervisor.background("row_change", make())
+
+    async def _made(self, name: str, wish: RowWish) -> RowAnswer:
+        place = self._directory.newest_place(name)
+        made = await self._changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
+        if made.result is RowResult.DONE:
+            self._problems.pop(name, None)
+        elif self._problems.get(name) != made.reason:
+            self._problems[name] = made.reason
+            logger.warning("%s of broker group %s is not made (%s): %s", wish.action, name, wish.reason, made.reason)
+        return made
 
     def push_changed(self) -> None:
         """Send each row that changed since the last call to the nodes of its group that have replication."""

@@ -84,7 +84,9 @@ class StoredMetadata:
             live = directory.groups.get(row.name)
             if live is None:
                 master = directory.nodes.get(row.master)
-                directory.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
+                directory.groups[row.name] = LiveGroup(
+                    row, master, now, row.state, row.state is GroupState.OFFLINE, lease_began_at=now
+                )
                 has_new = True
                 continue
             before = live.row.operator_state

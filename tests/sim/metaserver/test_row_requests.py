@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from metaserver.choices import GroupState
 from metaserver.server import Metaserver
-from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
+from qmq.protocol.codes import BrokerRequestType, Command, ReplicaRole, ResponseCode
 from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, InSyncChange, ResignRequest, RowResponse, RowResult
 from tests.sim.metaserver.test_members import FaultyRepository
 from tests.support.manual_clock import ManualClock
@@ -123,7 +124,10 @@ async def test_a_master_hands_over_and_stays_in_sync(tmp_path: Path) -> None:
         live = pair.metaserver.directory.groups["g1"]
         assert live.node is not None
         assert live.node.node_id == "g1-a", "clients are sent to the new master when it serves"
-        await pair.slave.register("g1", "g1-b", port=2, boot_id="b", state=1, request_type=HEARTBEAT)
+        values = {"boot_id": "b", "epoch": 2, "request_type": HEARTBEAT}
+        await pair.slave.register("g1", "g1-b", port=2, state=4, replica_role=ReplicaRole.PROMOTED, **values)
+        assert live.seen_by_clients == ("g1-a", "10.0.0.1:1", GroupState.READ_WRITE)
+        await pair.slave.register("g1", "g1-b", port=2, state=1, replica_role=ReplicaRole.MASTER, **values)
         assert live.seen_by_clients[:2] == ("g1-b", "10.0.0.1:2")
 
 
