@@ -1,33 +1,21 @@
-"""class Directory: the metaserver's memory: broker groups with their leases, nodes and routes. No I/O, time handed in.
-
-Leases are judged by this metaserver's own monotonic clock: from when it received a heartbeat, or observed in the database that
-another metaserver had stored one. Clocks of different machines are never compared. After a start, or a pause of its own loop
-longer than a lease, no group expires for one full expiry: that of peers if there are any. With a live peer and the database
-away none expires either, as the peer may receive the heartbeats.
-"""
+"""class Directory: the metaserver's memory: broker groups with their leases, nodes and routes. No I/O, time handed in."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease, SubjectRule
-from metaserver.live_groups import (
-    EXPIRY_SECONDS,
-    HEARTBEAT_SECONDS,
-    LEASE_SECONDS,
-    PEER_EXPIRY_SECONDS,
-    LiveGroup,
-    Observed,
-    Peers,
-    Registered,
-)
+from metaserver.domain import BrokerGroup, Metadata, Node, SubjectRule
+from metaserver.group_table import GroupTable
+from metaserver.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, NodeReport, Registered
 from metaserver.policies import Policies
-from metaserver.registration_rules import lease_refusal, log_end_refusal
-from metaserver.route_table import SUBJECT_GROUPS_MIN, RouteTable
+from metaserver.registration_rules import lease_refusal, log_end_refusal, slave_refusal
+from metaserver.route_table import SUBJECT_GROUPS_MIN
+from metaserver.row_wishes import is_replicating, joining, may_join, may_replace, replacement, spare_reason
 from qmq.clock import Clock
-from qmq.protocol.codes import BrokerRequestType
+from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.replication.row import GroupRow
 
 if TYPE_CHECKING:
     from random import Random
@@ -35,9 +23,11 @@ if TYPE_CHECKING:
 UNAPPROVED_GROUPS_MAX = 100
 """Broker groups that may wait for approval at a time; registrations of further ones are refused."""
 UNAPPROVED_CODE = "broker_group.unapproved"
+NEW_GROUP_COPIES = 2
+"""How many members a new broker group of nodes with replication should have."""
 
 
-class Directory(RouteTable):
+class Directory(GroupTable):
     """What this metaserver knows now. `approves_new_groups`: whether a group of this name may serve without approval."""
 
     def __init__(
@@ -50,66 +40,10 @@ class Directory(RouteTable):
     ) -> None:
         super().__init__(clock, rng, subject_groups_min)
         self._approves_new_groups = approves_new_groups
-        self.nodes: dict[str, Node] = {}
         self.rules: Mapping[str, SubjectRule] = {}
         """Replaced, never changed: other code keeps references to it."""
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
         self.policies = Policies()
-        self._steady_since = self._ticked_at = clock.monotonic()
-        """Since then this metaserver has run without a pause, and could read what live peers stored."""
-        self._peers = Peers(clock.monotonic())
-
-    def observe_peers(self, leases: Leases) -> Observed:
-        """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
-        now = self._clock.monotonic()
-        self._peers.observe(leases.peers, now)
-        changed, replaced, contradicted = [], [], []
-        for lease in leases.groups:
-            live = self.groups.get(lease.group.name)
-            if live is None:
-                continue
-            if live.stored_lease_us not in (None, lease.stored_at_us) and not lease.is_own:
-                live.peer_heartbeat_at, live.has_heartbeat = now, True
-            live.stored_lease_us = lease.stored_at_us
-            if self._follows(live, lease, now):
-                if live.is_live_at_peer(now):
-                    replaced.append(lease.group.name)
-                if self._follow(live, lease):
-                    changed.append(lease.group.name)
-            elif live.is_received_here(now) and lease.group.state != live.row.state:
-                # The metaserver that stored it may have received a newer heartbeat, which arrives here in a moment.
-                live.contradicted_at = live.contradicted_at or now
-                if live.heartbeat_at > live.contradicted_at:
-                    contradicted.append(live.row)
-                continue
-            live.contradicted_at = None
-        return Observed(changed, replaced, contradicted)
-
-    def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
-        """Whether the stored state of a group replaces the own one."""
-        if lease.group.state is GroupState.OFFLINE:
-            return not live.is_received_here(now)
-        is_recent = live.received_here and now - live.heartbeat_at <= 2 * HEARTBEAT_SECONDS
-        return not is_recent and live.is_live_at_peer(now)
-
-    def _follow(self, live: LiveGroup, lease: StoredLease) -> bool:
-        """Replace the own state of a group by the stored one; whether clients see a difference."""
-        before = live.state, live.node.address if live.node is not None else ""
-        node = lease.node.with_newest_log_end(self.nodes.get(lease.node.node_id, lease.node))
-        live.row, live.node, live.reported = lease.group, node, lease.group.state
-        live.is_expired = lease.group.state is GroupState.OFFLINE
-        live.has_left, live.started_at_ms = False, None
-        if not lease.is_own:
-            # What this metaserver stored itself may be older than what it knows.
-            self.nodes[node.node_id] = node
-        if before == (live.state, lease.node.address):
-            return False
-        live.reason = "reported offline by another metaserver" if live.is_expired else ""
-        return True
-
-    def assume_peers(self) -> None:
-        """Other metaservers may run: take no group offline before the database was read."""
-        self._peers.has_live = True
 
     def head(self) -> Metadata:
         """Everything except routes, as it is to be stored."""
@@ -121,7 +55,10 @@ class Directory(RouteTable):
         return replace(self.head(), routes=tuple(self.routes.values()))
 
     def register(self, request: NodeRegisterRequest) -> Registered:
-        """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing."""
+        """Apply a registration, a heartbeat or a deregistration of a node, or refuse it; a refused one changes nothing.
+
+        A group that has a master keeps it, unless the change that is asked for in `Registered.wish` is stored.
+        """
         now = self._clock.monotonic()
         live = self.groups.get(request.broker_group)
         known = self.nodes.get(request.node_id)
@@ -129,50 +66,50 @@ class Directory(RouteTable):
         if refusal is not None:
             code, why = refusal
             return Registered(self._answer(live, why, code=code))
-        # The node's, and that of the master that it replaces.
-        known_nodes = (known, self.nodes.get(live.row.master) if live is not None else None)
-        highest = max([request.log_end, *(node.log_end for node in known_nodes if node is not None)])
+        if live is not None and live.row.master not in ("", request.node_id):
+            return self._register_slave(request, live, known, now)
+        return self._register_master(request, live, known, now)
+
+    def _register_master(
+        self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
+    ) -> Registered:
+        """Apply a registration of a group's master, or of the first node of a group, which becomes its only member."""
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
         first_state = self._first_operator_state(request.broker_group)
         operator_state = live.row.operator_state if live is not None else first_state
+        node, is_older = self._reported_node(request, known)
+        if live is not None and live.is_replicated and not _serves(request):
+            # Clients keep its address, or that of the master before it, until a member serves or the group is overdue.
+            self._note(live, request, node, now)
+            live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
+            return Registered(self._answer(live, ""), None, node)
         if operator_state is OperatorState.UNAPPROVED:
             reported = GroupState.OFFLINE
-        elif request.log_end < highest and not is_goodbye:
+        elif is_older and not is_goodbye:
             reason = (
-                f"its log ends at {request.log_end} but had reached {highest}: its data folder is an older copy, or empty;"
+                f"its log ends at {request.log_end} but had reached {node.log_end}: its data folder is an older copy, or empty;"
                 " acknowledged messages are missing"
             )
             reported = GroupState.READ_ONLY
-        node = Node(
-            request.node_id,
-            request.broker_group,
-            request.role,
-            request.address,
-            request.admin_address,
-            request.version,
-            highest,
-            known.log_end_version if known is not None else 0,
-            self._clock.wall_ms(),
-        )
-        before = (live.row.master, live.state, live.node.address if live.node else "") if live is not None else None
+        before = None
         if live is None:
-            kind = GroupKind(request.kind)
-            row = BrokerGroup(
-                request.broker_group, kind, reported, request.epoch, request.node_id, (request.node_id,),
-                operator_state=operator_state,
-            )  # fmt: skip
+            row = self._first_row(request, reported, operator_state)
             live = self.groups[row.name] = LiveGroup(row, node, now, reported)
         else:
-            row = replace(live.row, state=reported, master=request.node_id, in_sync=(request.node_id,))
+            before = live.seen_by_clients
+            row = replace(live.row, state=reported)
+            if not row.master:
+                row = row.with_group_row(_with_first_member(row.group_row, request))
+                before = None
             live.row, live.node, live.heartbeat_at, live.reported = row, node, now, reported
             live.is_expired = False
         live.has_heartbeat = live.received_here = True
         live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
         live.reason = reason
-        self.nodes[node.node_id] = node
-        changed_row = row if before != (row.master, live.state, node.address) else None
+        self._note(live, request, node, now)
+        changed_row = row if before != live.seen_by_clients else None
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
             live.reason = reason = f"broker group {row.name} is pending approval"
@@ -181,19 +118,96 @@ class Directory(RouteTable):
             answer = self._answer(live, reason, reported)
         return Registered(answer, changed_row, node, reason or "registered")
 
+    def _register_slave(
+        self, request: NodeRegisterRequest, live: LiveGroup, known: Node | None, now: float
+    ) -> Registered:
+        """Apply a registration of another node than the group's master: of a slave, or of a node that is not a member."""
+        group = live.row
+        replaces = may_replace(group, request) and not live.has_lease(now)
+        node, _ = self._reported_node(request, known, self.nodes.get(group.master) if replaces else None)
+        self._note(live, request, node, now)
+        if group.operator_state is OperatorState.UNAPPROVED:
+            return Registered(
+                self._answer(live, f"broker group {group.name} is pending approval", code=UNAPPROVED_CODE)
+            )
+        if request.node_id in group.members:
+            return Registered(self._answer(live, ""), None, node)
+        wish = None
+        if replaces:
+            wish = replacement(group, request, self.new_promotion_id())
+        elif may_join(group, request) and live.has_replicating_master:
+            wish = joining(group, request.node_id)
+        if is_replicating(request):
+            return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
+        why = f"group {group.name} has master {group.master}, and its replacement by this node is not stored yet"
+        return Registered(self._answer(live, why, code="node.group_taken"), wish=wish)
+
+    def _reported_node(
+        self, request: NodeRegisterRequest, known: Node | None, replaced: Node | None = None
+    ) -> tuple[Node, bool]:
+        """The node with the highest place that its log had, or that of the node that it replaces; whether it is below that now."""
+        place = (max(1, request.log_epoch), request.log_end)
+        epoch, end = max([place, *(node.log_place for node in (known, replaced) if node is not None)])
+        node = Node(
+            request.node_id,
+            request.broker_group,
+            request.role,
+            request.address,
+            request.admin_address,
+            request.version,
+            end,
+            known.log_end_version if known is not None else 0,
+            self._clock.wall_ms(),
+            epoch,
+        )
+        return node, place < (epoch, end)
+
+    def _note(self, live: LiveGroup, request: NodeRegisterRequest, node: Node, now: float) -> None:
+        """Keep a node's report. Those of nodes that are not members are dropped when they are silent."""
+        members = live.row.members
+        for name in [name for name, report in live.reports.items() if name not in members and not report.is_live(now)]:
+            del live.reports[name]
+            live.disconnected_at.pop(name, None)
+        live.disconnected_at.pop(request.node_id, None)
+        previous, live.reports[request.node_id] = live.reports.get(request.node_id), NodeReport(request, now)
+        if request.node_id == live.row.master and (
+            previous is None or previous.request.sync_address != request.sync_address
+        ):
+            self._changed_rows[live.row.name] = None
+        if request.node_id in members:
+            live.newest_place = max(live.newest_place, (request.epoch, 0))
+        self.nodes[node.node_id] = node
+
+    def _first_row(self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState) -> BrokerGroup:
+        """The row of a new group. Groups of nodes without replication have one copy, until an operator raises that."""
+        kind = GroupKind(request.kind)
+        copies = NEW_GROUP_COPIES if kind is GroupKind.BROKER and is_replicating(request) else 1
+        node = (request.node_id,)
+        return BrokerGroup(
+            request.broker_group, kind, state, request.epoch, request.node_id, node, operator_state=operator_state,
+            members=node, promotion_id=request.promotion_id, copies=copies,
+        )  # fmt: skip
+
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
     ) -> tuple[str, str] | None:
         """Why a registration is refused, as (code, reason). While a lease runs it belongs to one node id at one address."""
         if live is not None and live.row.kind.value != request.kind:
             return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
-        if live is not None and live.has_lease(now):
-            bound = lease_refusal(request, live)
-            if bound is not None:
-                return bound
+        bound = None
+        if live is not None and live.row.master == request.node_id:
+            if live.is_replicated and not is_replicating(request):
+                return "node.group_taken", (
+                    f"group {live.row.name} has slaves, and this node's version has no replication. Upgrade it"
+                )
+            bound = lease_refusal(request, live) if live.has_lease(now) else None
+        elif live is not None and live.row.master:
+            bound = slave_refusal(request, live, now)
+        if bound is not None:
+            return bound
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
-            if own is not None and own.row.master == known.node_id and own.has_lease(now):
+            if own is not None and own.is_running(known.node_id, now):
                 return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
         if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:
             waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
@@ -216,29 +230,27 @@ class Directory(RouteTable):
         # A metaserver that can't read the database while another one may does not know the newest policy.
         is_current = not self._peers.are_out_of_sight(self._clock.monotonic())
         policy = self.policies.version(live.row.name) if live is not None and not code and is_current else ""
+        row = live.row_on_wire() if live is not None and not code else None
         return NodeRegisterResponse(
-            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code
+            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code, row
         )
 
-    def expire(self) -> list[BrokerGroup]:
-        """Take silent groups offline; returns their rows. To be called about every heartbeat interval."""
-        now = self._clock.monotonic()
-        if now - self._ticked_at > LEASE_SECONDS:
-            self._steady_since = now
-        self._ticked_at = now
-        if self._peers.are_out_of_sight(now):
-            self._steady_since = now
-        if now < self._steady_since + (PEER_EXPIRY_SECONDS if self._peers.has_live else EXPIRY_SECONDS):
-            return []
-        gone = []
-        for live in self.groups.values():
-            if not live.is_expired and live.is_silent(now):
-                live.is_expired = True
-                live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
-                live.row = replace(live.row, state=GroupState.OFFLINE)
-                gone.append(live.row)
-        return gone
 
-    def heartbeat_age(self, live: LiveGroup) -> float:
-        """Seconds since the master's last heartbeat was received here, or observed as stored by another metaserver."""
-        return self._clock.monotonic() - max(live.heartbeat_at, live.peer_heartbeat_at or live.heartbeat_at)
+def _with_first_member(row: GroupRow, request: NodeRegisterRequest) -> GroupRow:
+    """The row of a group that an operator announced, with its first node as its only member."""
+    node = (request.node_id,)
+    return replace(
+        row,
+        members=node,
+        master=request.node_id,
+        in_sync=node,
+        epoch=max(row.epoch, request.epoch),
+        version=row.version + 1,
+        promotion_id=request.promotion_id,
+    )
+
+
+def _serves(request: NodeRegisterRequest) -> bool:
+    """Whether the master of a group with several members serves clients. One that was promoted, or restarted, does not yet."""
+    is_goodbye = request.request_type == BrokerRequestType.OFFLINE
+    return request.replica_role is ReplicaRole.MASTER and not is_goodbye

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from qmq.replication.row import GroupRow
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as it last registered. `log_end` is the highest synced log offset that it reported since an operator last
-    accepted a log loss."""
+    """A node as it last registered. `log_epoch` and `log_end` are the highest ones that it reported together since an operator last
+    accepted a log loss: the epoch of its newest commit, and its highest synced log offset."""
 
     node_id: str
     broker_group: str
@@ -24,12 +25,18 @@ class Node:
     """How often an operator accepted a log loss. A log end of a newer version replaces any of an older one."""
     reported_at_ms: int = 0
     """When it last registered, by the wall clock of the metaserver that received it; 0: unknown."""
+    log_epoch: int = 1
+
+    @property
+    def log_place(self) -> tuple[int, int]:
+        """Where its log ended. A log that is truncated in a newer epoch continues at a higher place."""
+        return self.log_epoch, self.log_end
 
     def with_newest_log_end(self, other: "Node") -> "Node":
-        """This node with the log end that applies: of the newer version, of equal versions the higher one."""
-        if (self.log_end_version, self.log_end) >= (other.log_end_version, other.log_end):
+        """This node with the log end that applies: of the newer version, of equal versions the higher place."""
+        if (self.log_end_version, *self.log_place) >= (other.log_end_version, *other.log_place):
             return self
-        return replace(self, log_end=other.log_end, log_end_version=other.log_end_version)
+        return replace(self, log_end=other.log_end, log_epoch=other.log_epoch, log_end_version=other.log_end_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,51 @@ class BrokerGroup:
     in_sync: tuple[str, ...]
     in_sync_version: int = 0
     operator_state: OperatorState = OperatorState.NORMAL
+    members: tuple[str, ...] = ()
+    """Node ids."""
+    in_sync_min: int = 2
+    promotion_id: str = ""
+    """Identifies the promotion that began the epoch; "" if there was none."""
+    copies: int = 1
+    """How many members the group should have."""
+    preferred: tuple[str, ...] = ()
+    """Node ids: of members with equally long logs, the first is promoted."""
+
+    @property
+    def group_row(self) -> GroupRow:
+        """The part of the row that is changed by compare-and-set."""
+        return GroupRow(
+            self.name,
+            self.members,
+            self.master,
+            self.in_sync,
+            self.epoch,
+            self.in_sync_version,
+            self.promotion_id,
+            self.in_sync_min,
+        )
+
+    def with_group_row(self, row: GroupRow) -> "BrokerGroup":
+        """Return this group with another master, in-sync set, members, epoch and promotion."""
+        return replace(
+            self,
+            epoch=row.epoch,
+            master=row.master,
+            in_sync=row.in_sync,
+            in_sync_version=row.version,
+            members=row.members,
+            promotion_id=row.promotion_id,
+        )
+
+    def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":
+        """Return this group with what operators decided, which is always taken from the database."""
+        return replace(
+            self,
+            operator_state=stored.operator_state,
+            in_sync_min=stored.in_sync_min,
+            copies=stored.copies,
+            preferred=stored.preferred,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,19 @@ Code 52 is never used: it is a trap of the official client (docs/reference/wire.
 """
 
 import logging
+from collections.abc import Callable
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.client_handlers import ClientHandlers
 from metaserver.directory import Directory
-from metaserver.live_groups import Registered
+from metaserver.live_groups import Observed, Registered, Reloaded
 from metaserver.official_nodes import OfficialNodes
+from metaserver.promotions import Promotions
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
 from metaserver.route_table import OFFICIAL_VERSION
+from metaserver.row_changes import RowAnswer, RowChanges
+from metaserver.row_requests import RowRequests
 from metaserver.sliced_queue import CallSoon
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
@@ -27,6 +31,8 @@ from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeR
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
+from qmq.replication.row import GroupRow
+from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.meta")
 
@@ -48,6 +54,8 @@ class MetaHandlers(ClientHandlers):
         write_behind: WriteBehind,
         clock: Clock,
         bulk_reads: BulkReadLimiter,
+        row_changes: RowChanges,
+        supervisor: Supervisor,
         *,
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
@@ -59,11 +67,15 @@ class MetaHandlers(ClientHandlers):
         self._store_node_at: dict[str, float] = {}
         self._node_connections: dict[str, Connection] = {}
         """By node id: the connection of its newest accepted registration."""
+        self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections)
+        self.promotions = Promotions(directory, self._row_requests.start)
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,
             Command.NODE_REGISTER: self._node_register,
             Command.NODE_POLICY: self._node_policy,
+            Command.CHANGE_IN_SYNC: self._trusted(self._row_requests.change_in_sync),
+            Command.RESIGN: self._trusted(self._row_requests.resign),
             Command.BROKER_REGISTER: self._broker_register,
             Command.BROKER_ACQUIRE_META: self._acquire_meta,
             Command.LIST_NODES: bulk_reads.handler(ListNodesRequest, self._list_nodes),
@@ -76,10 +88,14 @@ class MetaHandlers(ClientHandlers):
         self.counters.node_registers += 1
         check_values(request)
         self._check_new_node(request.broker_group, request.node_id, request.address)
-        registered = self._register(connection, request)
-        connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
-        if registered.answer.accepted:
-            self._replace_connection(request.node_id, connection)
+
+        def answer(registered: Registered) -> None:
+            connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
+            if registered.answer.accepted:
+                self._replace_connection(request.node_id, connection)
+            self._row_requests.push_changed()
+
+        self._register(connection, frame, request, answer)
 
     def _replace_connection(self, node_id: str, connection: Connection) -> None:
         """Close a node's previous connection: a late heartbeat of it would restore an old state and an old log end."""
@@ -91,6 +107,7 @@ class MetaHandlers(ClientHandlers):
         def closed() -> None:
             if self._node_connections.get(node_id) is connection:
                 del self._node_connections[node_id]
+                self._directory.disconnected(node_id)
 
         connection.on_close(closed)
         if previous is not None:
@@ -103,8 +120,49 @@ class MetaHandlers(ClientHandlers):
             if problem := hidden_text_problem(name):
                 raise ProtocolError(f"{name[:40]!a} {problem}")
 
-    def _register(self, connection: Connection, request: NodeRegisterRequest) -> Registered:
+    def _register(
+        self, connection: Connection, frame: Frame, request: NodeRegisterRequest, answer: Callable[[Registered], None]
+    ) -> None:
+        """Register a node, and call `answer`: after the row was changed, or could not be, if the node calls for a change of it."""
         registered = self._directory.register(request)
+
+        def made(_: RowAnswer) -> None:
+            answer(self._registered(connection, request, self._directory.register(request)))
+
+        if registered.wish is None:
+            answer(self._registered(connection, request, registered))
+        else:
+            self._row_requests.make(request.broker_group, registered.wish, connection, frame, made)
+
+    def row_learned(self, row: GroupRow) -> None:
+        """Take over a row that was read from the database or changed there."""
+        self._directory.learn_row(row)
+        self._row_requests.push_changed()
+
+    def expire(self) -> None:
+        """Take silent groups offline, and promote slaves of groups whose master is gone."""
+        super().expire()
+        self.promotions.check(self._clock.monotonic())
+
+    def reloaded(self, reloaded: Reloaded) -> None:
+        super().reloaded(reloaded)
+        self._row_requests.push_changed()
+
+    def peers_observed(self, observed: Observed) -> None:
+        super().peers_observed(observed)
+        self._row_requests.push_changed()
+
+    def _trusted(self, handle: Callable[[Connection, Frame], None]) -> Callable[[Connection, Frame], None]:
+        """Return the handler of a command that requires the node secret."""
+
+        def handle_trusted(connection: Connection, frame: Frame) -> None:
+            if self.is_trusted(connection, frame, f"command {frame.code}"):
+                handle(connection, frame)
+
+        return handle_trusted
+
+    def _registered(self, connection: Connection, request: NodeRegisterRequest, registered: Registered) -> Registered:
+        """Store the effects of a registration and push them; log a refusal."""
         code = registered.answer.code
         if code:
             self.counters.refused_nodes[code] += 1
@@ -172,10 +230,15 @@ class MetaHandlers(ClientHandlers):
                 version=OFFICIAL_VERSION,
             )
             check_values(node)
-            registered = self._register(connection, node)
-            if registered.answer.code:
-                raise ProtocolError(registered.answer.reason)
+            self._register(
+                connection, frame, node, lambda registered: self._answer_official(connection, frame, registered)
+            )
+            return
         connection.reply(frame, ResponseCode.SUCCESS)
+
+    def _answer_official(self, connection: Connection, frame: Frame, registered: Registered) -> None:
+        code = ResponseCode.BROKER_ERROR if registered.answer.code else ResponseCode.SUCCESS
+        connection.reply(frame, code)
 
     def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
         request = BrokerAcquireMetaRequest.decode(frame.body)
@@ -188,7 +251,7 @@ class MetaHandlers(ClientHandlers):
 
 
 def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
-    """Every node of the approved broker groups; one that is not its group's master counts as offline."""
+    """Every node of the approved broker groups. The state of a node that is not its group's master is the one that it reports."""
     lines: list[NodeLine] = []
     for node in sorted(directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id)):
         live = directory.groups.get(node.broker_group)
@@ -196,11 +259,8 @@ def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
             continue
         if len(lines) == NODES_MAX:
             break
-        state, seen_at_ms = GroupState.OFFLINE, -1
-        if live is not None and live.node is not None and live.node.node_id == node.node_id:
-            state = live.state
-            if live.has_heartbeat:
-                seen_at_ms = now_ms - round(directory.heartbeat_age(live) * 1000)
+        state, seconds = directory.node_state(node)
+        seen_at_ms = -1 if seconds is None else now_ms - round(seconds * 1000)
         lines.append(
             NodeLine(
                 node.broker_group,

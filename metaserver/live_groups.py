@@ -1,11 +1,15 @@
 """A broker group with its master's heartbeats, the other metaservers, and the effects of registrations and reloads. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from metaserver.choices import GroupState, OperatorState, effective_state
+from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
-from qmq.protocol.extensions import NodeRegisterResponse
+from metaserver.row_wishes import RowWish, is_replicating
+from qmq.protocol import group_rows as wire
+from qmq.protocol.codes import BrokerRequestType
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.replication.row import GroupRow
 
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
@@ -18,12 +22,30 @@ assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The last registration or heartbeat of a node that this metaserver received."""
+
+    request: NodeRegisterRequest
+    received_at: float
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it was a deregistration."""
+        return self.request.request_type == BrokerRequestType.OFFLINE
+
+    def is_live(self, now: float) -> bool:
+        """Whether the node runs, as far as this metaserver knows."""
+        return not self.has_left and now - self.received_at <= EXPIRY_SECONDS
+
+
 @dataclass(slots=True)
 class LiveGroup:
     """A broker group and its master's last heartbeats."""
 
     row: BrokerGroup
     node: Node | None
+    """The node that clients are sent to: the master that served last, until the row's master reports."""
     heartbeat_at: float
     """When this metaserver received the last one, or loaded the group."""
     reported: GroupState
@@ -46,6 +68,22 @@ class LiveGroup:
     reason: str = ""
     policy_version: str = ""
     """The policy that the master applies; "" when it reported none."""
+    newest_place: tuple[int, int] = (0, 0)
+    """The highest epoch and version of the row that was in the database, or that a member reported."""
+    reports: dict[str, NodeReport] = field(default_factory=dict)
+    """By node id, of all nodes: the master, other members, and spares."""
+    disconnected_at: dict[str, float] = field(default_factory=dict)
+    """By node id, when the connection of its last registration ended; without those that registered again."""
+    lease_began_at: float = 0.0
+    """When the present master became the master, as far as this metaserver knows, or the group was loaded."""
+
+    def begin_lease(self, now: float) -> None:
+        """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
+        self.heartbeat_at = self.lease_began_at = now
+        self.received_here = self.has_heartbeat = False
+        self.has_left, self.started_at_ms = False, None
+        self.stored_lease_us = self.contradicted_at = self.peer_heartbeat_at = None
+        self.policy_version = ""
 
     @property
     def state(self) -> GroupState:
@@ -53,6 +91,45 @@ class LiveGroup:
         if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
             return GroupState.OFFLINE
         return effective_state(self.reported, self.row.operator_state)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether another member can be promoted when the master fails."""
+        return self.row.kind is GroupKind.BROKER and len(self.row.members) > 1
+
+    @property
+    def has_replicating_master(self) -> bool:
+        """Whether the version of the master that reported has replication."""
+        report = self.reports.get(self.row.master)
+        return report is not None and is_replicating(report.request)
+
+    @property
+    def seen_by_clients(self) -> tuple[str, str, GroupState]:
+        """Node id and address of the node that clients are sent to, and the state."""
+        return (self.node.node_id, self.node.address, self.state) if self.node is not None else ("", "", self.state)
+
+    def is_running(self, node_id: str, now: float) -> bool:
+        """Whether a node of the group runs."""
+        if node_id == self.row.master:
+            return self.has_lease(now)
+        report = self.reports.get(node_id)
+        return report is not None and report.is_live(now)
+
+    def row_on_wire(self, row: GroupRow | None = None) -> wire.GroupRow:
+        """The group's row, or another row of it, as nodes get it: with the address at which slaves follow the master."""
+        row = row or self.row.group_row
+        report = self.reports.get(row.master)
+        return wire.GroupRow(
+            row.broker_group,
+            row.epoch,
+            row.promotion_id,
+            row.master,
+            report.request.sync_address if report is not None else "",
+            row.version,
+            row.in_sync_min,
+            row.members,
+            row.in_sync,
+        )
 
     def is_received_here(self, now: float) -> bool:
         """Whether its heartbeats arrive at this metaserver."""
@@ -65,6 +142,15 @@ class LiveGroup:
     def is_silent(self, now: float) -> bool:
         """Whether no metaserver has received a heartbeat for its expiry."""
         return now - self.heartbeat_at > EXPIRY_SECONDS and not self.is_live_at_peer(now)
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the group is to be announced as offline.
+
+        That of a group with several members waits one more expiry, so that clients see a promotion only as another address:
+        official clients end the consumer of a group that leaves the route.
+        """
+        seconds = 2 * EXPIRY_SECONDS if self.is_replicated else EXPIRY_SECONDS
+        return self.is_silent(now) and now - self.heartbeat_at > seconds
 
     def has_lease(self, now: float) -> bool:
         """Whether the master's lease runs. A group whose master is silent past its expiry may be served by another node, such as a
@@ -82,6 +168,8 @@ class Registered:
     """None if neither the group nor routes changed."""
     node: Node | None = None
     reason: str = ""
+    wish: RowWish | None = None
+    """The change of the row to be made before the node is answered. Without it, `answer` is right."""
 
 
 @dataclass(frozen=True, slots=True)

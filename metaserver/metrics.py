@@ -9,6 +9,7 @@ from metaserver.choices import GroupState
 from metaserver.directory import Directory
 from metaserver.handlers import MetaHandlers
 from metaserver.route_file import RouteFile
+from metaserver.row_changes import RowChanges
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.daemon_metrics import DaemonMetrics, MeasuredDaemon
@@ -23,6 +24,7 @@ class MeasuredMetaserver(MeasuredDaemon, Protocol):
     handlers: MetaHandlers
     write_behind: WriteBehind
     route_file: RouteFile
+    row_changes: RowChanges
 
 
 class MetaMetrics(DaemonMetrics):
@@ -34,7 +36,9 @@ class MetaMetrics(DaemonMetrics):
         yield from super().collect()
         meta = self._metaserver
         handlers, write_behind = meta.handlers, meta.write_behind
-        yield from self.counters(handlers.counters, write_behind.counters, meta.route_file.counters)
+        yield from self.counters(
+            handlers.counters, write_behind.counters, meta.route_file.counters, meta.row_changes.counters
+        )
         registrations, is_saved = handlers.registrations, not meta.route_file.save_problem
         for name, text, value in (
             ("database_up", "1 when the database responds", not write_behind.problem),

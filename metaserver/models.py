@@ -129,6 +129,8 @@ class Node(models.Model):
     log_end = models.BigIntegerField(default=0)
     """The highest synced log offset that the node reported since an operator last accepted a log loss. A node that reports
     less has lost data."""
+    log_epoch = models.BigIntegerField(default=1)
+    """The epoch of the node's newest commit when it reported `log_end`."""
     log_end_version = models.BigIntegerField(default=0)
     """How often an operator accepted a log loss. A metaserver with an older version does not change `log_end`."""
     leased_at = models.DateTimeField(null=True)

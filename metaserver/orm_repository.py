@@ -78,6 +78,9 @@ class OrmRepository(_Connected):
     def save_clients(self, clients: list[domain.ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))
 
+    def row_store(self) -> "OrmRowStore":
+        return OrmRowStore()
+
 
 class OrmRowStore(_Connected):
     """The rows of broker groups in a database: `metaserver.row_changes.RowStore`."""

@@ -83,8 +83,23 @@ def _value(kind: type[T], row: Model, /, **others: Any) -> T:
 
 def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
     kind, state, operator_state = GroupKind(row.kind), GroupState(row.state), OperatorState(row.operator_state)
-    in_sync = tuple(row.in_sync)
-    return _value(domain.BrokerGroup, row, kind=kind, state=state, in_sync=in_sync, operator_state=operator_state)
+    return _value(
+        domain.BrokerGroup,
+        row,
+        kind=kind,
+        state=state,
+        operator_state=operator_state,
+        in_sync=tuple(row.in_sync),
+        members=tuple(row.members),
+        preferred=tuple(row.preferred),
+        promotion_id=str(row.promotion_id or ""),
+    )
+
+
+def broker_group(name: str) -> domain.BrokerGroup | None:
+    """A broker group's row; None if there is none."""
+    row = models.BrokerGroup.objects.filter(name=name).first()
+    return None if row is None else _broker_group(row)
 
 
 def _node(row: models.Node) -> domain.Node:

@@ -5,11 +5,17 @@ import re
 from metaserver.choices import GroupKind
 from metaserver.domain import Node
 from metaserver.live_groups import EXPIRY_SECONDS, LiveGroup
+from metaserver.row_wishes import is_replicating, may_replace
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.names import hidden_text_problem
 
 NAME_CHARS_MAX = 100
+BOOT_ID_CHARS_MAX = 100
+RACK_CHARS_MAX = 100
+NODES_PER_GROUP_MAX = 16
+"""Nodes of a broker group whose heartbeats are kept: members and spares. Further ones are refused."""
 VERSION_CHARS_MAX = 40
 EPOCH_MAX = (1 << 63) - 1
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
@@ -23,28 +29,52 @@ LOG_END_MAX = 1 << 56
 
 
 def lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, str] | None:
-    """Why the running lease of a group forbids this registration."""
-    name, master = live.row.name, live.row.master
-    if master != request.node_id:
-        return "node.group_taken", (
-            f"group {name} already has master {master} with a valid lease. Use another group for this node, or stop"
-            " the other node"
-        )
+    """Why the running lease of a group's master forbids this registration of it."""
     node = live.node
-    if node is None:
+    if node is None or node.node_id != request.node_id:
         return None
-    if node.address != request.address:
+    return _binding_refusal(request, node.address, node.admin_address, live.started_at_ms)
+
+
+def slave_refusal(request: NodeRegisterRequest, live: LiveGroup, now: float) -> tuple[str, str] | None:
+    """Why a node that is not the master of its group is refused."""
+    group = live.row
+    if not is_replicating(request):
+        text = f"group {group.name} already has master {group.master}"
+        if live.has_lease(now):
+            return "node.group_taken", (
+                f"{text} with a valid lease. Use another group for this node, or stop the other node"
+            )
+        if not may_replace(group, request):
+            return "node.group_taken", f"{text}, and this node's version has no replication. Upgrade it"
+    report = live.reports.get(request.node_id)
+    if report is not None and report.is_live(now):
+        last = report.request
+        return _binding_refusal(request, last.address, last.admin_address, last.started_at_ms)
+    if report is None and request.node_id not in group.members and len(live.reports) >= NODES_PER_GROUP_MAX:
+        return "broker_group.too_many_nodes", (
+            f"{len(live.reports)} nodes send heartbeats for group {group.name}, the maximum; stop those that are not needed"
+        )
+    return None
+
+
+def _binding_refusal(
+    request: NodeRegisterRequest, address: str, admin_address: str, started_at_ms: int | None
+) -> tuple[str, str] | None:
+    """Why a node that is registered at these addresses can't register like this; `started_at_ms` None: by an unknown process."""
+    name = request.node_id
+    if address != request.address:
         return "node.address_bound", (
-            f"node {master} of group {name} is registered at {node.address} with a valid lease; stop that process,"
+            f"node {name} of group {request.broker_group} is registered at {address} with a valid lease; stop that process,"
             f" or wait until the lease has expired ({EXPIRY_SECONDS:g} s without a heartbeat)"
         )
-    is_same_process = live.started_at_ms == request.started_at_ms
-    if live.started_at_ms is None:
+    is_same_process = started_at_ms == request.started_at_ms
+    if started_at_ms is None:
         is_same_process = request.request_type != BrokerRequestType.ONLINE
-    if is_same_process and node.admin_address != request.admin_address:
-        return "node.address_bound", f"node {master} has admin address {node.admin_address} until it restarts"
+    if is_same_process and admin_address != request.admin_address:
+        return "node.address_bound", f"node {name} has admin address {admin_address} until it restarts"
     if not is_same_process and request.request_type == BrokerRequestType.OFFLINE:
-        return "node.restarted", f"node {master} was restarted: the offline request of an earlier process is ignored"
+        return "node.restarted", f"node {name} was restarted: the offline request of an earlier process is ignored"
     return None
 
 
@@ -72,6 +102,8 @@ def check_values(request: NodeRegisterRequest) -> None:
     addresses = [(request.address, "address")]
     if request.admin_address:
         addresses.append((request.admin_address, "admin address"))
+    if request.sync_address:
+        addresses.append((request.sync_address, "sync address"))
     for value, what in addresses:
         # Clients connect to these and the console requests pages of them: nothing but a host and a port may be in them.
         found = _ADDRESS.fullmatch(value) if len(value) <= NAME_CHARS_MAX else None
@@ -85,3 +117,11 @@ def check_values(request: NodeRegisterRequest) -> None:
         raise ProtocolError(f"epoch {request.epoch} is not between 0 and {EPOCH_MAX}")
     if len(request.version) > VERSION_CHARS_MAX:
         raise ProtocolError(f"version {request.version[:40]!r} is longer than {VERSION_CHARS_MAX} characters")
+    for value, limit, what in (
+        (request.boot_id, BOOT_ID_CHARS_MAX, "boot id"),
+        (request.rack, RACK_CHARS_MAX, "rack"),
+    ):
+        if len(value) > limit:
+            raise ProtocolError(f"{what} {value[:40]!r} is longer than {limit} characters")
+        if value and (problem := hidden_text_problem(value)):
+            raise ProtocolError(f"{what} {value[:40]!a} {problem}")

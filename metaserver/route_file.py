@@ -250,6 +250,9 @@ def decode(content: dict[str, Any]) -> Metadata:
                 "kind": GroupKind(group["kind"]),
                 "state": GroupState(group["state"]),
                 "in_sync": tuple(group["in_sync"]),
+                # Files from before replication name no members.
+                "members": tuple(group.get("members", [group["master"]] if group["master"] else [])),
+                "preferred": tuple(group.get("preferred", ())),
                 "operator_state": OperatorState(group.get("operator_state", OperatorState.NORMAL)),
             }
         )

@@ -12,6 +12,7 @@ from metaserver.official_nodes import OfficialNodes
 from metaserver.options import MetaOptions
 from metaserver.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
 from metaserver.route_file import RouteFile
+from metaserver.row_changes import RowChanges
 from metaserver.stored_metadata import StoredMetadata
 from metaserver.write_behind import Repository, WriteBehind
 from qmq.daemon.admin_http import AdminPages
@@ -87,11 +88,14 @@ class Metaserver(Daemon):
         self._has_file_only = from_file and metadata is not None
 
     def build(self) -> AdminPages:
+        self.row_changes = RowChanges(self._repository.row_store(), lambda row: self.handlers.row_learned(row))
         self.handlers = MetaHandlers(
             self.directory,
             self.write_behind,
             self.clock,
             self.bulk_reads,
+            self.row_changes,
+            self.supervisor,
             auth=self.auth,
             official_nodes=self.official_nodes,
         )
@@ -119,6 +123,7 @@ class Metaserver(Daemon):
         self._stop.set()
         if self._writing is not None:
             await asyncio.wait([self._writing])
+        self.row_changes.close()
         await self.route_file.save(self.directory)
 
     async def release(self) -> None:

@@ -85,12 +85,16 @@ class StoredMetadata:
             live = directory.groups.get(row.name)
             if live is None:
                 master = directory.nodes.get(row.master)
-                directory.groups[row.name] = LiveGroup(row, master, now, row.state, row.state is GroupState.OFFLINE)
+                directory.groups[row.name] = LiveGroup(
+                    row, master, now, row.state, row.state is GroupState.OFFLINE, lease_began_at=now
+                )
                 has_new = True
-            elif live.row.operator_state != row.operator_state:
-                if live.row.operator_state is OperatorState.UNAPPROVED:
+                continue
+            before = live.row.operator_state
+            directory.learn_group(row)
+            if before != row.operator_state:
+                if before is OperatorState.UNAPPROVED:
                     live.reason = ""
-                live.row = replace(live.row, operator_state=row.operator_state)
                 changed.add(row.name)
         for name in deleted:
             # An operator removed it. A node that still runs registers it again with its next heartbeat.

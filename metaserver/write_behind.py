@@ -18,6 +18,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
+from metaserver.row_changes import RowStore
 from qmq.clock import Clock
 from qmq.daemon.counters import counted
 from qmq.daemon.first_failure import any_of
@@ -46,7 +47,7 @@ class Repository(Protocol):
         """Store version n + 1 over version n (0: new); the route that is there afterwards, which may be another's."""
 
     def save_group(self, group: BrokerGroup, reason: str) -> None:
-        """Create or update a broker group."""
+        """Create a broker group, set the row of one that has no master yet, or change the state of any other."""
 
     def save_node(self, node: Node) -> None:
         """Create or update a node."""
@@ -56,6 +57,9 @@ class Repository(Protocol):
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         """Record that these clients registered."""
+
+    def row_store(self) -> RowStore:
+        """The rows of the same broker groups, to be changed from another thread. This method may be called from any thread."""
 
 
 T = TypeVar("T")

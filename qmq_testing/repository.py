@@ -1,5 +1,8 @@
 """class MemoryRepository: a metaserver's metadata in memory, for nodes inside a test."""
 
+from dataclasses import replace
+from threading import Lock
+
 from metaserver.domain import (
     NO_CHANGES,
     BrokerGroup,
@@ -11,6 +14,9 @@ from metaserver.domain import (
     Node,
     Route,
 )
+from metaserver.row_changes import RowChange
+from qmq.errors import QmqError
+from qmq.replication.row import GroupRow
 
 
 class MemoryRepository:
@@ -23,6 +29,8 @@ class MemoryRepository:
         self.routes = {route.subject: route for route in metadata.routes}
         self.clients: set[ClientSeen] = set()
         self.heartbeats: dict[str, float] = {}
+        self.lock = Lock()
+        """Held while a row changes."""
         self.changes_made = 0
         """To be raised by a test that changes anything without a metaserver."""
 
@@ -46,7 +54,11 @@ class MemoryRepository:
         return route
 
     def save_group(self, group: BrokerGroup, reason: str) -> None:
-        self.groups[group.name] = group
+        with self.lock:
+            there = self.groups.get(group.name)
+            if there is not None and there.master:
+                group = replace(there, state=group.state)
+            self.groups[group.name] = group
 
     def save_node(self, node: Node) -> None:
         self.nodes[node.node_id] = node
@@ -56,3 +68,29 @@ class MemoryRepository:
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self.clients.update(clients)
+
+    def row_store(self) -> "MemoryRowStore":
+        return MemoryRowStore(self)
+
+
+class MemoryRowStore:
+    """The rows of a `MemoryRepository`."""
+
+    def __init__(self, repository: MemoryRepository) -> None:
+        self._repository = repository
+
+    def read(self, name: str) -> GroupRow:
+        group = self._repository.groups.get(name)
+        if group is None:
+            raise QmqError(f"Broker group {name!r} not found.")
+        return group.group_row
+
+    def change(
+        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+    ) -> GroupRow:
+        with self._repository.lock:
+            row = self.read(name)
+            row.check_not_restored(newest_place)
+            changed = change(row)
+            self._repository.groups[name] = self._repository.groups[name].with_group_row(changed)
+            return changed

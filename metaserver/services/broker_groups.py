@@ -33,20 +33,38 @@ from qmq.protocol.names import hidden_text_problem
 
 @transaction.atomic
 def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
-    """Create or update a group's row, except by an older epoch. The operator state of an existing row is kept."""
-    after = {"state": str(group.state), "epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
+    """Create a group's row, complete that of a group whose first node registered, or change the state of any other.
+
+    Master, members, in-sync set and epoch of a row that has a master are changed by `services.rows` only. A state of an older epoch
+    is not stored. What operators decided is kept.
+    """
+    after: dict[str, Any] = {"state": str(group.state)}
+    first = {"epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
+    others = {
+        "in_sync_version": group.in_sync_version,
+        "members": list(group.members),
+        "promotion_id": group.promotion_id or None,
+    }
     before: dict[str, Any] | None = None
     row = BrokerGroup.objects.filter(name=group.name).first()
     if row is None:
         action, state = "broker_group.create", group.operator_state
-        members = list(group.in_sync)
-        BrokerGroup.objects.create(name=group.name, kind=group.kind, operator_state=state, members=members, **after)
+        after |= first
+        BrokerGroup.objects.create(
+            name=group.name, kind=group.kind, operator_state=state, copies=group.copies, **others, **after
+        )
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
     else:
-        action, before = "broker_group.update", {name: getattr(row, name) for name in after}
-        same = BrokerGroup.objects.filter(name=group.name, epoch__lte=group.epoch, epoch=row.epoch)
-        if before == after or not same.update(**after, updated_at=timezone.now()):
+        action = "broker_group.update"
+        same = BrokerGroup.objects.filter(name=group.name, epoch__lte=group.epoch)
+        if row.master:
+            others = {}
+        else:
+            after |= first
+            same = same.filter(master="", in_sync_version=row.in_sync_version)
+        before = {name: getattr(row, name) for name in after}
+        if before == after or not same.update(**others, **after, updated_at=timezone.now()):
             return
     audit.record(actor, action, group.name, reason=reason, before=before, after=after, broker_group=group.name)
 
@@ -59,11 +77,11 @@ def save_node(node: domain.Node) -> datetime:
     leased_at = timezone.now()
     values = {name: getattr(node, name) for name in ("role", "address", "admin_address", "version")}
     values |= {"broker_group": BrokerGroup.objects.get(name=node.broker_group), "leased_at": leased_at}
-    log_end = {"log_end": node.log_end, "log_end_version": node.log_end_version}
+    log_end = {name: getattr(node, name) for name in ("log_end", "log_epoch", "log_end_version")}
     row, is_new = Node.objects.select_for_update().get_or_create(node_id=node.node_id, defaults=values | log_end)
     if is_new:
         return leased_at
-    if (row.log_end_version, row.log_end) < (node.log_end_version, node.log_end):
+    if (row.log_end_version, row.log_epoch, row.log_end) < (node.log_end_version, *node.log_place):
         values |= log_end
     Node.objects.filter(pk=row.pk).update(**values)
     return leased_at
@@ -221,7 +239,9 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
             raise ChangeRefused(f"log_end: {log_end} {text}", code="node.log_end_invalid", fields={"log_end": text})
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
-            Node.objects.filter(node_id=node_id).update(log_end=log_end, log_end_version=F("log_end_version") + 1)
+            Node.objects.filter(node_id=node_id).update(
+                log_end=log_end, log_epoch=1, log_end_version=F("log_end_version") + 1
+            )
             group = row.broker_group.name
             audit.record(
                 actor, "node.accept_log_loss", node_id, reason=reason, before=before, after=after, broker_group=group

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from metaserver import queries
 from metaserver.models import BrokerGroup
 from metaserver.row_changes import RowChange
 from metaserver.services import audit
@@ -15,19 +16,10 @@ from qmq.replication.row import ChangeRejected, GroupRow
 
 def stored_row(name: str) -> GroupRow:
     """Return the row of a broker group. Raises NotFound."""
-    row = BrokerGroup.objects.filter(name=name).first()
-    if row is None:
+    group = queries.broker_group(name)
+    if group is None:
         raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
-    return GroupRow(
-        name,
-        tuple(row.members),
-        row.master,
-        tuple(row.in_sync),
-        row.epoch,
-        row.in_sync_version,
-        str(row.promotion_id) if row.promotion_id is not None else "",
-        row.in_sync_min,
-    )
+    return group.group_row
 
 
 @transaction.atomic

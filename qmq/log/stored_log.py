@@ -172,10 +172,6 @@ class StoredLog:
         """The segments, oldest first."""
         return self._segments.infos()
 
-    def segment_at(self, offset: int) -> SegmentInfo | None:
-        """Return the segment that has a log offset; None if no segment has it."""
-        return self._segments.holding(offset)
-
     # --- dropping --------------------------------------------------------------------------------------------------
 
     def hide_before(self, offset: int) -> list[int]:

@@ -19,7 +19,10 @@ from metaserver.domain import (
     StoredLease,
     SubjectRule,
 )
+from metaserver.row_changes import RowChange
 from qmq.clock import Clock
+from qmq.errors import QmqError
+from qmq.replication.row import ChangeRejected, GroupRow
 from tests.sim.loop import SimulatedLoop
 
 ANSWER_SECONDS = (0.0005, 0.005)
@@ -210,7 +213,10 @@ class RowRepository:
         if there is not None:
             if there.epoch > group.epoch:
                 return
-            group = replace(group, operator_state=there.operator_state)
+            if there.master:
+                group = replace(there, state=group.state)
+            else:
+                group = group.with_decisions_of(there)
             if there == group:
                 return
         self._rows.groups[group.name] = group
@@ -236,3 +242,37 @@ class RowRepository:
         self._database.query(self._host)
         self._rows.clients.update(dict.fromkeys(clients))
         self._database.reply()
+
+    def row_store(self) -> "RowStore":
+        return RowStore(self._database, self._host)
+
+
+class RowStore:
+    """The rows of broker groups: `metaserver.row_changes.RowStore`."""
+
+    def __init__(self, database: Database, host: str) -> None:
+        self._database = database
+        self._host = host
+
+    def read(self, name: str) -> GroupRow:
+        self._database.query(self._host)
+        group = self._database.rows.groups.get(name)
+        if group is None:
+            raise QmqError(f"Broker group {name!r} not found.")
+        return group.group_row
+
+    def change(
+        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+    ) -> GroupRow:
+        row = self.read(name)
+        row.check_not_restored(newest_place)
+        changed = change(row)
+        # Another metaserver may change the row between the two queries.
+        self._database.query(self._host)
+        there = self._database.rows.groups.get(name)
+        if there is None or there.group_row.place != row.place:
+            raise ChangeRejected(f"the row of broker group {name} has changed meanwhile", is_stale=True)
+        self._database.rows.groups[name] = there.with_group_row(changed)
+        self._database.changed(group=name)
+        self._database.reply()
+        return changed

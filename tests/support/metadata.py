@@ -49,7 +49,7 @@ def broker_group(
 ) -> BrokerGroup:
     """A group whose master has registered."""
     master = f"{name}-node"
-    group = domain.BrokerGroup(name, kind, state, 1, master, (master,))
+    group = domain.BrokerGroup(name, kind, state, 1, master, (master,), members=(master,))
     broker_groups.save_group(group, actor=METASERVER, reason="registered")
     values = {"address": "127.0.0.1:1", "admin_address": "127.0.0.1:1", "version": "1", "log_end": 1000, **node}
     broker_groups.save_node(domain.Node(master, name, 0, **values))

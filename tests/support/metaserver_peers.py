@@ -53,11 +53,13 @@ class Peer:
 
     async def register(
         self, group: str, node_id: str = "", *, port: int = 1, log_end: int = 0, kind: str = "broker",
-        request_type: int = BrokerRequestType.ONLINE, state: int = 1,
+        request_type: int = BrokerRequestType.ONLINE, state: int = 1, epoch: int = 1,
+        **values: Any,
     ) -> NodeRegisterResponse:  # fmt: skip
         request = NodeRegisterRequest(
-            request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, 1, log_end, 0, "1"
-        )
+            request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, epoch, log_end, 0, "1",
+            **values,
+        )  # fmt: skip
         frame = await self.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)
         assert frame.code == ResponseCode.SUCCESS
         return NodeRegisterResponse.decode(frame.body)

@@ -86,7 +86,9 @@ async def test_a_node_without_the_secret_is_not_registered(tmp_path: Path) -> No
         assert not metaserver.directory.groups
         answer = await call(forger, Command.NODE_POLICY, NodePolicyRequest("g1", "g1-a", "").encode())
         assert answer.code == ResponseCode.PARAM_ERROR
-        assert metaserver.handlers.counters.bad_requests["unauthenticated"] == 2
+        for command in (Command.CHANGE_IN_SYNC, Command.RESIGN):
+            assert (await call(forger, command, b"")).code == ResponseCode.PARAM_ERROR
+        assert metaserver.handlers.counters.bad_requests["unauthenticated"] == 4
 
 
 async def test_without_a_secret_everybody_may_register(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
     from metaserver.orm_repository import OrmRepository
 
     repository = OrmRepository()
-    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
+    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",), members=("g1-a",))
     repository.save_group(group, "registered")
     repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 70))
     repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 50))

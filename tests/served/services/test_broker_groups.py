@@ -1,6 +1,8 @@
 """Broker groups and nodes: as they register, and what operators decide."""
 
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -26,19 +28,40 @@ def decide(state: OperatorState, name: str = "g1", **options: Any) -> Any:
 
 
 @pytest.mark.database
-def test_a_group_registers_once_and_an_older_epoch_replaces_nothing() -> None:
+def test_a_group_registers_once_and_afterwards_only_its_state_is_stored() -> None:
     broker_group("g1")
     assert [entry[:2] for entry in audit_rows()] == [("broker_group.create", "g1")]
     broker_group("g1")
     assert len(audit_rows()) == 1, "nothing new"
-    newer = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "other", ("other",))
-    service.save_group(newer, actor=METASERVER, reason="promoted")
-    older = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "late", ("late",))
+    created = queries.broker_group("g1")
+    assert created is not None
+    other = ("other",)
+    newer = domain.BrokerGroup(
+        "g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "other", other, 9, NORMAL, other, 1, str(UUID(int=1)), 3, other
+    )
+    service.save_group(newer, actor=METASERVER, reason="disk full")
+    assert queries.broker_group("g1") == replace(created, state=GroupState.READ_ONLY)
+    assert audit_rows()[-1] == ("broker_group.update", "g1", {"state": "read_write"}, {"state": "read_only"})
+    older = replace(newer, epoch=0, state=GroupState.READ_WRITE)
     service.save_group(older, actor=METASERVER, reason="late")
-    assert (row().epoch, row().master, row().state) == (3, "other", GroupState.READ_ONLY)
-    last = audit_rows()[-1]
-    assert (last[0], last[2]["epoch"], last[3]["epoch"]) == ("broker_group.update", 1, 3)
+    assert row().state == GroupState.READ_ONLY, "reported by a master of an older epoch"
     assert len(audit_rows()) == 2
+
+
+@pytest.mark.database
+def test_the_first_node_of_an_announced_group_is_stored_as_its_only_member() -> None:
+    service.announce_group("g1", GroupKind.BROKER, actor=ACTOR)
+    announced = queries.broker_group("g1")
+    assert announced is not None
+    assert (announced.members, announced.copies) == ((), 2)
+    node = ("g1-a",)
+    first = replace(announced, state=GroupState.READ_WRITE, epoch=1, master="g1-a", in_sync=node, members=node)
+    first = replace(first, in_sync_version=1, promotion_id=str(UUID(int=1)), copies=1)
+    service.save_group(first, actor=METASERVER, reason="registered")
+    assert queries.broker_group("g1") == replace(first, copies=2), "operators decide about copies"
+    second = replace(first, master="g1-b", in_sync=("g1-b",), members=("g1-b",))
+    service.save_group(second, actor=METASERVER, reason="registered at another metaserver")
+    assert row().master == "g1-a"
 
 
 @pytest.mark.database
@@ -277,10 +300,10 @@ class TestTwoWriters:
     def test_a_registration_and_a_decision_are_both_kept(self) -> None:
         broker_group("g1")
         broker_group("g2")
-        newer = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 2, "other", ("other",))
+        newer = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.WRITE_ONLY, 1, "g1-node", ("g1-node",))
         found = at_once(
-            lambda: service.save_group(newer, actor=METASERVER, reason="promoted"), lambda: decide(READ_ONLY, "g1")
+            lambda: service.save_group(newer, actor=METASERVER, reason="reported"), lambda: decide(READ_ONLY, "g1")
         )
         assert not [item for item in found if isinstance(item, Exception)], found
-        assert (row().epoch, row().master, row().operator_state) == (2, "other", READ_ONLY)
+        assert (row().state, row().operator_state) == (GroupState.WRITE_ONLY, READ_ONLY)
         assert audit.verify().problem == ""

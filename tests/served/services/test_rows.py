@@ -1,8 +1,5 @@
 """Changes of the row that says who is master of a broker group and who is in sync."""
 
-import random
-from collections.abc import Callable
-from functools import partial
 from uuid import UUID
 
 import pytest
@@ -12,9 +9,10 @@ from metaserver.orm_repository import OrmRowStore
 from metaserver.services import rows
 from metaserver.services.changes import METASERVER, NotFound
 from qmq.protocol.group_rows import InSyncChange
-from qmq.replication.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, Promotion
+from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import broker_group
+from tests.support.row_changes import Change, check_random_changes
 
 FIRST, SECOND = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 
@@ -28,7 +26,7 @@ def begin(in_sync: tuple[str, ...] = ("a", "b")) -> GroupRow:
     return rows.stored_row("g1")
 
 
-def made(change: ChangeInSync | Promotion | AddMember, newest: tuple[int, int] = (0, 0)) -> GroupRow:
+def made(change: Change, newest: tuple[int, int] = (0, 0)) -> GroupRow:
     return rows.change_row("g1", change.applied_to, newest, action="test", actor=METASERVER, reason="tests")
 
 
@@ -128,34 +126,7 @@ def test_of_two_promotions_at_once_one_is_made() -> None:
     assert AuditEntry.objects.filter(action="broker_group.promote").count() == 1
 
 
-def outcome(change: Callable[[], GroupRow]) -> GroupRow | tuple[str, bool]:
-    """The changed row, or why there is none."""
-    try:
-        return change()
-    except ChangeRejected as rejected:
-        return str(rejected), rejected.is_stale
-
-
 @pytest.mark.database
 @pytest.mark.django_db
 def test_a_random_sequence_of_changes_does_what_the_rules_say() -> None:
-    """The database stores exactly what the rules return, and rejects exactly what they reject."""
-    rng, expected = random.Random(18), begin()
-    for number in range(120):
-        row, members = expected, ("a", "b", "c")
-        place = rng.choice([row.place, row.place, row.place, (row.epoch, row.version - 1), (row.epoch + 1, 0)])
-        member = rng.choice(members)
-        change: ChangeInSync | Promotion | AddMember = rng.choice(
-            [
-                ChangeInSync(row.master, *place[:1], row.promotion_id, place[1], kind, member)
-                for kind in InSyncChange
-            ]
-            + [Promotion(*place, member, row.epoch + 1, str(UUID(int=number)))]
-            + [AddMember(*place, member)]
-        )  # fmt: skip
-        by_rules, by_database = outcome(partial(change.applied_to, row)), outcome(partial(made, change))
-        assert by_database == by_rules
-        if isinstance(by_rules, GroupRow):
-            expected = by_rules
-        assert rows.stored_row("g1") == expected
-    assert expected.epoch > 5
+    check_random_changes(begin(), made, lambda: rows.stored_row("g1"))

@@ -33,7 +33,7 @@ from qmq.protocol.bulk_read import ListRangesRequest
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest
-from qmq.protocol.extensions import LeaveGroupRequest
+from qmq.protocol.extensions import LeaveGroupRequest, NodeRegisterRequest
 from qmq.supervisor import JobKind
 from tests.support.breaking import BreakingSupervisor
 from tests.support.in_process import (
@@ -47,6 +47,7 @@ from tests.support.in_process import (
     running_broker,
     small_system,
 )
+from tests.support.metaserver_peers import peer
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually_async
 
@@ -344,6 +345,16 @@ async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pyt
         assert (await client.raw(Command.LIST_RANGES, ListRangesRequest().encode())).code == ResponseCode.BROKER_ERROR
 
 
+async def _join_a_group(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Metaserver)
+    async with peer(process) as node:
+        await node.register("r1", boot_id="a")
+        supervisor.break_job("row_change")
+        request = NodeRegisterRequest(0, "r1", "r1-b", "broker", 1, "10.0.0.1:2", "", 4, 1, 0, 0, "1", boot_id="b")
+        frame = await node.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)
+        assert frame.code == ResponseCode.BROKER_ERROR
+
+
 async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(process, "describe", _raise)
     assert (await page(process, "/stats"))[0] == 500
@@ -505,6 +516,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "set_group": ("broker", _set_a_group),
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
+    "row_change": ("metaserver", _join_a_group),
     "event_loop": ("metaserver", _fail_a_callback),
 }
 """Every one-shot: a process that has it, and what makes it fail there."""
@@ -560,6 +572,7 @@ ALLOWED = {
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("metaserver/row_requests.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/batches.py", "add_done_callback"): "after the supervisor's own; ends delivery",
     ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     (

@@ -14,6 +14,7 @@ from metaserver.domain import Route
 from metaserver.handlers import MetaHandlers
 from metaserver.official_nodes import OfficialNodes
 from metaserver.registrations import REMOVED_PER_BATCH, RegistrationLimits
+from metaserver.row_changes import RowChanges
 from metaserver.write_behind import WriteBehind
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
@@ -69,6 +70,7 @@ class Server:
         self.directory = Directory(self.clock, random.Random(1), subject_groups_min=1)
         self.write_behind = WriteBehind(MemoryRepository(), lambda *_: None, lambda leases: None, self.clock)
         supervisor = Supervisor(self.clock, logger=logging.getLogger("qmq.meta"), on_failure=lambda name, error: None)
+        repository = MemoryRepository()
         gate = BulkReadLimiter(self.clock, supervisor, token="", bytes_per_second=0)
         self._soon: list[Callable[[], None]] = []
         self.turns = 0
@@ -77,6 +79,8 @@ class Server:
             self.write_behind,
             self.clock,
             gate,
+            RowChanges(repository.row_store(), self.directory.learn_row),
+            supervisor,
             limits=limits,
             official_nodes=official_nodes,
             call_soon=self._soon.append,

@@ -16,6 +16,7 @@ from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
 from metaserver.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
 from metaserver.stored_metadata import StoredMetadata
+from qmq.log.atomic_file import replace_file
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 
@@ -25,7 +26,23 @@ LOG = "meta/routes.log"
 
 def metadata(routes: int = 1, log_end: int = 7) -> Metadata:
     return Metadata(
-        (BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "a", ("a", "b"), 4, OperatorState.DRAINING),),
+        (
+            BrokerGroup(
+                "g1",
+                GroupKind.BROKER,
+                GroupState.READ_ONLY,
+                3,
+                "a",
+                ("a", "b"),
+                4,
+                OperatorState.DRAINING,
+                ("a", "b", "c"),
+                1,
+                "00000000-0000-4000-8000-000000000001",
+                3,
+                ("b", "a"),
+            ),
+        ),
         (Node("a", "g1", 0, "10.0.0.1:1", "10.0.0.1:2", "1", log_end, 0, 5),),
         tuple(Route(f"s{i}", ("g1", "g2"), i, 5, {"g2": Phase.JOINING}) for i in range(routes)),
         {"s0": SubjectRule(True, 1, 2, 0.5, ("x",)), "s1": SubjectRule()},
@@ -71,6 +88,18 @@ async def test_what_is_saved_is_loaded_again_after_a_power_cut(routes: int) -> N
     await RouteFile(disk, PATH).save(directory)
     for state in disk.crash_states(20, seed=1):
         assert await loaded(state) == content_of(directory)
+
+
+async def test_a_file_from_before_replication_is_read() -> None:
+    disk = empty_disk()
+    await RouteFile(disk, PATH).save(await filled(metadata()))
+    content = json.loads(disk.names[PATH].content)
+    for group in content["broker_groups"]:
+        for name in ("members", "in_sync_min", "promotion_id", "copies", "preferred"):
+            del group[name]
+    replace_file(disk, PATH, [json.dumps(content).encode()])
+    (group,) = (await loaded(disk)).broker_groups
+    assert (group.members, group.copies, group.preferred, group.promotion_id) == (("a",), 1, (), "")
 
 
 async def test_changes_are_appended_and_loaded_again_after_a_power_cut() -> None:

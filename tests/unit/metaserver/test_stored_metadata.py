@@ -3,19 +3,21 @@
 import asyncio
 import random
 import threading
+from dataclasses import replace
 
 import pytest
 
 from metaserver import stored_metadata as stored_metadata_module
-from metaserver.choices import GroupKind, GroupState, Phase
+from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.directory import Directory
-from metaserver.domain import BrokerGroup, Metadata, MetadataChanges, Route, SubjectRule
+from metaserver.domain import BrokerGroup, Leases, Metadata, MetadataChanges, Node, Route, StoredLease, SubjectRule
 from metaserver.policies import policies_of
 from metaserver.stored_metadata import ROUTES_PER_SLICE, StoredMetadata
 from qmq.policy import NodePolicy
 from tests.support.manual_clock import ManualClock
 
-GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
+OFFLINE = GroupState.OFFLINE
+GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",), members=("g1-a",))
 
 
 class Memory:
@@ -144,3 +146,64 @@ async def test_a_change_that_is_not_stored_yet_is_kept_when_everything_is_loaded
     memory.directory.add_unstored(own)
     reloaded = await memory.stored.load(Metadata((GROUP,), (), routes(1)))
     assert (memory.directory.routes["s0"], reloaded.to_store) == (own, [])
+
+
+REPLICATED = replace(GROUP, master="a", in_sync=("a", "b"), in_sync_version=5, members=("a", "b"), copies=2, epoch=3)
+
+
+async def test_of_two_rows_of_a_group_the_newer_one_applies() -> None:
+    memory = Memory()
+    await memory.stored.load(Metadata((REPLICATED,)))
+    live = memory.directory.groups["g1"]
+    shrunk = replace(REPLICATED, in_sync=("a",), in_sync_version=6)
+    await memory.stored.load(Metadata((shrunk,)))
+    assert (live.row, memory.directory.newest_place("g1")) == (shrunk, (3, 6))
+    promoted = replace(shrunk, epoch=4, master="b", in_sync=("b",), in_sync_version=1, promotion_id="p4")
+    await memory.stored.apply(
+        MetadataChanges(frozenset(), frozenset(), frozenset({"g1"}), Metadata((replace(promoted, state=OFFLINE),)))
+    )
+    assert (live.row, memory.directory.newest_place("g1")) == (promoted, (4, 1))
+    # From a backup: what operators decided applies all the same.
+    await memory.stored.load(Metadata((replace(REPLICATED, operator_state=OperatorState.DRAINING, preferred=("b",)),)))
+    assert live.row == replace(promoted, operator_state=OperatorState.DRAINING, preferred=("b",))
+    assert memory.directory.newest_place("g1") == (4, 1)
+    memory.directory.learn_row(shrunk.group_row)
+    assert live.row.epoch == 4
+
+
+async def test_of_two_rows_at_one_place_the_stored_one_applies() -> None:
+    """Two metaservers created the group at the same time: one of the rows was stored."""
+    memory = Memory()
+    await memory.stored.load(Metadata((GROUP,)))
+    other = replace(GROUP, master="g1-b", members=("g1-b",), in_sync=("g1-b",))
+    await memory.stored.load(Metadata((other,)))
+    assert memory.directory.groups["g1"].row == other
+
+
+async def test_clients_keep_the_address_of_a_master_until_the_next_one_reports() -> None:
+    memory = Memory()
+    nodes = tuple(Node(name, "g1", 0, f"10.0.0.1:{number}", "", "1", 0) for number, name in enumerate("ab", 1))
+    await memory.stored.load(Metadata((REPLICATED,), nodes))
+    live = memory.directory.groups["g1"]
+    reloaded = await memory.stored.load(Metadata((replace(REPLICATED, epoch=4, master="b"),), nodes))
+    assert (reloaded.broker_groups, live.row.master, live.state) == (set(), "b", GroupState.READ_WRITE)
+    assert live.node is not None
+    assert live.node.address == "10.0.0.1:1"
+
+
+async def test_a_stored_lease_brings_the_row_with_it() -> None:
+    memory = Memory()
+    nodes = tuple(Node(name, "g1", 0, f"10.0.0.1:{number}", "", "1", 0) for number, name in enumerate("ab", 1))
+    await memory.stored.load(Metadata((REPLICATED,), nodes))
+    promoted = replace(REPLICATED, epoch=4, master="b", operator_state=OperatorState.DRAINING)
+    live = memory.directory.groups["g1"]
+    for at in (1, 2):
+        observed = memory.directory.observe_peers(Leases((StoredLease(promoted, nodes[1], at, False),)))
+    assert observed.broker_groups == ["g1"]
+    assert live.node is not None
+    assert (live.row.master, live.node.address, live.state) == ("b", "10.0.0.1:2", GroupState.READ_WRITE)
+    assert live.row.operator_state is OperatorState.NORMAL, "policies change with it, at the next load"
+    # A database restored from a backup names the old master.
+    for at in (3, 4):
+        observed = memory.directory.observe_peers(Leases((StoredLease(REPLICATED, nodes[0], at, False),)))
+    assert (observed.broker_groups, live.row.master) == ([], "b")

@@ -1,0 +1,193 @@
+"""class GroupTable: broker groups with their rows and leases, and what other metaservers stored of them. No I/O, time handed in.
+
+Leases are judged by this metaserver's own monotonic clock: from when it received a heartbeat, or observed in the database that
+another metaserver had stored one. Clocks of different machines are never compared. After a start, or a pause of its own loop
+longer than a lease, no group expires for one full expiry: that of peers if there are any. With a live peer and the database
+away none expires either, as the peer may receive the heartbeats.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from metaserver.choices import STATE_FROM_WIRE, GroupState
+from metaserver.domain import BrokerGroup, Leases, Node, StoredLease
+from metaserver.live_groups import (
+    EXPIRY_SECONDS,
+    HEARTBEAT_SECONDS,
+    LEASE_SECONDS,
+    PEER_EXPIRY_SECONDS,
+    LiveGroup,
+    Observed,
+    Peers,
+)
+from metaserver.route_table import SUBJECT_GROUPS_MIN, RouteTable
+from qmq.clock import Clock
+from qmq.replication.row import GroupRow
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+class GroupTable(RouteTable):
+    """The groups, their nodes, and which of them are alive."""
+
+    def __init__(self, clock: Clock, rng: "Random", subject_groups_min: int = SUBJECT_GROUPS_MIN) -> None:
+        super().__init__(clock, rng, subject_groups_min)
+        self.nodes: dict[str, Node] = {}
+        self._steady_since = self._ticked_at = clock.monotonic()
+        """Since then this metaserver has run without a pause, and could read what live peers stored."""
+        self._peers = Peers(clock.monotonic())
+        self._changed_rows: dict[str, None] = {}
+        """Groups whose row, as nodes get it, changed since `take_changed_rows`."""
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock.monotonic()
+
+    # --- rows ------------------------------------------------------------------------------------------------------
+
+    def newest_place(self, name: str) -> tuple[int, int]:
+        """The highest place of a group's row that was in the database, is in memory, or was reported by a member.
+
+        A stored row with a lower place comes from a backup (`GroupRow.check_not_restored`).
+        """
+        live = self.groups[name]
+        return max(live.newest_place, live.row.group_row.place)
+
+    def new_promotion_id(self) -> str:
+        """Return an identifier for a promotion."""
+        return str(UUID(int=self._rng.getrandbits(128), version=4))
+
+    def take_changed_rows(self) -> list[str]:
+        """The groups whose row changed since the last call, however it was learned."""
+        changed, self._changed_rows = self._changed_rows, {}
+        return list(changed)
+
+    def learn_row(self, row: GroupRow) -> None:
+        """Replace the row of a group by one read from the database, unless that is older."""
+        live = self.groups.get(row.broker_group)
+        if live is not None:
+            self._learn(live, live.row, row)
+
+    def learn_group(self, stored: BrokerGroup) -> None:
+        """As `learn_row`, and take over what operators decided."""
+        live = self.groups[stored.name]
+        self._learn(live, live.row.with_decisions_of(stored), stored.group_row)
+
+    def _learn(self, live: LiveGroup, own: BrokerGroup, row: GroupRow) -> None:
+        live.newest_place = max(live.newest_place, row.place)
+        before, live.row = live.row.group_row, own
+        # Of equal places the stored one is right: two metaservers may have created the group at the same time.
+        if row.place >= own.group_row.place:
+            live.row = own.with_group_row(row)
+            if row.master != own.master:
+                live.begin_lease(self._clock.monotonic())
+        if live.row.group_row != before:
+            self._changed_rows[own.name] = None
+
+    # --- leases ----------------------------------------------------------------------------------------------------
+
+    def observe_peers(self, leases: Leases) -> Observed:
+        """Follow what other metaservers stored of groups whose heartbeats they receive. To be called about once a second."""
+        now = self._clock.monotonic()
+        self._peers.observe(leases.peers, now)
+        changed, replaced, contradicted = [], [], []
+        for lease in leases.groups:
+            live = self.groups.get(lease.group.name)
+            if live is None:
+                continue
+            self.learn_row(lease.group.group_row)
+            if live.row.master != lease.node.node_id:
+                # What is stored is older than the own row.
+                continue
+            if live.stored_lease_us not in (None, lease.stored_at_us) and not lease.is_own:
+                live.peer_heartbeat_at, live.has_heartbeat = now, True
+            live.stored_lease_us = lease.stored_at_us
+            if self._follows(live, lease, now):
+                if live.is_live_at_peer(now):
+                    replaced.append(lease.group.name)
+                if self._follow(live, lease):
+                    changed.append(lease.group.name)
+            elif live.is_received_here(now) and lease.group.state != live.row.state:
+                # The metaserver that stored it may have received a newer heartbeat, which arrives here in a moment.
+                live.contradicted_at = live.contradicted_at or now
+                if live.heartbeat_at > live.contradicted_at:
+                    contradicted.append(live.row)
+                continue
+            live.contradicted_at = None
+        return Observed(changed, replaced, contradicted)
+
+    def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
+        """Whether the stored state of a group replaces the own one."""
+        if lease.group.state is GroupState.OFFLINE:
+            return not live.is_received_here(now)
+        is_recent = live.received_here and now - live.heartbeat_at <= 2 * HEARTBEAT_SECONDS
+        return not is_recent and live.is_live_at_peer(now)
+
+    def _follow(self, live: LiveGroup, lease: StoredLease) -> bool:
+        """Replace the own state of a group by the stored one; whether clients see a difference."""
+        before = live.state, live.node.address if live.node is not None else ""
+        node = lease.node.with_newest_log_end(self.nodes.get(lease.node.node_id, lease.node))
+        live.row, live.node, live.reported = replace(live.row, state=lease.group.state), node, lease.group.state
+        live.is_expired = lease.group.state is GroupState.OFFLINE
+        live.has_left, live.started_at_ms = False, None
+        if not lease.is_own:
+            # What this metaserver stored itself may be older than what it knows.
+            self.nodes[node.node_id] = node
+        if before == (live.state, lease.node.address):
+            return False
+        live.reason = "reported offline by another metaserver" if live.is_expired else ""
+        return True
+
+    def assume_peers(self) -> None:
+        """Other metaservers may run: take no group offline before the database was read."""
+        self._peers.has_live = True
+
+    def expire(self) -> list[BrokerGroup]:
+        """Take silent groups offline; returns their rows. To be called about every heartbeat interval."""
+        now = self._clock.monotonic()
+        if now - self._ticked_at > LEASE_SECONDS:
+            self._steady_since = now
+        self._ticked_at = now
+        if self._peers.are_out_of_sight(now):
+            self._steady_since = now
+        if now < self._steady_since + (PEER_EXPIRY_SECONDS if self._peers.has_live else EXPIRY_SECONDS):
+            return []
+        gone = []
+        for live in self.groups.values():
+            if not live.is_expired and live.is_overdue(now):
+                live.is_expired = True
+                live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
+                live.row = replace(live.row, state=GroupState.OFFLINE)
+                gone.append(live.row)
+        return gone
+
+    def is_steady(self, now: float) -> bool:
+        """Whether this metaserver has run and read the database long enough to conclude from what it did not receive."""
+        return not self._peers.are_out_of_sight(now) and now >= self._steady_since + EXPIRY_SECONDS
+
+    def disconnected(self, node_id: str) -> None:
+        """The connection of a node's last registration ended."""
+        node = self.nodes.get(node_id)
+        live = self.groups.get(node.broker_group) if node is not None else None
+        if live is not None and node_id in live.reports:
+            live.disconnected_at[node_id] = self._clock.monotonic()
+
+    def heartbeat_age(self, live: LiveGroup) -> float:
+        """Seconds since the master's last heartbeat was received here, or observed as stored by another metaserver."""
+        return self._clock.monotonic() - max(live.heartbeat_at, live.peer_heartbeat_at or live.heartbeat_at)
+
+    def node_state(self, node: Node) -> tuple[GroupState, float | None]:
+        """(state of a node, seconds since its last heartbeat or None if there was none since this metaserver started)."""
+        live, now = self.groups.get(node.broker_group), self._clock.monotonic()
+        if live is None:
+            return GroupState.OFFLINE, None
+        if live.node is not None and live.node.node_id == node.node_id == live.row.master:
+            return live.state, self.heartbeat_age(live) if live.has_heartbeat else None
+        report = live.reports.get(node.node_id)
+        if report is None:
+            return GroupState.OFFLINE, None
+        state = STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE)
+        return state if report.is_live(now) else GroupState.OFFLINE, now - report.received_at

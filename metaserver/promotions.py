@@ -1,0 +1,175 @@
+"""Promotions of slaves: when a broker group's master is gone, and who replaces it.
+
+A promotion is safe at any time, also that of a healthy group (docs/failover.md). What is decided here is only when one is useful.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from metaserver.choices import OperatorState
+from metaserver.domain import Node
+from metaserver.group_table import GroupTable
+from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
+from metaserver.row_wishes import RowWish
+from qmq.protocol.codes import ReplicaRole
+from qmq.replication.promotion import Blocked, MemberReport, choose
+
+logger = logging.getLogger("qmq.meta.promotions")
+
+PROMOTIONS_MAX = 4
+"""Broker groups whose row is being changed by a promotion at a time; others follow."""
+RECONNECT_SECONDS = 1.0
+"""How long a master has to connect again, and slaves must not have received anything of it, before one of them is promoted."""
+SILENT_SECONDS = 2.0
+"""A slave that has received something of a master for this long, while the metaserver has not, keeps it in its role."""
+STORED_SECONDS = PEER_EXPIRY_SECONDS - EXPIRY_SECONDS
+"""After this time at most, the heartbeat that another metaserver received is stored there and read here."""
+_UNFIT = (ReplicaRole.SPARE, ReplicaRole.COPYING, ReplicaRole.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Why a group needs another master."""
+
+    reason: str
+    silent_seconds: float
+    """A slave that received something of the master within this time is not promoted."""
+    includes_master: bool = False
+    """Whether the master itself may be promoted again."""
+
+
+def is_due(live: LiveGroup, now: float) -> Due | None:
+    """Return why a group needs another master, or None if it does not.
+
+    Args:
+        now: monotonic seconds.
+    """
+    group, master = live.row, live.row.master
+    if not live.is_replicated or not master or group.operator_state is OperatorState.UNAPPROVED:
+        return None
+    report = live.reports.get(master)
+    if report is not None and _waits(report, live):
+        return Due(f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True)
+    if _is_received_by_peer(live, report, now):
+        return None
+    last = max(live.lease_began_at, report.received_at if report is not None else 0.0)
+    if now - last > EXPIRY_SECONDS:
+        return Due(f"master {master} has sent no heartbeat for {now - last:.1f} s", SILENT_SECONDS)
+    lost_at = live.disconnected_at.get(master)
+    if lost_at is None or now - lost_at < RECONNECT_SECONDS:
+        return None
+    slaves = [live.reports[name] for name in group.in_sync if name != master and name in live.reports]
+    if any(
+        _receives(slave, RECONNECT_SECONDS) or slave.received_at < lost_at for slave in slaves if slave.is_live(now)
+    ):
+        return None
+    return Due(f"the connection of master {master} has ended, and no slave receives anything of it", RECONNECT_SECONDS)
+
+
+def decide(
+    live: LiveGroup, due: Due, newest_place: tuple[int, int], nodes: Mapping[str, Node], now: float, promotion_id: str
+) -> RowWish | Blocked:
+    """Return the promotion of the best member, or why there is none.
+
+    Args:
+        newest_place: `GroupTable.newest_place` of the group.
+        nodes: by node id, with the highest place that each log had.
+    """
+    reports = {
+        name: _member_report(report, nodes.get(name), due, is_master=name == live.row.master)
+        for name, report in live.reports.items()
+        if name in live.row.members and report.is_live(now) and (name != live.row.master or due.includes_master)
+    }
+    choice = choose(live.row.group_row, newest_place, reports, promotion_id, live.row.preferred)
+    if isinstance(choice, Blocked):
+        return choice
+    return RowWish(choice.applied_to, "promote", f"{due.reason}; node {choice.candidate} is promoted")
+
+
+def _member_report(report: NodeReport, node: Node | None, due: Due, *, is_master: bool) -> MemberReport:
+    request = report.request
+    problem = "; ".join(request.problems)
+    if request.replica_role in _UNFIT:
+        problem = problem or f"its role is {request.replica_role.name.lower()}"
+    if node is not None and (max(1, request.log_epoch), request.log_end) < node.log_place:
+        problem = problem or f"its log ends at {request.log_end}, before the {node.log_end} that it reported"
+    receives = not is_master and _receives(report, due.silent_seconds)
+    return MemberReport(request.epoch, request.log_epoch, request.log_end, problem, receives)
+
+
+def _waits(report: NodeReport, live: LiveGroup) -> bool:
+    """Whether the master has the epoch on its disk and does not lead it: it restarted in it."""
+    request = report.request
+    return (
+        not report.has_left
+        and request.replica_role is ReplicaRole.WAITING
+        and (request.epoch, request.promotion_id) == (live.row.epoch, live.row.promotion_id)
+    )
+
+
+def _receives(report: NodeReport, seconds: float) -> bool:
+    """Whether a slave received something of its master within this time before its report."""
+    return 0 <= report.request.master_silent_ms < seconds * 1000
+
+
+def _is_received_by_peer(live: LiveGroup, report: NodeReport | None, now: float) -> bool:
+    """Whether another metaserver stored a heartbeat of the master that is newer than the last one that arrived here."""
+    if not live.is_live_at_peer(now) or live.peer_heartbeat_at is None:
+        return False
+    return report is None or live.peer_heartbeat_at > report.received_at + STORED_SECONDS
+
+
+@dataclass(eq=False, repr=False)
+class Promotions:
+    """Starts promotions, at most PROMOTIONS_MAX at a time. One with an unknown outcome is tried again with the row that is read."""
+
+    _groups: GroupTable
+    _start: Callable[[str, RowWish, Callable[[str], None]], None]
+    """Changes the row of a group, then calls the third argument: "" if it was changed, else why it was not or is not known."""
+    _running: set[str] = field(default_factory=set, init=False)
+    _failed: dict[str, str] = field(default_factory=dict, init=False)
+    """By broker group, why its last promotion was not made."""
+    blocked: dict[str, str] = field(default_factory=dict, init=False)
+    """By broker group that needs another master: why no member is promoted."""
+
+    def check(self, now: float) -> None:
+        """Promote slaves of groups whose master is gone. To be called every half second.
+
+        After a start or a pause of this metaserver heartbeats may be missing that nodes sent, and while the database can't be read,
+        those that other metaservers receive: then there are no promotions.
+        """
+        if not self._groups.is_steady(now):
+            return
+        blocked = {}
+        for name, live in self._groups.groups.items():
+            due = is_due(live, now)
+            if due is None:
+                self._failed.pop(name, None)
+                continue
+            if name in self._failed:
+                blocked[name] = self._failed[name]
+            if name in self._running:
+                continue
+            if len(self._running) >= PROMOTIONS_MAX:
+                blocked[name] = f"{len(self._running)} other promotions are in progress"
+                continue
+            place, promotion_id = self._groups.newest_place(name), self._groups.new_promotion_id()
+            wish = decide(live, due, place, self._groups.nodes, now, promotion_id)
+            if isinstance(wish, Blocked):
+                blocked[name] = wish.reason
+                if self.blocked.get(name) != wish.reason:
+                    logger.error("no node of broker group %s can be promoted (%s): %s", name, due.reason, wish.reason)
+                continue
+            if name not in self._failed:
+                logger.warning("broker group %s: %s", name, wish.reason)
+            self._running.add(name)
+            self._start(name, wish, partial(self._ended, name))
+        self.blocked = blocked
+
+    def _ended(self, name: str, problem: str) -> None:
+        self._running.discard(name)
+        self._failed.pop(name, None)
+        if problem:
+            self._failed[name] = problem

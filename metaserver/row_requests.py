@@ -1,0 +1,142 @@
+"""class RowRequests: changes of broker groups' rows that nodes ask for, and the rows that nodes are sent."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from metaserver.directory import Directory
+from metaserver.row_changes import RowAnswer, RowChanges
+from metaserver.row_wishes import RowWish, is_replicating
+from qmq.errors import ProtocolError
+from qmq.net.connection import Connection
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
+from qmq.protocol.group_rows import ChangeInSyncRequest, ResignRequest, RowResponse, RowResult
+from qmq.replication.row import ChangeInSync, GroupRow, Resignation
+from qmq.supervisor import Supervisor
+
+logger = logging.getLogger("qmq.meta.rows")
+
+
+@dataclass(eq=False, repr=False)
+class RowRequests:
+    """Answers masters that request a change of their group's row, and sends rows that changed to the nodes of the group."""
+
+    _directory: Directory
+    _changes: RowChanges
+    _supervisor: Supervisor
+    _connections: Mapping[str, Connection]
+    """By node id: the connection of its newest accepted registration."""
+    _problems: dict[str, str] = field(default_factory=dict, init=False)
+    """By broker group, why the last change was not made; logged once."""
+
+    def change_in_sync(self, connection: Connection, frame: Frame) -> None:
+        """Answer a CHANGE_IN_SYNC of a master. Raises ProtocolError."""
+        request = ChangeInSyncRequest.decode(frame.body)
+        self._check_sender(connection, request.broker_group, request.node_id)
+        change = ChangeInSync(
+            request.node_id,
+            request.epoch,
+            request.promotion_id,
+            request.in_sync_version,
+            request.change,
+            request.member,
+        )
+        reason = f"node {request.member}: {request.reason}" if request.reason else f"node {request.member}"
+        wish = RowWish(change.applied_to, f"{request.change}_in_sync", reason)
+        self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
+
+    def resign(self, connection: Connection, frame: Frame) -> None:
+        """Answer a RESIGN of a master, which stays in sync: its successor has all of its log. Raises ProtocolError."""
+        request = ResignRequest.decode(frame.body)
+        self._check_sender(connection, request.broker_group, request.node_id)
+        if not self._directory.groups[request.broker_group].is_running(request.successor, self._directory.now):
+            reason = f"node {request.successor} does not send heartbeats"
+            self._answer(connection, frame, RowAnswer(RowResult.REFUSED, self._row(request.broker_group), reason))
+            return
+        resignation = Resignation(
+            request.node_id,
+            request.epoch,
+            request.promotion_id,
+            request.in_sync_version,
+            request.successor,
+            is_leaving=False,
+        )
+        promotion_id = self._directory.new_promotion_id()
+        reason = f"node {request.node_id} hands over to {request.successor}"
+        wish = RowWish(lambda row: resignation.applied_to(row, promotion_id), "resign", reason)
+        self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
+
+    def _check_sender(self, connection: Connection, broker_group: str, node_id: str) -> None:
+        """Raises ProtocolError unless the node has registered for the group on this connection."""
+        live = self._directory.groups.get(broker_group)
+        if live is None or node_id not in live.reports or self._connections.get(node_id) is not connection:
+            raise ProtocolError(
+                f"node {node_id[:40]!r} of broker group {broker_group[:40]!r} has not registered on this connection"
+            )
+
+    def make(
+        self, name: str, wish: RowWish, connection: Connection, frame: Frame, then: Callable[[RowAnswer], None]
+    ) -> None:
+        """Change the row of a group for a node, and call `then` unless its connection was closed meanwhile."""
+
+        async def make() -> None:
+            made = await self._made(name, wish)
+            if not connection.is_closed:
+                then(made)
+
+        def ended(done: "asyncio.Task[None]") -> None:
+            if not done.cancelled() and done.exception() is not None:
+                connection.reply(frame, ResponseCode.BROKER_ERROR)
+
+        self._supervisor.background("row_change", make()).add_done_callback(ended)
+
+    def start(self, name: str, wish: RowWish, then: Callable[[str], None]) -> None:
+        """Change the row of a group, and call `then` in any case: with "" if it is changed, and the reason if that is not known."""
+
+        async def make() -> None:
+            problem = "it failed"
+            try:
+                made = await self._made(name, wish)
+                problem = "" if made.result is RowResult.DONE else made.reason
+            finally:
+                then(problem)
+
+        self._supervisor.background("row_change", make())
+
+    async def _made(self, name: str, wish: RowWish) -> RowAnswer:
+        place = self._directory.newest_place(name)
+        made = await self._changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
+        if made.result is RowResult.DONE:
+            self._problems.pop(name, None)
+        elif self._problems.get(name) != made.reason:
+            self._problems[name] = made.reason
+            logger.warning("%s of broker group %s is not made (%s): %s", wish.action, name, wish.reason, made.reason)
+        return made
+
+    def push_changed(self) -> None:
+        """Send each row that changed since the last call to the nodes of its group that have replication."""
+        for name in self._directory.take_changed_rows():
+            live = self._directory.groups.get(name)
+            if live is None:
+                continue
+            logger.info("broker group %s has master %s, epoch %d, in sync: %s", name, *_summary(live.row.group_row))
+            body = live.row_on_wire().encode()
+            for node_id, report in live.reports.items():
+                connection = self._connections.get(node_id)
+                if connection is not None and is_replicating(report.request):
+                    connection.push(encode_request(Command.ROLE, 0, body, flag=FLAG_ONE_WAY))
+
+    def _row(self, name: str) -> GroupRow:
+        return self._directory.groups[name].row.group_row
+
+    def _answer(self, connection: Connection, frame: Frame, made: RowAnswer) -> None:
+        row = None
+        if made.row is not None:
+            row = self._directory.groups[made.row.broker_group].row_on_wire(made.row)
+        connection.reply(frame, ResponseCode.SUCCESS, RowResponse(made.result, made.reason, row).encode())
+
+
+def _summary(row: GroupRow) -> tuple[str, int, str]:
+    return row.master or "none", row.epoch, ", ".join(row.in_sync) or "none"

@@ -1,0 +1,113 @@
+"""Which change of a broker group's row a registration calls for: a new member, or another only member. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from metaserver.choices import GroupKind, OperatorState
+from metaserver.domain import BrokerGroup
+from qmq.protocol.codes import BrokerRequestType
+from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.replication.row import AddMember, ChangeRejected, GroupRow
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The change that gives a group of one member to another node, whose log may lack what the old member had.
+
+    It is not a promotion: a group with one copy has no other member that has everything. The metaserver compares the log ends of
+    both nodes, and an operator accepts the loss if there is one.
+    """
+
+    epoch: int
+    version: int
+    node_id: str
+    new_epoch: int
+    promotion_id: str
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        if (self.epoch, self.version) != row.place:
+            raise ChangeRejected(f"the row of broker group {row.broker_group} has changed meanwhile", is_stale=True)
+        if len(row.members) > 1:
+            raise ChangeRejected(
+                f"broker group {row.broker_group} has {len(row.members)} members; one of them is promoted"
+            )
+        if self.new_epoch <= row.epoch:
+            raise ChangeRejected(f"epoch {self.new_epoch} is not above {row.epoch}")
+        node = (self.node_id,)
+        return replace(
+            row,
+            members=node,
+            master=self.node_id,
+            in_sync=node,
+            epoch=self.new_epoch,
+            version=row.version + 1,
+            promotion_id=self.promotion_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RowWish:
+    """A change of a row, and what the audit log says about it."""
+
+    change: Callable[[GroupRow], GroupRow]
+    action: str
+    reason: str
+
+
+def is_replicating(request: NodeRegisterRequest) -> bool:
+    """Whether the version of the node has replication. Others serve as soon as their registration is accepted."""
+    return request.boot_id != ""
+
+
+def may_replace(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
+    """Whether the node may replace the only member of the group once the lease of that has expired.
+
+    A node without replication may also where more copies are wanted: the group has none until a node with replication joins.
+    """
+    return (
+        len(group.members) == 1
+        and (group.copies == 1 or not is_replicating(request))
+        and request.request_type != BrokerRequestType.OFFLINE
+        and group.operator_state is not OperatorState.UNAPPROVED
+    )
+
+
+def replacement(group: BrokerGroup, request: NodeRegisterRequest, promotion_id: str) -> RowWish:
+    """Return the change that makes the node the only member."""
+    new_epoch = max(group.epoch, request.epoch) + 1
+    change = Replacement(group.epoch, group.in_sync_version, request.node_id, new_epoch, promotion_id)
+    return RowWish(
+        change.applied_to, "replace_member", f"node {request.node_id} replaces {group.master}, which is silent"
+    )
+
+
+def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
+    """Whether the node becomes a member: the group lacks copies, and the node has no log that could differ."""
+    return (
+        group.kind is GroupKind.BROKER
+        and is_replicating(request)
+        and len(group.members) < group.copies
+        and request.log_end == 0
+        and request.request_type != BrokerRequestType.OFFLINE
+        and group.operator_state is not OperatorState.UNAPPROVED
+    )
+
+
+def joining(group: BrokerGroup, node_id: str) -> RowWish:
+    """Return the change that makes the node a member."""
+    change = AddMember(group.epoch, group.in_sync_version, node_id)
+    reason = f"the group has {len(group.members)} of {group.copies} copies"
+    return RowWish(change.applied_to, "add_member", reason)
+
+
+def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> str:
+    """Why the node is not a member."""
+    text = f"node {request.node_id} is not a member of broker group {group.name}"
+    if group.kind is not GroupKind.BROKER:
+        return f"{text}: a delay group has one member"
+    if len(group.members) >= group.copies:
+        return f"{text}, which has all of its {group.copies} copies; raise `copies`, or stop the node"
+    if request.log_end:
+        return f"{text}, and its data folder is not empty: only a node with an empty folder becomes a member"
+    return f"{text}: the change of the group's row is not stored yet"

@@ -1,0 +1,128 @@
+"""Nodes that become members of a group, or replace its only one: the row is changed in the database before they are answered."""
+
+import asyncio
+from pathlib import Path
+
+from metaserver.row_changes import RowChange
+from metaserver.server import Metaserver
+from qmq.replication.row import GroupRow
+from qmq_testing.repository import MemoryRepository, MemoryRowStore
+from tests.support.manual_clock import ManualClock
+from tests.support.metaserver_peers import peer, running
+from tests.support.waiting import eventually_async
+
+
+class FaultyRowStore(MemoryRowStore):
+    """Rows of a `FaultyRepository`."""
+
+    def change(
+        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+    ) -> GroupRow:
+        repository = self._repository
+        assert isinstance(repository, FaultyRepository)
+        if repository.is_away:
+            raise ConnectionError("the database is away")
+        row = super().change(name, change, newest_place, action=action, reason=reason)
+        if repository.loses_replies:
+            raise ConnectionError("the connection ended before the reply")
+        return row
+
+
+class FaultyRepository(MemoryRepository):
+    """A database whose rows can't be changed at times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = self.loses_replies = False
+
+    def row_store(self) -> FaultyRowStore:
+        return FaultyRowStore(self)
+
+
+async def stored_group(metaserver: Metaserver, repository: MemoryRepository) -> None:
+    """Wait until the group of the first node is stored."""
+    await eventually_async(lambda: "g1" in repository.groups)
+
+
+async def test_an_empty_node_is_stored_as_a_member_before_it_is_answered(tmp_path: Path) -> None:
+    repository = FaultyRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as node:
+        await node.register("g1", boot_id="a")
+        await stored_group(metaserver, repository)
+        async with peer(metaserver) as slave:
+            answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
+        assert (answer.accepted, answer.reason) == (True, "")
+        assert answer.row is not None
+        assert answer.row.members == ("g1-a", "g1-b")
+        assert repository.groups["g1"].members == ("g1-a", "g1-b")
+        assert metaserver.row_changes.counters.changes == 1
+
+
+async def test_a_node_waits_as_a_spare_while_the_database_is_away(tmp_path: Path) -> None:
+    repository = FaultyRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as node:
+        await node.register("g1", boot_id="a")
+        await stored_group(metaserver, repository)
+        repository.is_away = True
+        async with peer(metaserver) as slave:
+            answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
+            assert (answer.accepted, answer.state) == (True, 4)
+            assert "the change of the group's row is not stored yet" in answer.reason
+            assert (await node.register("g1", boot_id="a")).state == 1, "the master serves on"
+            repository.is_away = False
+            answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
+            assert answer.reason == ""
+        assert metaserver.row_changes.counters.unavailable == 1
+
+
+async def test_a_change_whose_reply_was_lost_is_found_done(tmp_path: Path) -> None:
+    repository = FaultyRepository()
+    async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as node:
+        await node.register("g1", boot_id="a")
+        await stored_group(metaserver, repository)
+        repository.loses_replies = True
+        async with peer(metaserver) as slave:
+            answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
+        assert (answer.accepted, answer.reason) == (True, "")
+        assert repository.groups["g1"].in_sync_version == 1
+
+
+async def test_of_two_nodes_that_two_metaservers_add_one_becomes_a_member(tmp_path: Path) -> None:
+    repository, clock = FaultyRepository(), ManualClock()
+    async with (
+        running(tmp_path / "1", clock, repository) as one,
+        running(tmp_path / "2", clock, repository) as other,
+        peer(one) as master,
+        peer(other) as master_too,
+    ):
+        await master.register("g1", boot_id="a")
+        await stored_group(one, repository)
+        await master_too.register("g1", boot_id="a")
+        async with peer(one) as b, peer(other) as c:
+            answers = await asyncio.gather(
+                b.register("g1", "g1-b", port=2, boot_id="b", state=4),
+                c.register("g1", "g1-c", port=3, boot_id="c", state=4),
+            )
+        rows = [answer.row for answer in answers]
+        assert all(answer.accepted for answer in answers)
+        assert all(row is not None and row.members == repository.groups["g1"].members for row in rows)
+        assert len(repository.groups["g1"].members) == 2
+        assert sum("has all of its 2 copies" in answer.reason for answer in answers) == 1
+
+
+async def test_the_replacement_of_the_only_member_is_stored_before_it_serves(tmp_path: Path) -> None:
+    repository, clock = FaultyRepository(), ManualClock()
+    async with running(tmp_path, clock, repository) as metaserver, peer(metaserver) as node:
+        await node.register("g1")
+        await stored_group(metaserver, repository)
+        clock.advance(20)
+        repository.is_away = True
+        async with peer(metaserver) as other:
+            refused = await other.register("g1", "g1-b", port=2)
+            assert (refused.accepted, refused.code) == (False, "node.group_taken")
+            assert "its replacement by this node is not stored yet" in refused.reason
+            assert "g1-b" not in repository.groups["g1"].members
+            repository.is_away = False
+            assert (await other.register("g1", "g1-b", port=2)).state == 1
+        stored = repository.groups["g1"]
+        assert (stored.master, stored.members, stored.in_sync, stored.epoch) == ("g1-b", ("g1-b",), ("g1-b",), 2)

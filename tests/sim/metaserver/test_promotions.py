@@ -1,0 +1,174 @@
+"""Promotions by metaservers that share a database, of scripted nodes: at once, and with the database failing meanwhile."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from metaserver.choices import GroupKind, GroupState
+from metaserver.domain import BrokerGroup
+from metaserver.server import Metaserver
+from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ReplicaRole
+from qmq.protocol.group_rows import GroupRow
+from tests.sim.metaserver.test_members import FaultyRepository
+from tests.support.manual_clock import ManualClock
+from tests.support.metaserver_peers import Peer, peer, running
+from tests.support.waiting import eventually_async
+
+PROMOTION = "00000000-0000-4000-8000-000000000003"
+PORTS = {"g1-a": 1, "g1-b": 2}
+GROUP = BrokerGroup(
+    "g1", GroupKind.BROKER, GroupState.READ_WRITE, 3, "g1-a", ("g1-a", "g1-b"), 7, members=("g1-a", "g1-b"), copies=2,
+    promotion_id=PROMOTION,
+)  # fmt: skip
+
+
+@dataclass
+class Scene:
+    """Metaservers over one database, and a group of a master and a slave that is in sync, with a connection to each of them."""
+
+    clock: ManualClock
+    repository: FaultyRepository
+    metaservers: list[Metaserver]
+    peers: dict[str, list[Peer]]
+    """By node id, in the order of the metaservers."""
+
+    async def heartbeats(self, *nodes: str, silent_ms: int = 10, **values: object) -> None:
+        """A second passes, with heartbeats of these nodes, then the metaservers check their leases."""
+        self.clock.advance(1.0)
+        for node in nodes:
+            for place, connection in enumerate(self.peers[node]):
+                is_master = self.metaservers[place].directory.groups["g1"].row.master == node
+                role = ReplicaRole.MASTER if is_master else ReplicaRole.IN_SYNC
+                answer = await connection.register(
+                    "g1", node, port=PORTS[node], boot_id=node, request_type=BrokerRequestType.HEARTBEAT, log_end=500,
+                    **{
+                        "epoch": 3, "promotion_id": PROMOTION, "log_epoch": 3, "replica_role": role, "state": 1 if is_master else 4,
+                        "master_silent_ms": -1 if is_master else silent_ms, **values,
+                    },
+                )  # type: ignore[arg-type]  # fmt: skip
+                assert answer.accepted
+        for metaserver in self.metaservers:
+            metaserver.handlers.expire()
+
+    async def fails(self) -> None:
+        """The master's connections end, and it is silent from now on."""
+        for connection in self.peers.pop("g1-a"):
+            await connection.caller.close()
+        await eventually_async(
+            lambda: all("g1-a" in meta.directory.groups["g1"].disconnected_at for meta in self.metaservers)
+        )
+
+    async def until_promoted(self) -> None:
+        """Wait until all metaservers know that the slave is the master."""
+        for _ in range(20):
+            await self.heartbeats("g1-b", silent_ms=3000, replica_role=ReplicaRole.IN_SYNC, state=4)
+            await eventually_async(lambda: not any(meta.handlers.promotions._running for meta in self.metaservers))
+            for metaserver in self.metaservers:
+                await metaserver.reload()
+            if self.masters == {"g1-b"}:
+                return
+        raise AssertionError(str([meta.handlers.promotions.blocked for meta in self.metaservers]))
+
+    @property
+    def masters(self) -> set[str]:
+        """What the metaservers know."""
+        return {meta.directory.groups["g1"].row.master for meta in self.metaservers}
+
+
+@asynccontextmanager
+async def scene(folder: Path, metaservers: int = 1) -> AsyncIterator[Scene]:
+    repository, clock = FaultyRepository(), ManualClock()
+    repository.groups["g1"] = GROUP
+    async with AsyncExitStack() as stack:
+        metas = [
+            await stack.enter_async_context(running(folder / str(number), clock, repository))
+            for number in range(metaservers)
+        ]
+        peers = {node: [await stack.enter_async_context(peer(meta)) for meta in metas] for node in PORTS}
+        found = Scene(clock, repository, metas, peers)
+        for _ in range(8):
+            await found.heartbeats("g1-a", "g1-b")
+        assert found.masters == {"g1-a"}
+        yield found
+
+
+async def test_a_slave_is_promoted_and_clients_are_sent_to_it_once_it_serves(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found, peer(found.metaservers[0]) as client:
+        client.ask("orders", ClientType.CONSUMER, "g")
+        await eventually_async(lambda: len(client.pushed) == 1)
+        await found.fails()
+        await found.until_promoted()
+        stored = found.repository.groups["g1"]
+        assert (stored.master, stored.in_sync, stored.epoch, stored.in_sync_version) == ("g1-b", ("g1-b",), 4, 8)
+        (frame,) = [frame for frame in found.peers["g1-b"][0].pushed if frame.code == Command.ROLE][-1:]
+        assert GroupRow.decode(frame.body).master == "g1-b"
+        await found.heartbeats("g1-b", epoch=4, replica_role=ReplicaRole.PROMOTED, state=4)
+        assert len(client.pushed) == 1, "neither offline nor before it serves"
+        await found.heartbeats("g1-b", epoch=4, log_epoch=4, replica_role=ReplicaRole.MASTER)
+        await eventually_async(lambda: len(client.pushed) == 2)
+        assert [answer.broker_groups[0].master for answer in client.answers()] == ["10.0.0.1:1", "10.0.0.1:2"]
+
+
+async def test_of_two_metaservers_that_promote_at_once_one_does(tmp_path: Path) -> None:
+    async with scene(tmp_path, metaservers=2) as found:
+        await found.fails()
+        await found.until_promoted()
+        counters = [meta.row_changes.counters.changes for meta in found.metaservers]
+        assert sorted(counters) == [0, 1]
+        rows = {meta.directory.groups["g1"].row.group_row for meta in found.metaservers}
+        assert rows == {found.repository.groups["g1"].group_row}
+        assert found.repository.groups["g1"].epoch == 4
+
+
+async def test_a_promotion_waits_for_the_database(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found:
+        found.repository.is_away = True
+        await found.fails()
+        for _ in range(4):
+            await found.heartbeats("g1-b", silent_ms=3000)
+        (metaserver,) = found.metaservers
+        assert (found.masters, found.repository.groups["g1"]) == ({"g1-a"}, GROUP)
+        assert "the database is away" in metaserver.handlers.promotions.blocked["g1"]
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
+        found.repository.is_away = False
+        await found.until_promoted()
+
+
+async def test_a_promotion_whose_reply_was_lost_is_one(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found:
+        found.repository.loses_replies = True
+        await found.fails()
+        await found.until_promoted()
+        assert found.repository.groups["g1"].epoch == 4, "it was not made twice"
+
+
+async def test_no_slave_is_promoted_by_a_row_from_a_backup(tmp_path: Path) -> None:
+    """The backup names a slave as in sync that was removed since."""
+    async with scene(tmp_path) as found:
+        (metaserver,) = found.metaservers
+        newer = replace(GROUP, in_sync=("g1-a",), in_sync_version=8)
+        found.repository.groups["g1"] = newer
+        found.repository.changes_made += 1
+        await metaserver.reload()
+        found.repository.groups["g1"] = GROUP
+        found.repository.changes_made += 1
+        await metaserver.reload()
+        await found.fails()
+        for _ in range(10):
+            await found.heartbeats("g1-b", silent_ms=3000)
+        assert (found.masters, found.repository.groups["g1"].epoch) == ({"g1-a"}, 3)
+        assert "node g1-b is not in sync" in metaserver.handlers.promotions.blocked["g1"]
+
+
+async def test_no_row_from_a_backup_is_changed(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found:
+        (metaserver,) = found.metaservers
+        found.repository.groups["g1"] = replace(GROUP, in_sync_version=6)
+        found.repository.changes_made += 1
+        await metaserver.reload()
+        await found.fails()
+        for _ in range(10):
+            await found.heartbeats("g1-b", silent_ms=3000)
+        assert found.masters == {"g1-a"}
+        assert "the database was restored from a backup" in metaserver.handlers.promotions.blocked["g1"]

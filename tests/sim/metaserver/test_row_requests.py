@@ -1,0 +1,183 @@
+"""CHANGE_IN_SYNC and RESIGN of masters, and ROLE to the nodes of a group."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from metaserver.choices import GroupState
+from metaserver.server import Metaserver
+from qmq.protocol.codes import BrokerRequestType, Command, ReplicaRole, ResponseCode
+from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, InSyncChange, ResignRequest, RowResponse, RowResult
+from tests.sim.metaserver.test_members import FaultyRepository
+from tests.support.manual_clock import ManualClock
+from tests.support.metaserver_peers import Peer, peer, running
+from tests.support.waiting import eventually_async
+
+HEARTBEAT = BrokerRequestType.HEARTBEAT
+
+
+@dataclass
+class Pair:
+    """A metaserver, and a group of a master and a slave that are registered there."""
+
+    repository: FaultyRepository
+    clock: ManualClock
+    metaserver: Metaserver
+    master: Peer
+    slave: Peer
+
+    async def heartbeat_of_slave(self) -> None:
+        await self.slave.register("g1", "g1-b", port=2, boot_id="b", state=4, request_type=HEARTBEAT)
+
+    @property
+    def row(self) -> GroupRow:
+        return self.metaserver.directory.groups["g1"].row_on_wire()
+
+    async def change(self, change: InSyncChange, member: str = "g1-b", **values: object) -> RowResponse:
+        row = self.row
+        request = ChangeInSyncRequest(
+            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, change, member, "test"
+        )
+        return await self.call(Command.CHANGE_IN_SYNC, replace(request, **values).encode())  # type: ignore[arg-type]
+
+    async def resign(self, successor: str = "g1-b") -> RowResponse:
+        row = self.row
+        request = ResignRequest("g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, successor, 500, 7)
+        return await self.call(Command.RESIGN, request.encode())
+
+    async def call(self, command: Command, body: bytes) -> RowResponse:
+        frame = await self.master.caller.call(command, body, timeout_s=20)
+        assert frame.code == ResponseCode.SUCCESS
+        return RowResponse.decode(frame.body)
+
+    async def sent(self, node: Peer, row: GroupRow) -> None:
+        """Wait until the node was sent this row as its newest."""
+        await eventually_async(lambda: node.pushed and GroupRow.decode(node.pushed[-1].body) == row)
+        assert {frame.code for frame in node.pushed} == {Command.ROLE}
+
+
+@asynccontextmanager
+async def running_pair(folder: Path) -> AsyncIterator[Pair]:
+    repository, clock = FaultyRepository(), ManualClock()
+    async with running(folder, clock, repository) as metaserver, peer(metaserver) as master, peer(metaserver) as slave:
+        pair = Pair(repository, clock, metaserver, master, slave)
+        await master.register("g1", boot_id="a", sync_address="10.0.0.1:9")
+        await eventually_async(lambda: "g1" in repository.groups)
+        await pair.heartbeat_of_slave()
+        yield pair
+
+
+async def test_a_master_changes_the_in_sync_set_and_all_nodes_are_sent_the_row(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        answer = await pair.change(InSyncChange.ADD)
+        assert answer == RowResponse(RowResult.DONE, "", pair.row)
+        assert pair.row.in_sync == pair.repository.groups["g1"].in_sync == ("g1-a", "g1-b")
+        assert pair.row.master_sync_address == "10.0.0.1:9"
+        for node in (pair.master, pair.slave):
+            await pair.sent(node, pair.row)
+        assert (await pair.change(InSyncChange.REMOVE)).result is RowResult.DONE
+        assert pair.row.in_sync == ("g1-a",)
+
+
+async def test_a_change_is_answered_as_it_ended(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        stale = await pair.change(InSyncChange.ADD, in_sync_version=0)
+        assert (stale.result, stale.row) == (RowResult.STALE, pair.row)
+        refused = await pair.change(InSyncChange.ADD, "g1-z")
+        assert (refused.result, refused.row) == (RowResult.REFUSED, pair.row)
+        assert "node 'g1-z' is not a member" in refused.reason
+        pair.repository.is_away = True
+        unavailable = await pair.change(InSyncChange.ADD)
+        assert unavailable.result is RowResult.UNAVAILABLE
+        pair.repository.is_away = False
+        pair.repository.loses_replies = True
+        assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
+
+
+async def test_only_the_connection_of_a_node_changes_its_row(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        for name, group in (("g1-a", "g1"), ("g1-b", "g9")):
+            request = ChangeInSyncRequest(group, name, 1, "", 1, InSyncChange.ADD, "g1-b")
+            frame = await pair.slave.caller.call(Command.CHANGE_IN_SYNC, request.encode(), timeout_s=20)
+            assert frame.code == ResponseCode.BROKER_ERROR
+        request = ChangeInSyncRequest("g1", "g1-b", 1, "", 1, InSyncChange.ADD, "g1-b")
+        frame = await pair.slave.caller.call(Command.CHANGE_IN_SYNC, request.encode(), timeout_s=20)
+        refused = RowResponse.decode(frame.body)
+        assert (refused.result, refused.reason) == (
+            RowResult.REFUSED, "node 'g1-b' is not the master of broker group g1",
+        )  # fmt: skip
+        assert pair.row.in_sync == ("g1-a",)
+
+
+async def test_a_master_hands_over_and_stays_in_sync(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        assert (await pair.resign()).result is RowResult.REFUSED, "the successor is not in sync"
+        await pair.change(InSyncChange.ADD)
+        answer = await pair.resign()
+        assert (answer.result, answer.row) == (RowResult.DONE, pair.row)
+        assert (pair.row.master, pair.row.epoch, pair.row.in_sync) == ("g1-b", 2, ("g1-a", "g1-b"))
+        assert pair.row.promotion_id
+        await pair.sent(pair.slave, pair.row)
+        live = pair.metaserver.directory.groups["g1"]
+        assert live.node is not None
+        assert live.node.node_id == "g1-a", "clients are sent to the new master when it serves"
+        values = {"boot_id": "b", "epoch": 2, "request_type": HEARTBEAT}
+        await pair.slave.register("g1", "g1-b", port=2, state=4, replica_role=ReplicaRole.PROMOTED, **values)
+        assert live.seen_by_clients == ("g1-a", "10.0.0.1:1", GroupState.READ_WRITE)
+        await pair.slave.register("g1", "g1-b", port=2, state=1, replica_role=ReplicaRole.MASTER, **values)
+        assert live.seen_by_clients[:2] == ("g1-b", "10.0.0.1:2")
+
+
+async def test_a_successor_that_is_silent_is_refused(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        await pair.change(InSyncChange.ADD)
+        pair.clock.advance(7)
+        answer = await pair.resign()
+        assert (answer.result, answer.reason) == (RowResult.REFUSED, "node g1-b does not send heartbeats")
+        assert answer.row == pair.row
+        assert pair.row.master == "g1-a"
+
+
+async def test_a_row_that_is_read_from_the_database_is_sent_to_the_nodes(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        with pair.repository.lock:
+            group = pair.repository.groups["g1"]
+            promoted = replace(group, epoch=2, in_sync_version=5, promotion_id="00000000-0000-4000-8000-000000000002")
+            pair.repository.groups["g1"] = promoted
+            pair.repository.changes_made += 1
+        await pair.metaserver.reload()
+        assert pair.row.epoch == 2
+        for node in (pair.master, pair.slave):
+            await pair.sent(node, pair.row)
+
+
+async def test_a_node_without_replication_is_sent_no_row(tmp_path: Path) -> None:
+    repository, clock = FaultyRepository(), ManualClock()
+    async with running(tmp_path, clock, repository) as metaserver, peer(metaserver) as node:
+        await node.register("g1")
+        await eventually_async(lambda: "g1" in repository.groups)
+        clock.advance(20)
+        async with peer(metaserver) as other:
+            assert (await other.register("g1", "g1-b", port=2)).accepted
+            assert metaserver.directory.groups["g1"].row.epoch == 2
+            await other.register("g1", "g1-b", port=2)
+            assert other.pushed == []
+
+
+async def test_changes_are_counted(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        await pair.change(InSyncChange.ADD)
+        text = (await pair.metaserver.admin.metrics_text()).decode()
+        assert "qmq_meta_row_changes_total 2.0" in text
+        assert "qmq_meta_row_changes_unavailable_total 0.0" in text
+
+
+@pytest.mark.parametrize("command", [Command.CHANGE_IN_SYNC, Command.RESIGN])
+async def test_a_body_that_is_none_is_rejected(tmp_path: Path, command: Command) -> None:
+    async with running_pair(tmp_path) as pair:
+        frame = await pair.master.caller.call(command, b"\x00", timeout_s=20)
+        assert frame.code == ResponseCode.BROKER_ERROR
+        assert pair.row.in_sync_version == 1
