@@ -105,7 +105,7 @@ def test_a_slave_is_promoted_when_its_master_is_silent_and_the_group_is_not_anno
     assert "master g1-a has sent no heartbeat for 6" in reason
     live = groups.directory.groups["g1"]
     assert (live.row.epoch, live.row.in_sync) == (4, ("g1-b", "g1-c"))
-    for _ in range(4):
+    for _ in range(9):
         groups.second(b=DEAF, c={"replica_role": ReplicaRole.PROMOTED, "epoch": 4, "state": 4})
         assert live.state is GroupState.READ_WRITE
     groups.second(b={}, c={"replica_role": MASTER, "epoch": 4, "log_epoch": 4, "state": 1})
