@@ -122,6 +122,10 @@ class GroupTable(RouteTable):
         """Whether the stored state of a group replaces the own one."""
         if lease.group.state is GroupState.OFFLINE:
             return not live.is_received_here(now)
+        report = live.reports.get(live.row.master)
+        if live.is_replicated and report is not None and report.is_live(now):
+            # It arrives here, and may not serve yet: the stored state is that of the master before it.
+            return False
         is_recent = live.received_here and now - live.heartbeat_at <= 2 * HEARTBEAT_SECONDS
         return not is_recent and live.is_live_at_peer(now)
 
