@@ -175,7 +175,7 @@ class Directory(GroupTable):
         ):
             self._changed_rows[live.row.name] = None
         if request.node_id in members:
-            live.newest_place = max(live.newest_place, (request.epoch, 0))
+            live.reported_place = max(live.reported_place, (request.epoch, 0))
         self.nodes[node.node_id] = node
 
     def _first_row(self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState) -> BrokerGroup:

@@ -49,12 +49,12 @@ class GroupTable(RouteTable):
     # --- rows ------------------------------------------------------------------------------------------------------
 
     def newest_place(self, name: str) -> tuple[int, int]:
-        """The highest place of a group's row that was in the database, is in memory, or was reported by a member.
+        """The highest place of a group's row that was read from the database, is in memory, or was reported by a member.
 
         A stored row with a lower place comes from a backup (`GroupRow.check_not_restored`).
         """
         live = self.groups[name]
-        return max(live.newest_place, live.row.group_row.place)
+        return max(live.reported_place, live.row.group_row.place)
 
     def new_promotion_id(self) -> str:
         """Return an identifier for a promotion."""
@@ -77,7 +77,6 @@ class GroupTable(RouteTable):
         self._learn(live, live.row.with_decisions_of(stored), stored.group_row)
 
     def _learn(self, live: LiveGroup, own: BrokerGroup, row: GroupRow) -> None:
-        live.newest_place = max(live.newest_place, row.place)
         before, live.row = live.row.group_row, own
         # Of equal places the stored one is right: two metaservers may have created the group at the same time.
         if row.place >= own.group_row.place:
@@ -123,6 +122,10 @@ class GroupTable(RouteTable):
         """Whether the stored state of a group replaces the own one."""
         if lease.group.state is GroupState.OFFLINE:
             return not live.is_received_here(now)
+        report = live.reports.get(live.row.master)
+        if live.is_replicated and report is not None and report.is_live(now):
+            # It arrives here, and may not serve yet: the stored state is that of the master before it.
+            return False
         is_recent = live.received_here and now - live.heartbeat_at <= 2 * HEARTBEAT_SECONDS
         return not is_recent and live.is_live_at_peer(now)
 
@@ -166,7 +169,7 @@ class GroupTable(RouteTable):
 
     def is_steady(self, now: float) -> bool:
         """Whether this metaserver has run and read the database long enough to conclude from what it did not receive."""
-        return not self._peers.are_out_of_sight(now) and now >= self._steady_since + EXPIRY_SECONDS
+        return now >= self._steady_since + EXPIRY_SECONDS
 
     def disconnected(self, node_id: str) -> None:
         """The connection of a node's last registration ended."""

@@ -68,8 +68,8 @@ class LiveGroup:
     reason: str = ""
     policy_version: str = ""
     """The policy that the master applies; "" when it reported none."""
-    newest_place: tuple[int, int] = (0, 0)
-    """The highest epoch and version of the row that was in the database, or that a member reported."""
+    reported_place: tuple[int, int] = (0, 0)
+    """The highest epoch that a member reported, and version 0."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
     """By node id, of all nodes: the master, other members, and spares."""
     disconnected_at: dict[str, float] = field(default_factory=dict)

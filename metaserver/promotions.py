@@ -143,6 +143,7 @@ class Promotions:
         if not self._groups.is_steady(now):
             return
         blocked = {}
+        self._failed = {name: problem for name, problem in self._failed.items() if name in self._groups.groups}
         for name, live in self._groups.groups.items():
             due = is_due(live, now)
             if due is None:

@@ -96,6 +96,8 @@ def test_a_delay_group_has_one_member() -> None:
     cluster = Cluster()
     cluster.send(**MASTER, kind="delay", role=5)
     assert cluster.directory.groups["g1"].row.copies == 1
+    live = cluster.directory.groups["g1"]
+    cluster.load(Metadata((replace(live.row, copies=2),)))
     registered = asked(cluster, kind="delay", role=6)
     assert (registered.wish, registered.answer.accepted) == (None, True)
     assert "a delay group has one member" in registered.answer.reason
@@ -116,6 +118,16 @@ def test_a_node_without_replication_is_no_slave(group: Cluster) -> None:
     """It would serve as soon as its registration is accepted."""
     assert asked(group, boot_id="").answer.code == "node.group_taken"
     assert "g1-b" not in group.directory.nodes
+
+
+def test_a_group_whose_master_has_no_replication_gets_no_member() -> None:
+    cluster = Cluster()
+    cluster.send()
+    cluster.load(Metadata((replace(cluster.directory.groups["g1"].row, copies=2),)))
+    registered = asked(cluster)
+    assert (registered.wish, registered.answer.accepted) == (None, True)
+    cluster.send(**MASTER)
+    assert asked(cluster).wish is not None
 
 
 @pytest.mark.parametrize("boot_id", ["", "boot-b"])

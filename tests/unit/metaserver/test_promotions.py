@@ -105,12 +105,26 @@ def test_a_slave_is_promoted_when_its_master_is_silent_and_the_group_is_not_anno
     assert "master g1-a has sent no heartbeat for 6" in reason
     live = groups.directory.groups["g1"]
     assert (live.row.epoch, live.row.in_sync) == (4, ("g1-b", "g1-c"))
-    for _ in range(4):
+    for _ in range(9):
         groups.second(b=DEAF, c={"replica_role": ReplicaRole.PROMOTED, "epoch": 4, "state": 4})
         assert live.state is GroupState.READ_WRITE
     groups.second(b={}, c={"replica_role": MASTER, "epoch": 4, "log_epoch": 4, "state": 1})
     assert live.seen_by_clients[0] == "g1-c"
     assert groups.started == []
+
+
+def test_what_another_metaserver_stores_of_a_new_master_does_not_announce_it_before_it_serves() -> None:
+    groups = Groups()
+    seconds_until_promotion(groups, b=DEAF, c=DEAF)
+    assert groups.promoted()[0] == "g1-b"
+    live = groups.directory.groups["g1"]
+    for second in range(4):
+        groups.second(b={"replica_role": ReplicaRole.PROMOTED, "epoch": 4, "state": 4}, c={})
+        lease = StoredLease(live.row, groups.directory.nodes["g1-b"], second, False)
+        groups.directory.observe_peers(Leases((lease,), {"m2": second}))
+        assert live.seen_by_clients[0] == "g1-a"
+    groups.second(b={"replica_role": MASTER, "epoch": 4, "log_epoch": 4, "state": 1}, c={})
+    assert live.seen_by_clients[0] == "g1-b"
 
 
 def test_a_member_that_is_preferred_is_promoted_of_equal_ones() -> None:

@@ -206,4 +206,4 @@ async def test_a_stored_lease_brings_the_row_with_it() -> None:
     # A database restored from a backup names the old master.
     for at in (3, 4):
         observed = memory.directory.observe_peers(Leases((StoredLease(REPLICATED, nodes[0], at, False),)))
-    assert (observed.broker_groups, live.row.master) == ([], "b")
+        assert (observed.broker_groups, live.row.master, live.node.address) == ([], "b", "10.0.0.1:2")
