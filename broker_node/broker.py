@@ -15,7 +15,7 @@ from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.options import BrokerOptions
 from broker_node.rates import RateTable
-from broker_node.recovery import open_store
+from broker_node.recovery import open_store, renew_leases
 from broker_node.retention import HistoryRetention, SubjectRetention
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
@@ -33,7 +33,7 @@ from qmq.log.replay import Replay
 from qmq.log.retention import keep_from
 from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import Role
-from qmq.slices import Pacer
+from qmq.slices import Pacer, run_in_slices
 
 logger = logging.getLogger("qmq.broker")
 
@@ -77,6 +77,9 @@ class Broker(MemberNode):
         self.retention_clock = self._retention_clock()
         self.changes = SubjectChanges(self.store.subjects, self.store.touched, lambda: self.store.log.begin, self.clock)
         return self.store.log
+
+    async def prepare_to_lead(self) -> None:
+        await run_in_slices(renew_leases(self.store))
 
     @property
     def replay(self) -> Replay:

@@ -59,6 +59,9 @@ class MemberNode(Node):
     def replay(self) -> Replay:
         """What has applied the log to the store since it was opened."""
 
+    async def prepare_to_lead(self) -> None:
+        """Bring what a slave does not keep in its store up to date, now that the whole log is applied."""
+
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -204,6 +207,7 @@ class MemberNode(Node):
         assert self.applying is not None
         assert self.member is not None
         await self.applying.apply_all()
+        await self.prepare_to_lead()
         self.replica.begin_epoch(self.log)
         self.make_committer()
         self.committer.start()

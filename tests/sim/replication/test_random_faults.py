@@ -1,0 +1,139 @@
+"""Members of a group under random kills, power cuts, cuts of the network and promotions: nothing acknowledged is lost."""
+
+import asyncio
+import os
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from qmq.errors import QmqError
+from qmq.replication.row import ChangeRejected
+from tests.sim.loop import running_loop
+from tests.sim.replication.pair import Members, client_of, members
+from tests.sim.replication.test_pair import stored
+from tests.support.in_process import message
+from tests.support.waiting import eventually_async
+
+SEEDS = 400 if os.environ.get("QMQ_SIM") == "full" else 30
+STEPS = 12
+
+
+class Storm:
+    """Sends, and what happens to the members meanwhile."""
+
+    def __init__(self, group: Members, rng: Random) -> None:
+        self.group, self.rng = group, rng
+        self.acknowledged: list[str] = []
+        self.unknown: set[str] = set()
+        self._number = 0
+
+    async def produce(self) -> None:
+        """Send to whoever serves, one message after the other, until cancelled."""
+        while True:
+            await asyncio.sleep(0.02)
+            master = self.group.row.value.master
+            if not master or not self.group.is_master(master):
+                continue
+            with suppress(QmqError, AssertionError, OSError):
+                async with client_of(self.group.broker(master)) as client:
+                    while not client.caller.is_closed:
+                        await self._send(client)
+                        await asyncio.sleep(0.05)
+
+    async def _send(self, client: object) -> None:
+        self._number += 1
+        name = f"m{self._number}"
+        self.unknown.add(name)
+        async with asyncio.timeout(5):
+            failures = await client.send(message(self._number))  # type: ignore[attr-defined]
+        self.unknown.discard(name)
+        if not failures:
+            self.acknowledged.append(name)
+
+    async def promote(self) -> None:
+        """Promote a member of the set that runs, as a metaserver does that suspects the master."""
+        row = self.group.row.value
+        able = [name for name in row.in_sync if self.group.hosts[name].server is not None and name != row.master]
+        if not able or not row.master:
+            able = [name for name in row.in_sync if self.group.hosts[name].server is not None]
+        if able:
+            with suppress(ChangeRejected):
+                self.group.row.promote(self.rng.choice(able))
+
+    async def step(self) -> None:
+        """Something happens."""
+        rng, group = self.rng, self.group
+        name = rng.choice(list(group.hosts))
+        host = group.hosts[name]
+        what = rng.choice(("kill", "power", "promote", "uninformed", "nothing"))
+        if what in ("kill", "power") and host.server is not None:
+            if what == "kill":
+                host.kill()
+            else:
+                host.cut_power()
+            await asyncio.sleep(rng.uniform(0, 3))
+            if what == "power":
+                running_loop().network.power_on(name)
+            host.start()
+        elif what == "promote":
+            await self.promote()
+        elif what == "uninformed":
+            group.uninformed ^= {name}
+        await asyncio.sleep(rng.uniform(0, 2))
+        row = group.row.value
+        master = group.hosts[row.master] if row.master else None
+        waits = (
+            master is not None and master.server is not None and "it led epoch" in group.broker(row.master).readiness()
+        )
+        if master is None or master.server is None or waits:
+            await self.promote()
+
+
+async def settle(group: Members) -> None:
+    """All members run, know the row, and are in sync."""
+    group.uninformed.clear()
+    for name, host in group.hosts.items():
+        if host.process is None:
+            running_loop().network.power_on(name)
+            host.start()
+
+    def is_well() -> bool:
+        row = group.row.value
+        if any(host.server is None for host in group.hosts.values()):
+            return False
+        if not group.is_master(row.master):
+            if "it led epoch" in group.broker(row.master).readiness():
+                group.row.promote(row.master)
+            return False
+        return row.in_sync == row.members
+
+    await eventually_async(is_well, 60)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_nothing_acknowledged_is_lost(seed: int, count: int) -> None:
+    rng = Random(seed)
+    async with members(running_loop(), count, in_sync_min=rng.choice((1, 2))) as group:
+        storm = Storm(group, rng)
+        await group.promote("g1-a")
+        producing = asyncio.create_task(storm.produce())
+        for _ in range(STEPS):
+            await storm.step()
+        await settle(group)
+        await asyncio.sleep(1)
+        producing.cancel()
+        await asyncio.wait([producing])
+        await group.all_equal()
+        states = group.states()
+        assert all(state == states[0] for state in states)
+        async with client_of(group.broker(group.row.value.master)) as client:
+            found = await stored(client)
+    assert len(storm.acknowledged) > 10
+    assert len(found) == len(set(found)), "a message is stored twice"
+    assert set(storm.acknowledged) <= set(found)
+    acknowledged = set(storm.acknowledged)
+    assert [name for name in found if name in acknowledged] == storm.acknowledged, (
+        "acknowledged messages changed their order"
+    )
