@@ -9,6 +9,7 @@ from typing import Any
 
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
+from metaserver.write_behind import Repository
 from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import (
@@ -24,7 +25,7 @@ from tests.support.manual_clock import ManualClock
 
 @asynccontextmanager
 async def running(
-    folder: Path, clock: ManualClock, repository: MemoryRepository | None = None, **settings: Any
+    folder: Path, clock: ManualClock, repository: Repository | None = None, **settings: Any
 ) -> AsyncIterator[Metaserver]:
     options = MetaOptions(http_port=0, tcp_port=0, data_dir=str(folder), **{"new_groups": "allow", **settings})
     metaserver = Metaserver(options, repository or MemoryRepository(), replace(machine(clock), rng=random.Random(1)))

@@ -5,12 +5,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
+
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup
+from metaserver.live_groups import EXPIRY_SECONDS
 from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ReplicaRole
 from qmq.protocol.group_rows import GroupRow
+from tests.sim.loop import running_loop
 from tests.sim.metaserver.test_members import FaultyRepository
+from tests.sim.rows import Database, RowRepository
 from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import Peer, peer, running
 from tests.support.waiting import eventually_async
@@ -172,3 +177,38 @@ async def test_no_row_from_a_backup_is_changed(tmp_path: Path) -> None:
             await found.heartbeats("g1-b", silent_ms=3000)
         assert found.masters == {"g1-a"}
         assert "the database was restored from a backup" in metaserver.handlers.promotions.blocked["g1"]
+
+
+async def test_a_metaserver_that_observes_another_one_promotes_as_fast_as_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeats that the other one stored before the master failed are no sign of life afterwards."""
+    clock, database = ManualClock(), Database(running_loop())
+    database.rows.groups["g1"] = GROUP
+    async with AsyncExitStack() as stack:
+        metas = [
+            await stack.enter_async_context(running(tmp_path / host, clock, RowRepository(database, clock, host)))
+            for host in ("meta", "meta2")
+        ]
+        peers = {node: [await stack.enter_async_context(peer(meta)) for meta in metas] for node in PORTS}
+        found = Scene(clock, FaultyRepository(), metas, peers)
+
+        async def observe() -> None:
+            for meta in metas:
+                await eventually_async(lambda meta=meta: not meta.write_behind.has_work)  # type: ignore[misc]
+                await meta.reload()
+
+        for _ in range(12):
+            await found.heartbeats("g1-a", "g1-b")
+            await observe()
+        live = metas[0].directory.groups["g1"]
+        assert live.peer_heartbeat_at is not None
+        monkeypatch.setattr(metas[1].handlers.promotions, "check", lambda now: None)
+        del found.peers["g1-a"]
+        failed_at = clock.monotonic()
+        while found.masters != {"g1-b"}:
+            await found.heartbeats("g1-b", silent_ms=3000, replica_role=ReplicaRole.IN_SYNC, state=4)
+            await observe()
+            assert live.state is GroupState.READ_WRITE
+            assert clock.monotonic() - failed_at < EXPIRY_SECONDS + 3, metas[0].handlers.promotions.blocked
+        assert database.rows.groups["g1"].epoch == 4
