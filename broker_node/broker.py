@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from broker_node.admin.metrics import BrokerMetrics
 from broker_node.admin.pages import BrokerPages
@@ -23,6 +24,8 @@ from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
 from broker_node.subject_table import LimitReached, StoreLimits
 from qmq.daemon.admin_http import AdminPages
+from qmq.daemon.checkpointing import Checkpointing
+from qmq.daemon.committer import Committer
 from qmq.daemon.machine import Machine
 from qmq.daemon.member_node import MemberNode
 from qmq.daemon.node import JOB_SECONDS
@@ -78,16 +81,15 @@ class Broker(MemberNode):
         self.changes = SubjectChanges(self.store.subjects, self.store.touched, lambda: self.store.log.begin, self.clock)
         return self.store.log
 
+    def new_checkpoints(self, committer: Committer | None) -> Checkpointing[Any]:
+        return self.checkpointing(BrokerCheckpoints(self.store), self.recovery.loaded_offset, committer)
+
     async def prepare_to_lead(self) -> None:
         await run_in_slices(renew_leases(self.store))
 
     @property
     def replay(self) -> Replay:
         return self.recovery.replay
-
-    @property
-    def loaded_offset(self) -> int:
-        return self.recovery.loaded_offset
 
     def build(self) -> AdminPages:
         options = self.options
@@ -122,7 +124,8 @@ class Broker(MemberNode):
             lease_seconds=options.consumer_lease_seconds,
             forget_seconds=options.consumer_forget_hours * 3600,
         )
-        self.checkpoints = self.checkpointing(BrokerCheckpoints(self.store), self.recovery.loaded_offset)
+        if self.member is None:
+            self.checkpoints = self.new_checkpoints(self.committer)
         self.metrics = BrokerMetrics(self, self.store, self.delivery, self.handlers, self.retention_clock)
         view = NodeView(
             store=self.store,

@@ -96,7 +96,7 @@ class DelayNode(Node):
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self.supervisor
         )
-        self.checkpoints = self.checkpointing(DelayCheckpoints(self.store), self._loaded_offset)
+        self.checkpoints = self.checkpointing(DelayCheckpoints(self.store), self._loaded_offset, self.committer)
         self.session = MetaSession(
             self.metaservers, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
         )

@@ -70,7 +70,7 @@ class Checkpointing(Generic[D]):
     _writer: CheckpointWriter[D]
     _log: SegmentedLog
     """The log whose replay they bound."""
-    _committer: Committer | None
+    committer: Committer | None
     """None on a slave, whose store holds nothing that is not confirmed."""
     _clock: Clock
     _supervisor: Supervisor
@@ -78,7 +78,9 @@ class Checkpointing(Generic[D]):
     _seconds: float
     loaded_offset: InitVar[int]
     """Where the checkpoint that the store was opened from stands, 0 without one."""
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a checkpoint is made."""
+    is_started: bool = field(default=False, init=False)
     _has_failed: bool = False
     saved: int = 0
     failures: int = 0
@@ -95,13 +97,14 @@ class Checkpointing(Generic[D]):
 
     def start(self) -> None:
         """Start the periodic job; on the event loop."""
+        self.is_started = True
         self._supervisor.every(
             CHECK_SECONDS, "checkpoint", self._make_if_due, retry_seconds=RETRY_SECONDS, until_close=True
         )
 
     def maybe(self) -> None:
         """Called at the end of a commit: begin a checkpoint when one is due. After a failure only the job tries again."""
-        if not self._lock.locked() and not self._has_failed and self._is_due():
+        if not self.lock.locked() and not self._has_failed and self._is_due():
             self._supervisor.run_soon("checkpoint")
 
     def _is_due(self) -> bool:
@@ -115,7 +118,7 @@ class Checkpointing(Generic[D]):
         if not self._is_due():
             return
         try:
-            async with self._lock:
+            async with self.lock:
                 await self._make()
         except Exception:
             self.failures += 1
@@ -125,8 +128,8 @@ class Checkpointing(Generic[D]):
     async def _make(self) -> None:
         began = self._clock.monotonic()
         draft = await run_in_slices(self._writer.draft())
-        if self._committer is not None:
-            await self._committer.synced(draft.records_end - 1)
+        if self.committer is not None:
+            await self.committer.synced(draft.records_end - 1)
         await asyncio.get_running_loop().run_in_executor(None, self._writer.save, draft)
         self._writer.saved(draft)
         self.last_position = draft.position
@@ -144,10 +147,10 @@ class Checkpointing(Generic[D]):
 
         None is made while commits wait for other nodes, which may never confirm them: the next start replays more.
         """
-        is_replicated = self._committer is not None and self._committer.is_replicated
+        is_replicated = self.committer is not None and self.committer.is_replicated
         if is_replicated and self._log.high_watermark < self._log.records_end:
             return
-        async with self._lock:
+        async with self.lock:
             for _ in range(2):
                 if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:
                     return

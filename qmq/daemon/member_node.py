@@ -16,6 +16,8 @@ from prometheus_client.core import Metric
 from qmq import __version__
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.applying import Applying
+from qmq.daemon.checkpointing import Checkpointing
+from qmq.daemon.committer import Committer
 from qmq.daemon.node import Node
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
@@ -83,6 +85,8 @@ class MemberNode(Node):
         self.opening = MemberOpening(0)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
+        self.checkpoints = self.new_checkpoints(None)
+        self.checkpoints.start()
         self.server = self.frame_server(budget)
         await self.server.bind()
         self.member = Member(self.node_id, self, self.supervisor)
@@ -167,14 +171,10 @@ class MemberNode(Node):
         return super().drain_seconds if self._has_committer and not self._has_ended else 0.0
 
     async def finish(self) -> None:
-        if self.member is None:
+        if self._has_committer:
             await super().finish()
-        elif self._has_committer:
-            if self.committer.failed is None:
-                await self.committer.drain()
-                if self.is_serving and self.log.high_watermark >= self.log.records_end:
-                    await self.checkpoints.finish()
-            await self.committer.stop()
+        elif self.log.failed is None:
+            await self.checkpoints.finish()
 
     # --- what a member needs ---------------------------------------------------------------------------------------
 
@@ -206,10 +206,13 @@ class MemberNode(Node):
     async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
         assert self.applying is not None
         assert self.member is not None
-        await self.applying.apply_all()
-        await self.prepare_to_lead()
-        self.replica.begin_epoch(self.log)
-        self.make_committer()
+        # A checkpoint that was begun before holds nothing that is not confirmed; from now on each waits until all that it holds is.
+        async with self.checkpoints.lock:
+            await self.applying.apply_all()
+            await self.prepare_to_lead()
+            self.replica.begin_epoch(self.log)
+            self.make_committer()
+            self.checkpoints.committer = self.committer
         self.committer.start()
         leading = Leading(
             self.node_id,
@@ -242,18 +245,17 @@ class MemberNode(Node):
     async def truncate(self, to: Truncation) -> None:
         assert self.applying is not None
         known = min(self.applying.known_high_watermark, self.log.written_end)
-        await asyncio.to_thread(
-            lambda: self.log.truncate(to, high_watermark=known, checkpoint_offset=self.loaded_offset)
-        )
+        async with self.checkpoints.lock:
+            at = self.checkpoints.last_position.offset
+            await asyncio.to_thread(lambda: self.log.truncate(to, high_watermark=known, checkpoint_offset=at))
 
     def end(self, error: BaseException) -> None:
         self._has_ended = True
         self.failure.set(error)
 
-    @property
     @abstractmethod
-    def loaded_offset(self) -> int:
-        """Where the newest checkpoint stands; 0 without one."""
+    def new_checkpoints(self, committer: Committer | None) -> Checkpointing[Any]:
+        """Return what makes checkpoints of the store; None: on a slave."""
 
     # --- metaservers -----------------------------------------------------------------------------------------------
 

@@ -130,16 +130,19 @@ class Node(Daemon):
         self.space = LogSpace(self.log, self.disk, options.data_dir, options.disk_reserve_bytes)
         self.space.measure()
 
-    def checkpointing(self, writer: CheckpointWriter[Any], loaded_offset: int) -> Checkpointing[Any]:
+    def checkpointing(
+        self, writer: CheckpointWriter[Any], loaded_offset: int, committer: Committer | None
+    ) -> Checkpointing[Any]:
         """Checkpoints as often as the options say; the one that was loaded is at this log offset."""
         options = self.options
         return Checkpointing(
-            writer, self.log, self.committer, self.clock, self.supervisor,
+            writer, self.log, committer, self.clock, self.supervisor,
             options.checkpoint_bytes, options.checkpoint_seconds, loaded_offset,
         )  # fmt: skip
 
     async def start_writing(self) -> None:
-        self.checkpoints.start()
+        if not self.checkpoints.is_started:
+            self.checkpoints.start()
         if not self.committer.is_started:
             self.committer.start()
         if self.space.lacks_space():

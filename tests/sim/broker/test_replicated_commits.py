@@ -80,7 +80,7 @@ async def test_a_checkpoint_stands_at_the_high_watermark_and_is_saved_when_all_i
         await sent(broker, 1, stored)
         broker.committer.confirm(stored[0])
         # The draft is taken now: it mentions both commits.
-        await eventually_async(checkpoints._lock.locked)
+        await eventually_async(checkpoints.lock.locked)
         await sent(broker, 2, stored)
         await asyncio.sleep(5.0)
         assert checkpoints.saved == 0

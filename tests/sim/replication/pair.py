@@ -125,7 +125,7 @@ class Members:
             end = master.log.synced_end
             others = [self.broker(name) for name in self.hosts if self.hosts[name].server is not None]
             return master.log.high_watermark == master.log.records_end == end and all(
-                broker.log.synced_end == end and broker.log.high_watermark == end for broker in others
+                broker.log.synced_end >= end and broker.log.high_watermark >= end for broker in others
             )
 
         await eventually_async(equal, 60)

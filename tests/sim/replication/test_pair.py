@@ -147,3 +147,32 @@ async def test_a_restarted_master_waits_for_a_new_epoch() -> None:
         async with client_of(broker) as client:
             await in_sync(group, "g1-a", "g1-b")
             assert await stored(client) == sent
+
+
+async def test_a_slave_writes_checkpoints_and_starts_again_from_them() -> None:
+    async with members(running_loop()) as group:
+        await group.promote("g1-a")
+        slave = group.broker("g1-b")
+        async with client_of(group.broker("g1-a")) as client:
+            await in_sync(group, "g1-a", "g1-b")
+            sent = await send(client, range(50))
+            await eventually_async(lambda: slave.checkpoints.saved > 0, 60)
+            sent += await send(client, range(50, 60))
+            await group.all_equal()
+            group.hosts["g1-b"].kill()
+            await group.start("g1-b")
+            assert 0 < group.broker("g1-b").recovery.loaded_offset < group.broker("g1-a").log.synced_end
+            await in_sync(group, "g1-a", "g1-b")
+            await group.all_equal()
+        first, second = group.states()
+        assert first == second
+        # Stopped gracefully, it makes a last one.
+        await group.hosts["g1-b"].stop()
+        await group.start("g1-b")
+        again = group.broker("g1-b")
+        assert again.recovery.loaded_offset == again.log.position.offset > 0
+        assert again.recovery.replayed_commits == 0
+        await group.all_equal()
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            assert await stored(client) == sent
