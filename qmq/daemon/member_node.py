@@ -262,8 +262,8 @@ class MemberNode(Node):
     def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
         request = super().registration(request_type)
         if self.member is None or self._sync is None or self.applying is None:
-            # It reports no part in replication, because a running node does not yet become the master of a larger group.
-            return replace(request, boot_id=self.boot_id, rack=self.options.rack)
+            # It registers as a node without replication, because a running node does not yet become the master of a larger group.
+            return request
         host = self.options.advertise_host or self.options.host
         leading, follower = self.member.leading, self.member.follower
         silent = follower.silent_seconds if follower is not None else None
