@@ -54,7 +54,7 @@ class MemberNode(Node):
         self._sync: SyncListener | None = None
         self._has_ended = False
         self.is_serving = False
-        """Whether clients can connect, or could."""
+        """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
 
     @property
     @abstractmethod
@@ -74,8 +74,8 @@ class MemberNode(Node):
             await self.open_data(budget)
             self.make_committer()
             self.server = self.frame_server(budget)
-            await self.begin_serving()
             self.is_serving = True
+            await self.begin_serving()
         else:
             await self._start_as_member(budget)
 
@@ -237,8 +237,9 @@ class MemberNode(Node):
     async def serve_clients(self) -> None:
         self.admin_address = self.admin.address
         await self.admin.close()
-        await self.begin_serving()
+        # What it builds exists before any commit of a client is synced.
         self.is_serving = True
+        await self.begin_serving()
         if self.membership is not None:
             self.membership.soon()
 
