@@ -94,7 +94,7 @@ class Daemon(ABC):
 
     @abstractmethod
     def build(self) -> AdminPages:
-        """Create handlers and metrics; return the pages for operators. `server` and `admin` do not exist yet."""
+        """Create handlers and metrics; return the pages for operators. `admin` does not exist yet."""
 
     @abstractmethod
     async def start_writing(self) -> None:

@@ -46,7 +46,8 @@ SILENCE_SECONDS = 3.0
 """Without any frame of the master for this long, the connection is closed: the master sends one every 0.5 s."""
 CHECK_SECONDS = 0.5
 BACK_OFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Pauses after consecutive sessions that ended without a commit; the last one repeats."""
+"""Pauses after sessions: the first one after a session that brought commits, further ones after consecutive ones that brought none.
+The last one repeats. The master removes a slave that has not returned within 1 s."""
 FRAME_BYTES_MAX = COMMITS_BYTES_MAX + (64 << 10)
 
 logger = logging.getLogger("qmq.replication")
@@ -90,7 +91,6 @@ class Follower:
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when commits arrived or the high watermark rose since `_apply` looked last."""
-    _alarm: ReplicationAlarm | None = field(default=None, init=False)
     _received_at: float | None = field(default=None, init=False)
     problem: str = field(default="not connected yet", init=False)
     """Why there is no session; "" while there is one."""
@@ -126,7 +126,7 @@ class Follower:
                 failures = 0 if self.counters.received_bytes > received else failures + 1
                 if failures == 1:
                     logger.warning("no session with the master at %s: %s", address, self.problem)
-                await asyncio.sleep(BACK_OFF_SECONDS[min(failures, len(BACK_OFF_SECONDS)) - 1])
+                await asyncio.sleep(BACK_OFF_SECONDS[min(max(failures, 1), len(BACK_OFF_SECONDS)) - 1])
         finally:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)
@@ -149,8 +149,6 @@ class Follower:
             await caller.close()
             # The end of the log must not move while the next FOLLOW states it.
             await self._thread.drained()
-        if self._alarm is not None:
-            raise self._alarm
         self.problem = self.problem or "the connection ended"
 
     async def _follow(self, caller: Caller) -> FollowResponse:
@@ -214,7 +212,7 @@ class Follower:
             self._receive(self._early.popleft())
 
     async def _crc_at(self, end: int) -> int:
-        """The CRC of the commit that ends at a log offset, 0 at the beginning. Raises LogError if there is none."""
+        """Return the CRC of the commit that ends at a log offset, 0 at the beginning. Raises LogError if there is none."""
         if end == 0:
             return 0
         crc = self._log.crc_at(end)

@@ -73,6 +73,8 @@ class Member:
     """Of the master that is followed."""
     _task: "asyncio.Task[None] | None" = field(default=None, init=False)
     """Follows, or waits for the epoch to be confirmed."""
+    _is_truncating: bool = field(default=False, init=False)
+    """The log is being truncated, after which the next life does what the row says."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def learned(self, row: SentRow) -> None:
@@ -97,7 +99,7 @@ class Member:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self.row is not None and self.role is not ReplicaRole.FAILED:
+            if self.row is not None and self.role is not ReplicaRole.FAILED and not self._is_truncating:
                 await self._do(self.row)
 
     async def close(self) -> None:
@@ -154,7 +156,6 @@ class Member:
         try:
             await follower.run(address)
         except Diverged as diverged:
-            self.follower = None
             await self._truncate(diverged.truncation)
         except MustCopy as error:
             self._fail(f"its log has nothing in common with what the master still has: {error}")
@@ -163,6 +164,7 @@ class Member:
 
     async def _truncate(self, to: Truncation) -> None:
         """Remove what the new master does not have; it was never acknowledged."""
+        self._is_truncating = True
         self.role, self.reason = ReplicaRole.WAITING, f"its log is truncated to offset {to.end}"
         try:
             await self._shell.truncate(to)

@@ -13,6 +13,7 @@ import pytest
 from qmq.daemon.applying import Applying
 from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
+from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
 from qmq.log.log import SegmentedLog
@@ -209,8 +210,10 @@ async def test_a_slave_continues_where_its_log_ends_after_the_connection_broke()
             master.send(commit)
         await eventually_async(lambda: slave.log.written_end > commits[len(commits) // 2 - 1].offset)
         assert master.connection is not None
+        broken_at = asyncio.get_running_loop().time()
         master.connection.abort()
         await eventually_async(lambda: len(master.requests) == 2)
+        assert asyncio.get_running_loop().time() - broken_at < RECONNECT_SECONDS, "the master would remove it"
         request = master.requests[1]
         assert (request.end, request.crc) == (slave.log.written_end, master.crc_at(slave.log.written_end))
         assert request.epoch_chain == tuple(slave.log.epochs)
