@@ -124,7 +124,7 @@ class RowChanges:
             return RowAnswer(result, self._read(name), str(rejected))
         except QmqError as error:
             return RowAnswer(RowResult.REFUSED, None, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
+        except Exception as error:  # noqa: BLE001 - any error of the database; the metaserver continues
             logger.warning("it is unknown whether the row of %s was changed (%s): %s", name, action, error)
             return self._resolved(name, intended, error)
         return RowAnswer(RowResult.DONE, row)

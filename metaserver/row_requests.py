@@ -1,4 +1,4 @@
-"""class RowRequests: changes of broker groups' rows that nodes ask for, and the rows that nodes are sent."""
+"""class RowRequests: changes of broker groups' rows that nodes request, and the rows that are sent to nodes."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ class RowRequests:
             is_leaving=False,
         )
         promotion_id = self._directory.new_promotion_id()
-        reason = f"node {request.node_id} hands over to {request.successor}"
+        reason = f"node {request.node_id} resigns in favor of node {request.successor}"
         wish = RowWish(lambda row: resignation.applied_to(row, promotion_id), "resign", reason)
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 

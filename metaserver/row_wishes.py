@@ -7,7 +7,7 @@ from metaserver.choices import GroupKind, OperatorState
 from metaserver.domain import BrokerGroup
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
-from qmq.replication.row import AddMember, ChangeRejected, GroupRow
+from qmq.replication.row import AddMember, ChangeRejected, GroupRow, check_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class Replacement:
 
     def applied_to(self, row: GroupRow) -> GroupRow:
         """Return the changed row. Raises ChangeRejected."""
-        if (self.epoch, self.version) != row.place:
-            raise ChangeRejected(f"the row of broker group {row.broker_group} has changed meanwhile", is_stale=True)
+        check_place(row, self.epoch, self.version)
         if len(row.members) > 1:
             raise ChangeRejected(
                 f"broker group {row.broker_group} has {len(row.members)} members; one of them is promoted"

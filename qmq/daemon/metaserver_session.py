@@ -118,7 +118,7 @@ class MetaserverSession:
             if not self.is_duplicate:
                 async with asyncio.timeout(CALL_SECONDS):
                     await self._send(await self._connected(), self._owner.describe(BrokerRequestType.OFFLINE))
-        except Exception as error:  # noqa: BLE001 - the stop of the node goes on
+        except Exception as error:  # noqa: BLE001 - the node continues to stop
             logger.info(
                 "the metaserver %s did not receive the deregistration: %s", self.url, str(error) or "no answer in time"
             )

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass
+from weakref import WeakSet
 
 from qmq.daemon.committer import Committer
 from qmq.daemon.counters import counted, counted_by
@@ -66,7 +67,10 @@ class SendHandler(ABC):
         self._refuse_sends = admission.refuse_sends
         self._send_gate = admission.send_gate
         self._scanner = BatchScanner(admission.message_bytes_max)
-        self._waiting: deque[tuple[Connection, Frame]] = deque()
+        self._waiting: dict[Connection, deque[Frame]] = {}
+        """Sends that wait, by connection; those of a closed connection are dropped."""
+        self._watched: WeakSet[Connection] = WeakSet()
+        """Connections whose end removes them from `_waiting`."""
         self._committer.on_confirmed = self.resume
 
     @abstractmethod
@@ -83,32 +87,42 @@ class SendHandler(ABC):
     @property
     def waiting_frames(self) -> int:
         """Sends that wait for slaves. They count as unanswered requests, whose limits stop the reading of connections."""
-        return len(self._waiting)
+        return sum(map(len, self._waiting.values()))
 
     def _is_over(self) -> bool:
         committer = self._committer
         return committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX
 
     def resume(self) -> None:
-        """Handle sends that wait, in the order of their arrival, as far as the high watermark allows it, or as sends are refused.
+        """Handle sends that wait, those of each connection in order, as far as the high watermark allows, or as sends are refused.
 
         To be called when either has changed.
         """
         waiting, left = self._waiting, RESUMED_PER_CONFIRMATION
         # Without anything unconfirmed no further call would come.
         while waiting and (left > 0 or not self._committer.waiting) and (not self._is_over() or self._refuse_sends()):
-            connection, frame = waiting.popleft()
+            connection, frames = next(iter(waiting.items()))
+            frame = frames.popleft()
             left -= 1
-            if not connection.is_closed:
-                try:
-                    self._handle_now(connection, frame)
-                except Exception as error:  # noqa: BLE001 - every error ends this request only
-                    self.rejections.fail(connection, frame, error)
+            del waiting[connection]
+            if frames:
+                # Connections take turns.
+                waiting[connection] = frames
+            try:
+                self._handle_now(connection, frame)
+            except Exception as error:  # noqa: BLE001 - every error ends this request only
+                self.rejections.fail(connection, frame, error)
+
+    def _wait(self, connection: Connection, frame: Frame) -> None:
+        self._waiting.setdefault(connection, deque()).append(frame)
+        if connection not in self._watched:
+            self._watched.add(connection)
+            connection.on_close(lambda: self._waiting.pop(connection, None))
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Store a batch and answer it once it is on disk. Raises ProtocolError if it can't be decoded; nothing is stored then."""
         if self._waiting or self._is_over():
-            self._waiting.append((connection, frame))
+            self._wait(connection, frame)
         else:
             self._handle_now(connection, frame)
 

@@ -13,8 +13,8 @@ differs from format 1 in nothing else: commits have it from epoch 2 on, so that 
 is written only after the sync before it returned, so a valid commit proves that every earlier one was synced. A commit without
 records is a *seal*: it proves just that, when nothing else follows.
 
-**Record.** u32 size · u8 kind · 3 bytes 0 · payload. Kinds belong to whoever uses the log, except 255: with it a promoted
-master begins its epoch (i64 epoch · promotion ID).
+**Record.** u32 size · u8 kind · 3 bytes 0 · payload. The package that uses the log defines the kinds, except 255: with it a
+promoted master begins its epoch (i64 epoch · promotion ID).
 
 **Recovery** (`recovery.py`): a bad commit with nothing valid behind it, at or above everything known synced, is a torn tail
 and is cleared. Any other bad place is damage of acknowledged data: it is never cut, exactly it is withheld.

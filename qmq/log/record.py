@@ -131,7 +131,7 @@ def is_whole(header: CommitHeader, data: bytes | memoryview) -> bool:
 
 
 EPOCH_KIND = 255
-"""Kind of the record with which a promoted master begins its epoch. All other kinds belong to whoever uses the log."""
+"""Kind of the record with which a promoted master begins its epoch. The package that uses the log defines all other kinds."""
 _EPOCH_HEAD = Struct(">q")
 
 

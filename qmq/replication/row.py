@@ -102,7 +102,7 @@ class AddMember:
 
     def applied_to(self, row: GroupRow) -> GroupRow:
         """Return the changed row. Raises ChangeRejected."""
-        _check_place(row, self.epoch, self.version)
+        check_place(row, self.epoch, self.version)
         if self.node_id in row.members:
             raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {row.broker_group} already")
         if len(row.members) >= MEMBERS_MAX:
@@ -148,7 +148,7 @@ class Promotion:
 
     def applied_to(self, row: GroupRow) -> GroupRow:
         """Return the changed row. Raises ChangeRejected."""
-        _check_place(row, self.epoch, self.version)
+        check_place(row, self.epoch, self.version)
         if self.candidate not in row.in_sync:
             raise ChangeRejected(f"node {self.candidate!r} is not in sync, it may lack acknowledged messages")
         if self.new_epoch <= row.epoch:
@@ -181,7 +181,8 @@ class Resignation:
         return promotion.applied_to(row)
 
 
-def _check_place(row: GroupRow, epoch: int, version: int) -> None:
+def check_place(row: GroupRow, epoch: int, version: int) -> None:
+    """Raises ChangeRejected, as stale, unless the row has this epoch and version."""
     if (epoch, version) != row.place:
         raise ChangeRejected(
             f"the change is for epoch {epoch}, version {version}; the row has epoch {row.epoch}, version {row.version}",
@@ -190,7 +191,7 @@ def _check_place(row: GroupRow, epoch: int, version: int) -> None:
 
 
 def _check_sender(row: GroupRow, node_id: str, epoch: int, promotion_id: str, version: int) -> None:
-    _check_place(row, epoch, version)
+    check_place(row, epoch, version)
     if promotion_id != row.promotion_id:
         raise ChangeRejected(f"epoch {epoch} has promotion {row.promotion_id!r}, not {promotion_id!r}")
     if node_id != row.master:

@@ -79,7 +79,7 @@ async def test_the_metaserver_that_clients_use_is_killed_under_load(pair: System
         assert pair.group_states(second) == ONLINE
         assert [session["is_followed"] for session in sessions(pair, "g1")] == [False, True]
         before = len(received)
-        await eventually_async(lambda: len(received) > before + 100, what="the load goes on")
+        await eventually_async(lambda: len(received) > before + 100, what="messages are still received")
         pair.meta.start()
         await eventually_async(lambda: are_registered(pair), what="all are registered with both again")
         assert pair.group_states(first) == pair.group_states(second) == ONLINE

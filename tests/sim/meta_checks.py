@@ -25,7 +25,7 @@ class _Hearing:
 
 
 class MetaWatch:
-    """Looks at all metaservers while a run goes on."""
+    """Checks all metaservers during a run."""
 
     def __init__(self) -> None:
         self._hearing: dict[tuple[Metaserver, str], _Hearing] = {}

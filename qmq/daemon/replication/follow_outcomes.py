@@ -1,4 +1,4 @@
-"""What a slave says about itself to its master, and how following can end."""
+"""The identity that a slave states in FOLLOW, and the outcomes that end following."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from qmq.log.truncation import Truncation
 
 @dataclass(frozen=True, slots=True)
 class FollowerIdentity:
-    """What a slave says about itself in FOLLOW."""
+    """The identity of a slave, as FOLLOW states it."""
 
     broker_group: str
     node_id: str

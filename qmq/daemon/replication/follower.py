@@ -44,6 +44,8 @@ FOLLOW_SECONDS = 10.0
 """Time limit for the answer to FOLLOW. The master may have to read a segment for the CRC of a commit."""
 SILENCE_SECONDS = 3.0
 """Without any frame of the master for this long, the connection is closed: the master sends one every 0.5 s."""
+EARLY_FRAMES_MAX = 1_000
+"""Frames that are kept from the answer to FOLLOW until the session begins. The window limits their commits."""
 CHECK_SECONDS = 0.5
 BACK_OFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Pauses after sessions: the first one after a session that brought commits, further ones after consecutive ones that brought none.
@@ -142,6 +144,8 @@ class Follower:
         await caller.connect()
         try:
             answer = await self._follow(caller)
+            if self._ended.is_set():
+                raise ConnectionLost(self.problem)
             await self._begin(caller, answer)
             await self._ended.wait()
         finally:
@@ -225,6 +229,8 @@ class Follower:
     def _pushed(self, frame: Frame) -> None:
         if self._slave is not None:
             self._receive(frame)
+        elif len(self._early) >= EARLY_FRAMES_MAX:
+            self._end(f"the master has sent {EARLY_FRAMES_MAX} frames before the session began")
         elif not self._ended.is_set():
             self._early.append(frame)
 

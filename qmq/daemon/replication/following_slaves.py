@@ -14,7 +14,7 @@ from qmq.protocol.replication import FollowRequest
 from qmq.replication.following import LogEnd, answer_follow
 
 ALARMS = frozenset({FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND, FollowResult.CRC_DIFFERS})
-"""Results that the rules exclude as long as nobody has changed a disk or the database by hand."""
+"""Results that are only possible if a data folder or the database was modified from outside."""
 
 
 class FollowRejected(Exception):

@@ -1,4 +1,4 @@
-"""class Member: the part that a node plays in its broker group: it waits, follows, or leads, as the group's row says."""
+"""class Member: the role of a node in its broker group, as the group's row says: it waits, follows, or leads."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger("qmq.replication")
 
 
 class LifeEnded(QmqError):
-    """The node has to open its log again, in another part: it was master, or its log was truncated. The process goes on."""
+    """The node stepped down or truncated its log, and has to open it again. The process does not end: it makes another node."""
 
     code = "replication.life_ended"
     retriable = True
@@ -57,7 +57,7 @@ class Shell(Protocol):
 
 @dataclass(eq=False, repr=False)
 class Member:
-    """Does what the newest row asks of this node, one step after the other."""
+    """Brings the node into the role that the newest row gives it."""
 
     node_id: str
     _shell: Shell

@@ -1,6 +1,7 @@
 """What waiting pulls cost: work for what is delivered, memory for what waits."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ class FakeConnection:
     def __init__(self, number: int) -> None:
         self.peer = f"10.0.0.1:{number}"
         self.codes: list[int] = []
+        self._on_close: list[Callable[[], object]] = []
+
+    def close(self) -> None:
+        """End the connection."""
+        self.is_closed = True
+        for callback in self._on_close:
+            callback()
 
     def reply(self, frame: Frame, code: int, *parts: bytes | memoryview) -> None:
         self.codes.append(code)
@@ -39,8 +47,8 @@ class FakeConnection:
     def has_unread(self, mark: int) -> bool:
         return False
 
-    def on_close(self, callback: object) -> None:
-        pass
+    def on_close(self, callback: Callable[[], object]) -> None:
+        self._on_close.append(callback)
 
 
 def pull(

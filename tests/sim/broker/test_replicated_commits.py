@@ -161,7 +161,8 @@ async def test_sends_wait_while_too_much_is_unconfirmed_and_none_is_answered_bus
         await asyncio.sleep(5)
         assert (handler.waiting_frames, len(stored)) == (4, 2)
         assert broker.committer.unconfirmed_bytes < 600
-        later[1].is_closed = True
+        later[1].close()
+        assert handler.waiting_frames == 3, "a client that reconnects again and again uses no memory"
         while handler.waiting_frames or broker.committer.waiting:
             count = len(stored)
             broker.committer.confirm(stored[-1])

@@ -1,4 +1,4 @@
-"""A master with commits that no other member has steps down, truncates them, and goes on with another history in their place.
+"""A master with commits that no other member has steps down, truncates them, and continues with other commits in their place.
 
 What is derived from the log must not remember them: a checkpoint that mentions what was truncated would make the store skip the
 records that take its place, because they stand at log offsets that it has already applied.

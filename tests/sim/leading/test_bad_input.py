@@ -1,4 +1,4 @@
-"""Whatever one peer sends to the sync port, it is answered or its connection is closed, and another slave goes on."""
+"""Bad input on the sync port is answered or closes its connection, and other slaves continue to follow."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ OTHER = "00000000-0000-0000-0000-000000000002"
 
 @asynccontextmanager
 async def with_a_good_slave() -> AsyncIterator[tuple[Scene, ScriptedSlave]]:
-    """A master with slave b, which is in sync and goes on until the end."""
+    """A master with slave b, which stays in sync until the end."""
     async with leading(commits_before=30) as scene:
         good = await scene.following("b")
         session = good.answer

@@ -18,7 +18,7 @@ async def test_a_master_that_is_alone_in_its_set_confirms_what_its_disk_has() ->
 async def test_a_slave_joins_empty_and_answers_wait_for_it_from_then_on() -> None:
     async with leading() as scene:
         await scene.write()
-        assert scene.answered == [0], "nobody else counts"
+        assert scene.answered == [0], "no other slave counts"
         assert scene.leading.send_refusal == "2 copies are required, 1 is in sync"
         slave = await scene.following("a")
         assert scene.store.row.in_sync == ("m", "a")

@@ -263,7 +263,7 @@ async def test_a_pause_of_the_process_does_not_count_against_slaves() -> None:
         slave.is_stalled = True
         await scene.write()
         loop = running_loop()
-        # As for a stopped process: the clock goes on, and nothing runs.
+        # As for a stopped process: the clock advances, and nothing runs.
         loop.now += 30.0
         await scene.wait(1.0)
         assert slave.in_sync

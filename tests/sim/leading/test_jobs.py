@@ -1,4 +1,4 @@
-"""An exception in each job of a master with slaves: it is reported, delays something, and everything goes on afterwards."""
+"""An exception in each job of a master with slaves: it is reported and may cause a delay, and replication continues."""
 
 from collections.abc import Awaitable, Callable
 

@@ -143,7 +143,7 @@ BREAKAGES = (
     ),
     RuleBreakage(
         "a request is made for a later version of the row than it was meant for",
-        (("row:_check_place", "if (epoch, version) != row.place:", "if epoch != row.epoch:"),),
+        (("row:check_place", "if (epoch, version) != row.place:", "if epoch != row.epoch:"),),
         (replace(THREE, in_sync_min=1),),
     ),
     RuleBreakage(
@@ -166,7 +166,7 @@ BREAKAGES = (
         (replace(SMALL, applies=True, syncs_later=True), replace(THREE, applies=True)),
     ),
     RuleBreakage(
-        "a master goes on as the only member after another one was added",
+        "a master still counts as the only member after another one was added",
         (("roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
         (replace(SMALL, grows=True), replace(THREE, grows=True)),
     ),

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from qmq.daemon.applying import Applying
+from qmq.daemon.replication import follower
 from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
 from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
@@ -234,6 +235,21 @@ async def test_commits_that_arrive_with_the_answer_to_follow_are_stored() -> Non
     master.answer = answer
     async with following(master) as slave:
         await eventually_async(lambda: slave.log.written_end == first.offset + len(first.data))
+
+
+async def test_frames_before_the_session_begins_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "EARLY_FRAMES_MAX", 3)
+    master = ScriptedMaster(master_log())
+
+    def answer(request: FollowRequest, accepted: FollowResponse) -> FollowResponse:
+        if len(master.requests) == 1:
+            for _ in range(5):
+                master.heartbeat(0, 0)
+        return accepted
+
+    master.answer = answer
+    async with following(master):
+        assert len(master.requests) == 2
 
 
 async def test_a_master_that_sends_nothing_is_connected_to_again() -> None:

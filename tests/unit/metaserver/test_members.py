@@ -155,7 +155,7 @@ def test_the_only_member_is_replaced_when_its_lease_has_expired(boot_id: str) ->
 
 def test_a_replacement_is_for_one_row_of_one_member() -> None:
     change = Replacement(1, 0, "g1-b", 2, "p2")
-    with pytest.raises(ChangeRejected, match="has changed meanwhile") as rejected:
+    with pytest.raises(ChangeRejected, match="the row has epoch 1, version 1") as rejected:
         change.applied_to(replace(ROW, version=1))
     assert rejected.value.is_stale
     with pytest.raises(ChangeRejected, match="has 2 members; one of them is promoted"):
