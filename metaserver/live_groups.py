@@ -28,6 +28,8 @@ class NodeReport:
 
     request: NodeRegisterRequest
     received_at: float
+    has_lost_data: bool = False
+    """Whether the node's log ended at a higher place before."""
 
     @property
     def has_left(self) -> bool:
@@ -119,17 +121,7 @@ class LiveGroup:
         """The group's row, or another row of it, as nodes get it: with the address at which slaves follow the master."""
         row = row or self.row.group_row
         report = self.reports.get(row.master)
-        return wire.GroupRow(
-            row.broker_group,
-            row.epoch,
-            row.promotion_id,
-            row.master,
-            report.request.sync_address if report is not None else "",
-            row.version,
-            row.in_sync_min,
-            row.members,
-            row.in_sync,
-        )
+        return row.sent(report.request.sync_address if report is not None else "")
 
     def is_received_here(self, now: float) -> bool:
         """Whether its heartbeats arrive at this metaserver."""

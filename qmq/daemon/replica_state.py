@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from qmq.errors import SettingError
 from qmq.log.atomic_file import CheckedFile
@@ -26,15 +27,21 @@ def encode_state(state: ReplicaState) -> bytes:
 def decode_state(data: bytes) -> ReplicaState:
     """Return the state of a file. Raises ValueError, LookupError, TypeError."""
     fields = json.loads(data)
-    copying, is_only_member = fields["copying"], fields["is_only_member"]
-    if not isinstance(is_only_member, bool):
-        raise ValueError(f"is_only_member is {is_only_member!r}")
+    copying = fields["copying"]
     return ReplicaState(
         as_number(fields["epoch"], FIRST_EPOCH),
         as_text(fields["promotion_id"]),
-        is_only_member,
+        _as_bool(fields, "is_only_member"),
         None if copying is None else Copying(as_number(copying["begin"]), as_number(copying["end"])),
+        _as_bool(fields, "is_new") if "is_new" in fields else False,
     )
+
+
+def _as_bool(fields: dict[str, Any], name: str) -> bool:
+    value = fields[name]
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 @dataclass(eq=False, repr=False)
