@@ -157,6 +157,8 @@ class MemberNode(Node):
 
     def readiness(self) -> str:
         if not self.is_serving:
+            if self.member.row is None and self.membership is not None and (why := self.membership.problem()):
+                return f"not registered: {why}"
             role = self.member.role.name.lower().replace("_", " ")
             return f"{role}: {self.member.reason}" if self.member.reason else f"serves no clients: {role}"
         return super().readiness()

@@ -33,6 +33,7 @@ def test_a_node_without_a_file_is_the_only_member_of_its_group() -> None:
 def test_a_state_is_read_back() -> None:
     disk = MemoryDisk()
     for state in (
+        ReplicaState(1, "", False, None, is_new=True),
         ReplicaState(2, "p-1", False, None),
         ReplicaState(2, "p-1", False, Copying(100, 2000)),
         ReplicaState(9, "p-2", True, None),
