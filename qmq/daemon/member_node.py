@@ -24,6 +24,7 @@ from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import QmqError
 from qmq.log.record import EPOCH_KIND, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
@@ -82,7 +83,8 @@ class MemberNode(Node):
     async def _start_as_member(self, budget: FileBudget) -> None:
         """Open the log, and wait for the row of the group."""
         options = self.options
-        self.opening = MemberOpening(0)
+        copying = self.replica.state.copying
+        self.opening = MemberOpening(0, copying.begin if copying is not None else None)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
         self.checkpoints = self.new_checkpoints(None)
@@ -109,6 +111,8 @@ class MemberNode(Node):
 
     async def _stats(self, _: Any) -> dict[str, Any]:
         assert self.member is not None
+        follower = self.member.follower
+        progress = follower.copy.progress if follower is not None else None
         assert self.applying is not None
         return {
             "broker_group": self.options.broker_group,
@@ -124,6 +128,7 @@ class MemberNode(Node):
                 "high_watermark": self.applying.known_high_watermark,
                 "applied_end": self.applying.applied_end,
             },
+            "copy": progress.report() if progress is not None else None,
         }
 
     async def _no_metrics(self) -> list[Metric]:
@@ -184,7 +189,7 @@ class MemberNode(Node):
 
     async def store_replica_state(self, state: ReplicaState) -> None:
         if state != self.replica.state:
-            await asyncio.to_thread(self.replica.save, state)
+            await asyncio.to_thread(self.replica.save_role, state)
 
     def new_follower(self) -> Follower:
         assert self.applying is not None
@@ -194,7 +199,7 @@ class MemberNode(Node):
         )
         return Follower(
             self.log,
-            self.replica.copied_log(self.log),
+            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock),
             identity,
             self.applying,
             self.clock,
