@@ -86,3 +86,34 @@ def test_a_rebuild_loses_nothing_that_the_checkpoint_knew(seed: int) -> None:
     for key, entries in expected_histories.items():
         assert entries.endswith(histories[key]), key
     assert any(histories.values())
+    # All that is in the log is in them.
+    for name in [name for name in left.names if "/checkpoint/" in name]:
+        left.remove(name)
+    alone = known(broker._open(left)[0])[1]
+    for name in ("orders", "mail"):
+        assert len(histories[name, GROUP]) >= len(alone[name, GROUP])
+
+
+def test_a_subject_that_returned_begins_where_its_second_life_began() -> None:
+    broker = StoreDriver(MemoryDisk(), 1, segment_bytes=SEGMENT_BYTES)
+    for name, count in (("other", 20), ("again", 7)):
+        broker.send(name, count)
+        broker.commit()
+        subject = broker.store.subjects[name]
+        # By the retention of the subject.
+        subject.consume_log.hide_before(count)
+        broker.store.drop_subject(subject)
+        broker.commit()
+    for _ in range(2):
+        broker.checkpoint()
+    broker.send("again", 5)
+    broker.send("orders", 3)
+    broker.commit()
+    broker.pull("again", "c1", 2)
+    broker.commit()
+    broker.checkpoint()
+    rebuilt, _, _ = broker._open(without_derived_files(broker.disk))
+    assert broker.recovery.rebuilt
+    again = rebuilt.subjects["again"]
+    assert (again.begin, again.visible_end, again.origin, again.withheld) == (20, 25, 20, [])
+    assert again.groups[GROUP].progress.in_flight == 2
