@@ -28,6 +28,7 @@ from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import ProtocolError, QmqError
 from qmq.log.commit import FlushPolicy
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
@@ -113,7 +114,8 @@ class MemberNode(Node):
 
     async def _start_as_member(self, budget: FileBudget) -> None:
         """Open the log, and wait for the row of the group."""
-        self.opening = MemberOpening(0)
+        copying = self.replica.state.copying
+        self.opening = MemberOpening(0, copying.begin if copying is not None else None)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
         self.checkpoints = self.new_checkpoints(None)
@@ -130,6 +132,8 @@ class MemberNode(Node):
         self.logger.info("%s waits for the row of its group, admin on %s:%d", self.title, *self.admin.address)
 
     async def _stats(self, _: Any) -> dict[str, Any]:
+        follower = self.member.follower
+        progress = follower.copy.progress if follower is not None else None
         assert self.applying is not None
         return {
             "broker_group": self.options.broker_group,
@@ -145,6 +149,7 @@ class MemberNode(Node):
                 "high_watermark": self.applying.known_high_watermark,
                 "applied_end": self.applying.applied_end,
             },
+            "copy": progress.report() if progress is not None else None,
         }
 
     async def _no_metrics(self) -> list[Metric]:
@@ -215,7 +220,7 @@ class MemberNode(Node):
 
     async def store_replica_state(self, state: ReplicaState) -> None:
         if state != self.replica.state:
-            await asyncio.to_thread(self.replica.save, state)
+            await asyncio.to_thread(self.replica.save_role, state)
 
     def new_follower(self) -> Follower:
         assert self.applying is not None
@@ -225,7 +230,7 @@ class MemberNode(Node):
         )
         return Follower(
             self.log,
-            self.replica.copied_log(self.log),
+            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock),
             identity,
             self.applying,
             self.clock,

@@ -7,6 +7,19 @@ from qmq.log.record import FIRST_EPOCH
 from qmq.replication.row import GroupRow
 
 
+class CopyPhase(Enum):
+    """What a copying slave does. The first three replace its log, and follow one another; the last one continues it."""
+
+    CLEARING = "clearing"
+    """The log and all that is derived from it are being removed: the master has no longer what follows on them."""
+    STATE = "state"
+    """There is no log. The master's state is read, and stored as a checkpoint."""
+    LOG = "log"
+    """The state is stored. The log is copied from the master's begin on, at least up to `Copying.end`. Nothing is applied."""
+    CATCHING_UP = "catching_up"
+    """The log and what is derived from it are in use. The log is far behind the master's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Copying:
     """A copy of the master's log that is not complete: log offsets [begin, end).
@@ -17,6 +30,10 @@ class Copying:
 
     begin: int
     end: int
+    """When the copy began, the master had this much. In phase LOG: the state holds nothing behind it."""
+    phase: CopyPhase = CopyPhase.CATCHING_UP
+    state_offset: int = 0
+    """In phase LOG: the log offset of the state. The master's log must not begin behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,18 +182,28 @@ class Member:
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         if self.leading is not None:
             self.leading.learned(row)
-        elif self.role in (ReplicaRole.FOLLOWING, ReplicaRole.IN_SYNC):
-            self.role = ReplicaRole.IN_SYNC if self.node_id in row.in_sync else ReplicaRole.FOLLOWING
+        elif self.follower is not None:
+            self._show_slave()
 
     async def _follow(self, row: GroupRow, address: str) -> None:
         if not address:
             self.role, self.reason = ReplicaRole.WAITING, f"the sync address of master {row.master} is not known yet"
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
-        self.role = ReplicaRole.IN_SYNC if self.node_id in row.in_sync else ReplicaRole.FOLLOWING
-        self.reason = ""
         self.follower, self._address = self._shell.new_follower(), address
+        self.follower.on_change = self._show_slave
+        self._show_slave()
         self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
+
+    def _show_slave(self) -> None:
+        """Set the role of a node that follows."""
+        assert self.row is not None
+        assert self.follower is not None
+        if self.follower.copy.is_copying:
+            self.role, self.reason = ReplicaRole.COPYING, "it lacks much of the master's log and confirms nothing yet"
+        else:
+            self.role = ReplicaRole.IN_SYNC if self.node_id in self.row.in_sync else ReplicaRole.FOLLOWING
+            self.reason = ""
 
     async def _run_follower(self, follower: Follower, address: str) -> None:
         try:
