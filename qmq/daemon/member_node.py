@@ -55,6 +55,8 @@ class MemberNode(Node):
         self._has_ended = False
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
+        self._accepts_sends = True
+        """As metaservers were informed."""
 
     @property
     @abstractmethod
@@ -150,6 +152,23 @@ class MemberNode(Node):
     def _has_committer(self) -> bool:
         return self.member is None or self.member.leading is not None
 
+    def refuse_sends(self) -> str:
+        leading = self.member.leading if self.member is not None else None
+        return super().refuse_sends() or (leading.send_refusal if leading is not None else "")
+
+    def may_answer_sends(self) -> bool:
+        leading = self.member.leading if self.member is not None else None
+        return leading is None or leading.accepts_sends
+
+    def _sends_checked(self) -> None:
+        """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
+        if self.committer.on_confirmed is not None:
+            self.committer.on_confirmed()
+        accepts = not self.refuse_sends()
+        if accepts != self._accepts_sends and self.membership is not None:
+            self.membership.soon()
+        self._accepts_sends = accepts
+
     def _synced(self, synced_end: int) -> None:
         # Before clients can connect, only the record of the epoch is written, and nothing is derived from it.
         if self.is_serving:
@@ -240,6 +259,10 @@ class MemberNode(Node):
         # What it builds exists before any commit of a client is synced.
         self.is_serving = True
         await self.begin_serving()
+        self._accepts_sends = not self.refuse_sends()
+        assert self.member is not None
+        assert self.member.leading is not None
+        self.member.leading.on_checked = self._sends_checked
         if self.membership is not None:
             self.membership.soon()
 

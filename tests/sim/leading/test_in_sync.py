@@ -230,7 +230,7 @@ async def test_rows_that_a_metaserver_sends_are_learned() -> None:
         assert scene.answered == [], "an older row"
         scene.leading.learned(scene.store.row)
         assert scene.answered == [0]
-        assert scene.leading.send_refusal == "2 copies are required, 1 is in sync"
+        assert scene.leading.send_refusal == "read only: 2 copies are required, 1 is in sync"
         scene.leading.learned(replace(scene.store.row, epoch=3, version=10))
         assert scene.newer_epochs == [3]
         assert scene.leading.current_row.epoch == 1

@@ -8,14 +8,9 @@ from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import ReplicaRole
 from tests.sim.loop import running_loop
-from tests.sim.replication.pair import Members, client_of, members
+from tests.sim.replication.pair import client_of, in_sync, members
 from tests.support.in_process import Client, message
 from tests.support.waiting import eventually_async
-
-
-async def in_sync(group: Members, *names: str) -> None:
-    """Wait until these members are in sync."""
-    await eventually_async(lambda: group.row.value.in_sync == names, 60)
 
 
 async def send(client: Client, numbers: range) -> list[str]:
