@@ -19,12 +19,13 @@ from qmq.daemon.applying import Applying
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.node import Node
+from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
-from qmq.errors import QmqError
+from qmq.errors import QmqError, SettingError
 from qmq.log.record import EPOCH_KIND, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
 from qmq.log.truncation import Truncation
@@ -82,8 +83,10 @@ class MemberNode(Node):
             await self._start_as_member(budget)
 
     async def _start_as_member(self, budget: FileBudget) -> None:
-        """Open the log, and wait for the row of the group."""
+        """Open the log, and wait for the row of the group. Raises SettingError if the node can't be one of several members."""
         options = self.options
+        if problem := flush_problem(options.broker_group, options.flush):
+            raise SettingError(problem)
         self.opening = MemberOpening(0)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
@@ -176,6 +179,8 @@ class MemberNode(Node):
 
     async def stopping(self) -> None:
         if self.member is not None:
+            if not self._has_ended:
+                await self.member.leave()
             await self.member.close()
         if self._sync is not None:
             await self._sync.close()

@@ -158,6 +158,7 @@ class Leading:
         self._master.set(self._master.value.learned(row))
         self._in_sync.members_changed()
         self._sessions.end_of_others()
+        self._sessions.end_of_leaving()
         self._changes.advance()
 
     # --- sessions --------------------------------------------------------------------------------------------------
@@ -231,6 +232,7 @@ class Leading:
             # What is copied is synced many commits at a time, so a part of it may still be lost.
             self._master.set(changed)
         sender.confirmed(end, confirm.applied_end, state)
+        self._sessions.end_of_leaving()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:
         logger.error("session %d with node %s ends: %s", sender.number, sender.slave, error)

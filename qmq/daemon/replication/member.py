@@ -102,6 +102,11 @@ class Member:
             if self.row is not None and self.role is not ReplicaRole.FAILED and not self._is_truncating:
                 await self._do(self.row)
 
+    async def leave(self) -> None:
+        """Before the node stops: have the master of a slave stop waiting for it; in limited time."""
+        if self.follower is not None:
+            await self.follower.leave()
+
     async def close(self) -> None:
         """End what runs: sessions with slaves, or the one with the master."""
         await self._stop()

@@ -418,3 +418,19 @@ async def test_a_record_that_can_not_be_applied_ends_the_node() -> None:
         master.heartbeat(slave.log.written_end, slave.log.synced_end)
         await eventually_async(lambda: bool(slave.failures))
         assert str(slave.failures[0]) == "no record that this version knows"
+
+
+async def test_a_slave_that_leaves_confirms_until_its_session_ends_and_begins_no_other() -> None:
+    master = ScriptedMaster(master_log())
+    async with following(master) as slave:
+        leaving = asyncio.create_task(slave.follower.leave())
+        await eventually_async(lambda: master.confirmed[-1].state == FollowState.LEAVING)
+        master.send_all(Random(1))
+        await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.synced_end)
+        assert master.confirmed[-1].state == FollowState.LEAVING
+        assert not leaving.done()
+        assert master.connection is not None
+        master.connection.abort()
+        await leaving
+        await slave.task
+        assert len(master.requests) == 1
