@@ -49,7 +49,7 @@ class GroupTable(RouteTable):
     # --- rows ------------------------------------------------------------------------------------------------------
 
     def newest_place(self, name: str) -> tuple[int, int]:
-        """The highest place of a group's row that was read from the database, is in memory, or was reported by a member.
+        """The highest place of a group's row that was read from the database or the route file, or was reported by a member.
 
         A stored row with a lower place comes from a backup (`GroupRow.check_not_restored`).
         """
@@ -69,6 +69,12 @@ class GroupTable(RouteTable):
         """Replace the row of a group by one read from the database, unless that is older."""
         live = self.groups.get(row.broker_group)
         if live is not None:
+            self._learn(live, live.row, row)
+
+    def learn_newer_row(self, row: GroupRow) -> None:
+        """As `learn_row`, for a row of the route file: of equal places, that of the database is right."""
+        live = self.groups.get(row.broker_group)
+        if live is not None and row.place > live.row.group_row.place:
             self._learn(live, live.row, row)
 
     def learn_group(self, stored: BrokerGroup) -> None:

@@ -104,6 +104,11 @@ class LiveGroup:
         return report is not None and is_replicating(report.request)
 
     @property
+    def has_replicating_node(self) -> bool:
+        """Whether the version of any node that reported has replication."""
+        return any(is_replicating(report.request) for report in self.reports.values())
+
+    @property
     def seen_by_clients(self) -> tuple[str, str, GroupState]:
         """Node id and address of the node that clients are sent to, and the state."""
         return (self.node.node_id, self.node.address, self.state) if self.node is not None else ("", "", self.state)
