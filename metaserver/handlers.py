@@ -15,6 +15,7 @@ from metaserver.official_nodes import OfficialNodes
 from metaserver.promotions import Promotions
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
+from metaserver.restored_rows import RestoredRows
 from metaserver.route_table import OFFICIAL_VERSION
 from metaserver.row_changes import RowAnswer, RowChanges
 from metaserver.row_requests import RowRequests
@@ -73,6 +74,7 @@ class MetaHandlers(ClientHandlers):
         """By node id: the connection of its newest accepted registration."""
         self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections, save_rows)
         self.promotions = Promotions(directory, self._row_requests.start)
+        self.restored_rows = RestoredRows(directory, self._row_requests.start)
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,
@@ -149,7 +151,9 @@ class MetaHandlers(ClientHandlers):
     def expire(self) -> None:
         """Take silent groups offline, and promote slaves of groups whose master is gone."""
         super().expire()
-        self.promotions.check(self._clock.monotonic())
+        now = self._clock.monotonic()
+        self.restored_rows.check(now)
+        self.promotions.check(now)
 
     def reloaded(self, reloaded: Reloaded) -> None:
         super().reloaded(reloaded)

@@ -114,7 +114,7 @@ class RowRequests:
         self._supervisor.background("row_change", make())
 
     async def _made(self, name: str, wish: RowWish) -> RowAnswer:
-        place = self._directory.newest_place(name)
+        place = (0, 0) if wish.is_recovery else self._directory.newest_place(name)
         made = await self._changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
         if made.result is RowResult.DONE:
             self._problems.pop(name, None)
@@ -147,7 +147,7 @@ class RowRequests:
             if live is None or not self._records.is_recorded(name):
                 continue
             logger.info("broker group %s has master %s, epoch %d, in sync: %s", name, *_summary(live.row.group_row))
-            body = live.row_on_wire().encode()
+            body = self._directory.row_on_wire(live).encode()
             for node_id, report in live.reports.items():
                 connection = self._connections.get(node_id)
                 if connection is not None and is_replicating(report.request):
@@ -159,7 +159,7 @@ class RowRequests:
     def _answer(self, connection: Connection, frame: Frame, made: RowAnswer) -> None:
         row = None
         if made.row is not None:
-            row = self._directory.groups[made.row.broker_group].row_on_wire(made.row)
+            row = self._directory.row_on_wire(self._directory.groups[made.row.broker_group], made.row)
         connection.reply(frame, ResponseCode.SUCCESS, RowResponse(made.result, made.reason, row).encode())
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from metaserver.directory import Directory
+from metaserver.restored_rows import RESTORED_SECONDS
 from metaserver.row_records import RECORD_SECONDS
 from metaserver.server import Metaserver
-from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.group_rows import GroupRow, InSyncChange, RowResult
 from tests.sim.metaserver.test_row_requests import Pair, running_pair
+from tests.support.in_process import get_json, get_page
 from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import peer, running
 from tests.support.waiting import eventually_async
@@ -107,3 +109,28 @@ async def test_restarted_metaservers_notice_that_the_database_was_restored(tmp_p
         answer = await pair.change(InSyncChange.REMOVE)
         assert (answer.result is RowResult.REFUSED) == has_file
         assert ("the database was restored from a backup" in answer.reason) == has_file
+
+
+async def test_the_last_master_brings_the_row_of_a_restored_database_up_to_date(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        directory, metaserver = pair.metaserver.directory, pair.metaserver
+        await pair.change(InSyncChange.ADD)
+        backup = dict(pair.repository.groups)
+        await pair.change(InSyncChange.REMOVE)
+        newest = pair.row
+        pair.repository.groups = backup
+        assert (await pair.change(InSyncChange.ADD)).result is RowResult.REFUSED
+        # The clock of this test passes only here.
+        pair.clock.advance(RESTORED_SECONDS + 0.1)
+        await eventually_async(lambda: "g1" in metaserver.handlers.restored_rows.blocked)
+        _, cluster = await get_json(metaserver, "/meta/cluster")
+        assert "the database was restored from a backup" in cluster["broker_groups"][0]["row_problem"]
+        assert b"qmq_meta_restored_rows 1.0" in (await get_page(metaserver, "/metrics"))[1]
+        values = {"boot_id": "a", "sync_address": "10.0.0.1:9", "request_type": BrokerRequestType.HEARTBEAT}
+        await pair.master.register("g1", led_row=newest, counted=("g1-a",), replica_role=ReplicaRole.MASTER, **values)
+        version = newest.in_sync_version + 1
+        await eventually_async(lambda: pair.repository.groups["g1"].in_sync_version == version)
+        assert pair.repository.groups["g1"].in_sync == ("g1-a",)
+        assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
+        await eventually_async(lambda: not metaserver.handlers.restored_rows.blocked)
+        assert directory.newest_place("g1") == (1, version + 1)
