@@ -12,6 +12,7 @@ from metaserver.choices import OperatorState
 from metaserver.domain import Node
 from metaserver.group_table import GroupTable
 from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
+from metaserver.reports import unfit_reason
 from metaserver.row_wishes import RowWish
 from qmq.protocol.codes import ReplicaRole
 from qmq.replication.promotion import Blocked, MemberReport, choose
@@ -26,7 +27,6 @@ SILENT_SECONDS = 2.0
 """A slave that has received something of a master for this long, while the metaserver has not, keeps it in its role."""
 STORED_SECONDS = PEER_EXPIRY_SECONDS - EXPIRY_SECONDS
 """After this time at most, the heartbeat that another metaserver received is stored there and read here."""
-_UNFIT = (ReplicaRole.SPARE, ReplicaRole.COPYING, ReplicaRole.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,9 @@ def decide(
 
 def _member_report(report: NodeReport, node: Node | None, due: Due, *, is_master: bool) -> MemberReport:
     request = report.request
-    problem = "; ".join(request.problems)
-    if request.replica_role in _UNFIT:
-        problem = problem or f"its role is {request.replica_role.name.lower()}"
-    if node is not None and (max(1, request.log_epoch), request.log_end) < node.log_place:
-        problem = problem or f"its log ends at {request.log_end}, before the {node.log_end} that it reported"
+    place = max(1, request.log_epoch), request.log_end
+    highest = node.log_place if node is not None else place
+    problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
     receives = not is_master and _receives(report, due.silent_seconds)
     return MemberReport(request.epoch, request.log_epoch, request.log_end, problem, receives)
 

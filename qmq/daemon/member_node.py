@@ -376,6 +376,8 @@ class MemberNode(Node):
             master_silent_ms=-1 if silent is None else round(silent * 1000),
             problems=self._problems(),
             slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
+            led_row=leading.current_row.sent("") if leading else None,
+            counted=leading.counted if leading else (),
         )
 
     def registered(self, answer: NodeRegisterResponse) -> None:

@@ -143,6 +143,12 @@ class Leading:
         return self._master.value.row
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """The members that have to sync a commit before it is acknowledged, in the order of the row."""
+        master = self._master.value
+        return tuple(member for member in master.row.members if member in master.counted)
+
+    @property
     def retained_from(self) -> int:
         """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows and makes
         progress. A slave that makes none can't hold up retention; it may have to copy later."""
