@@ -367,7 +367,7 @@ class MemberNode(Node):
             role=Role.MASTER if self.is_serving else Role.SLAVE,
             state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
             boot_id=self.boot_id,
-            sync_address=f"{host}:{self._sync.server.address[1]}",
+            sync_address=f"{host}:{self._sync.port}",
             rack=self.options.rack,
             replica_role=self.member.role,
             promotion_id=self.replica.state.promotion_id,
