@@ -48,7 +48,7 @@ class RowRequests:
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
     def resign(self, connection: Connection, frame: Frame) -> None:
-        """Answer a RESIGN of a master. It stays in sync, as its successor has all of its log, unless it stops. Raises ProtocolError."""
+        """Answer a RESIGN of a master. It stays in sync unless it stops: its successor has all of its log. Raises ProtocolError."""
         request = ResignRequest.decode(frame.body)
         self._check_sender(connection, request.broker_group, request.node_id)
         if not self._directory.groups[request.broker_group].is_running(request.successor, self._directory.now):

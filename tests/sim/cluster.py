@@ -14,6 +14,7 @@ from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
+from qmq.daemon.replication.member import LifeEnded
 from qmq.errors import LogError, QmqError
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
@@ -70,6 +71,8 @@ class Host:
         self.process: Process | None = None
         self.server: Node | Metaserver | None = None
         self.starts = 0
+        self.lives = 0
+        """How often its server began another life in the same process."""
         self.exits: list[BaseException | None] = []
         """How the server's processes ended by themselves: with an error, or without."""
         self.is_wanted = False
@@ -112,21 +115,31 @@ class Host:
     async def _run(self, process: Process, stop: asyncio.Event, machine: Machine, checked: CheckedDisk) -> None:
         error: BaseException | None = None
         try:
-            checked.node = server = self._make(self, machine)
-            try:
-                await server.start()
-                self.server = server
-                self.has_started.set()
-                await server.serve(stop)
-            finally:
-                await server.close()
-            server.failure.check()
+            while not stop.is_set():
+                try:
+                    await self._live(stop, machine, checked)
+                except LifeEnded as ended:
+                    # As in `qmq.daemon.main`.
+                    self.lives += 1
+                    logging.getLogger("qmq.life").warning("%s", ended)
         except Exception as raised:  # noqa: BLE001 - the process ends, as in `qmq.daemon.runner`
             error = raised
             if not isinstance(raised, QmqError | OSError):
                 self._loop.call_exception_handler({"message": f"{self.name} failed", "exception": raised})
         finally:
             self._loop.call_soon(self._ended, process, error, context=self._cluster.network.context)
+
+    async def _live(self, stop: asyncio.Event, machine: Machine, checked: CheckedDisk) -> None:
+        checked.node = server = self._make(self, machine)
+        try:
+            await server.start()
+            self.server = server
+            self.has_started.set()
+            await server.serve(stop)
+        finally:
+            self.server = None
+            await server.close()
+        server.failure.check()
 
     def _ended(self, process: Process, error: BaseException | None) -> None:
         if self.process is not process:

@@ -9,7 +9,7 @@ from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import ReplicaRole
 from tests.sim.loop import running_loop
-from tests.sim.replication.pair import client_of, in_sync, members
+from tests.sim.replication.pair import client_of, in_sync, members, stored
 from tests.support.in_process import Client, message
 from tests.support.waiting import eventually_async
 
@@ -18,15 +18,6 @@ async def send(client: Client, numbers: range) -> list[str]:
     """Send messages; their IDs once all are acknowledged."""
     assert await client.send(*(message(number) for number in numbers)) == {}
     return [f"m{number}" for number in numbers]
-
-
-async def stored(client: Client) -> list[str]:
-    """The IDs of all messages, as a new consumer group receives them."""
-    await client.begin(group="reader")
-    found: list[str] = []
-    while (pulled := await client.pull(group="reader", limit=1000, last=len(found) - 1))[1]:
-        found += pulled[1]
-    return found
 
 
 async def test_a_member_waits_for_the_row_and_refuses_clients() -> None:
@@ -86,7 +77,7 @@ async def test_the_old_master_follows_and_what_it_alone_had_is_truncated() -> No
             sent += await send(client, range(10, 15))
             await group.all_equal()
             assert await stored(client) == sent
-        assert group.hosts["g1-a"].starts >= 3, "it opened its log again after it was truncated"
+        assert group.hosts["g1-a"].lives >= 1, "it opened its log again after it was truncated"
         first, second = group.states()
         assert first == second
 
