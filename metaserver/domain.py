@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from qmq.replication.row import GroupRow
@@ -26,6 +26,11 @@ class Node:
     reported_at_ms: int = 0
     """When it last registered, by the wall clock of the metaserver that received it; 0: unknown."""
     log_epoch: int = 1
+    sync_address: str = ""
+    """Where slaves follow it if it is the master; "" if it has no replication."""
+    rack: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)
+    """What it reported of its part in replication (`metaserver.reports`); empty if it has none."""
 
     @property
     def log_place(self) -> tuple[int, int]:
@@ -61,6 +66,8 @@ class BrokerGroup:
     """How many members the group should have."""
     preferred: tuple[str, ...] = ()
     """Node ids: of members with equally long logs, the first is promoted."""
+    joining: tuple[str, ...] = ()
+    """Node ids of members that have not been in sync since they became members."""
 
     @property
     def group_row(self) -> GroupRow:
@@ -74,6 +81,7 @@ class BrokerGroup:
             self.in_sync_version,
             self.promotion_id,
             self.in_sync_min,
+            self.joining,
         )
 
     def with_group_row(self, row: GroupRow) -> "BrokerGroup":
@@ -86,6 +94,7 @@ class BrokerGroup:
             in_sync_version=row.version,
             members=row.members,
             promotion_id=row.promotion_id,
+            joining=row.joining,
         )
 
     def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":

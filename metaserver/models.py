@@ -108,11 +108,13 @@ class BrokerGroup(Named):
     in_sync = models.JSONField(default=list)
     in_sync_version = models.BigIntegerField(default=0)
     in_sync_min = models.PositiveSmallIntegerField(default=2)
-    """Members that have to be in sync so that sends are accepted, or all members if there are fewer."""
+    """Members that have to be in sync so that sends are accepted, or all members that are not `joining` if there are fewer."""
     copies = models.PositiveSmallIntegerField(default=2)
     """How many members the group should have."""
     preferred = models.JSONField(default=list)
     """Node ids: of members with equally long logs, the first is promoted."""
+    joining = models.JSONField(default=list)
+    """Node ids of members that have not been in sync since they became members."""
     promotion_id = models.UUIDField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -133,6 +135,11 @@ class Node(models.Model):
     """The epoch of the node's newest commit when it reported `log_end`."""
     log_end_version = models.BigIntegerField(default=0)
     """How often an operator accepted a log loss. A metaserver with an older version does not change `log_end`."""
+    sync_address = models.CharField(max_length=100, blank=True, default="")
+    """Where slaves follow it if it is the master; empty if it has no replication."""
+    rack = models.CharField(max_length=100, blank=True, default="")
+    report = models.JSONField(default=dict)
+    """What it last reported of its part in replication (`metaserver.reports`), stored with `leased_at`."""
     leased_at = models.DateTimeField(null=True)
     """When the last lease that was stored was given; written every few seconds."""
 

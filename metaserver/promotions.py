@@ -12,6 +12,7 @@ from metaserver.choices import OperatorState
 from metaserver.domain import Node
 from metaserver.group_table import GroupTable
 from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
+from metaserver.reports import unfit_reason
 from metaserver.row_wishes import RowWish
 from qmq.protocol.codes import ReplicaRole
 from qmq.replication.promotion import Blocked, MemberReport, choose
@@ -26,7 +27,6 @@ SILENT_SECONDS = 2.0
 """A slave that has received something of a master for this long, while the metaserver has not, keeps it in its role."""
 STORED_SECONDS = PEER_EXPIRY_SECONDS - EXPIRY_SECONDS
 """After this time at most, the heartbeat that another metaserver received is stored there and read here."""
-_UNFIT = (ReplicaRole.SPARE, ReplicaRole.COPYING, ReplicaRole.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     report = live.reports.get(master)
     if report is not None and _waits(report, live):
         return Due(f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True)
+    if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report)):
+        return Due(f"master {master} {problem}", 0.0)
     if _is_received_by_peer(live, report, now):
         return None
     last = max(live.lease_began_at, report.received_at if report is not None else 0.0)
@@ -90,11 +92,9 @@ def decide(
 
 def _member_report(report: NodeReport, node: Node | None, due: Due, *, is_master: bool) -> MemberReport:
     request = report.request
-    problem = "; ".join(request.problems)
-    if request.replica_role in _UNFIT:
-        problem = problem or f"its role is {request.replica_role.name.lower()}"
-    if node is not None and (max(1, request.log_epoch), request.log_end) < node.log_place:
-        problem = problem or f"its log ends at {request.log_end}, before the {node.log_end} that it reported"
+    place = max(1, request.log_epoch), request.log_end
+    highest = node.log_place if node is not None else place
+    problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
     receives = not is_master and _receives(report, due.silent_seconds)
     return MemberReport(request.epoch, request.log_epoch, request.log_end, problem, receives)
 
@@ -107,6 +107,16 @@ def _waits(report: NodeReport, live: LiveGroup) -> bool:
         and request.replica_role is ReplicaRole.WAITING
         and (request.epoch, request.promotion_id) == (live.row.epoch, live.row.promotion_id)
     )
+
+
+def _why_it_does_not_lead(report: NodeReport) -> str:
+    """Return why a master that runs will not lead again by itself; "" if it may."""
+    role = report.request.replica_role
+    if role is ReplicaRole.WAITING and report.has_lost_data:
+        return "has lost its data"
+    if role in (ReplicaRole.FAILED, ReplicaRole.SPARE):
+        return f"does not lead: {'; '.join(report.request.problems) or f'its role is {role.name.lower()}'}"
+    return ""
 
 
 def _receives(report: NodeReport, seconds: float) -> bool:

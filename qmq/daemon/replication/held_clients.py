@@ -1,5 +1,6 @@
 """class HeldClients: holds the requests of a node's clients during a switch-over."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from qmq.daemon.handlers import RequestHandlers
@@ -11,7 +12,8 @@ class HeldClients:
     """The clients of one server of frames."""
 
     _server: FrameServer
-    _handlers: RequestHandlers
+    _handlers: Callable[[], RequestHandlers]
+    """Returns those of a node that serves."""
 
     @property
     def in_progress(self) -> int:
@@ -21,11 +23,11 @@ class HeldClients:
     def hold(self) -> None:
         """Handle no further requests, and let none in progress wait for messages."""
         self._server.hold()
-        self._handlers.hold()
+        self._handlers().hold()
 
     def resume(self) -> None:
         """Handle those that were held, and all others."""
-        self._handlers.resume()
+        self._handlers().resume()
         self._server.resume()
 
     async def answered(self) -> None:

@@ -34,7 +34,8 @@ class Pair:
 
     @property
     def row(self) -> GroupRow:
-        return self.metaserver.directory.groups["g1"].row_on_wire()
+        directory = self.metaserver.directory
+        return directory.row_on_wire(directory.groups["g1"])
 
     async def change(self, change: InSyncChange, member: str = "g1-b", **values: object) -> RowResponse:
         row = self.row
