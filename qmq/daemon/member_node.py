@@ -18,7 +18,7 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from qmq import __version__
-from qmq.daemon.admin_http import AdminPages
+from qmq.daemon.admin_http import AdminPages, JsonPost
 from qmq.daemon.applying import Applying
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
@@ -26,25 +26,26 @@ from qmq.daemon.node import Node
 from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
+from qmq.daemon.replication.hand_over import HandOver
+from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.row_client import RowClient
 from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.errors import ProtocolError, QmqError, SettingError
+from qmq.daemon.replication.switch_over import SwitchOver, SwitchOverRejected
+from qmq.daemon.replication.switch_over_page import switch_over_posts
+from qmq.errors import ProtocolError, SettingError
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
 from qmq.log.truncation import Truncation
 from qmq.net.open_files import FileBudget, file_budget
-from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, ResponseCode, Role
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
 from qmq.protocol.frames import Frame
-from qmq.protocol.group_rows import ChangeInSyncRequest, RowResponse, RowResult
 from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.roles import ReplicaState
-from qmq.replication.row import ChangeInSync, GroupRow
-
-ROW_CHANGE_SECONDS = 6.0
-"""How long a request to change the row waits for the metaserver, which waits 5 s for its database."""
+from qmq.replication.row import GroupRow
 
 
 class MemberNode(Node):
@@ -71,6 +72,10 @@ class MemberNode(Node):
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._accepts_sends = True
         """As metaservers were informed."""
+        rows = RowClient(self.options.broker_group, lambda: self.membership.followed if self.membership else None)
+        self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
+        self._hand_over: HandOver | None = None
+        """Of a node that leads."""
 
     @property
     @abstractmethod
@@ -127,7 +132,7 @@ class MemberNode(Node):
         self.server = self.frame_server(budget)
         await self.server.bind()
         await self._sync.start()
-        self.admin = self.admin_server(AdminPages({"/stats": self._stats}), self._no_metrics)
+        self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), self._no_metrics)
         await self.admin.start()
         self.admin_address = self.admin.address
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
@@ -231,7 +236,10 @@ class MemberNode(Node):
         return super().drain_seconds if self._has_committer and not self._has_ended else 0.0
 
     async def finish(self) -> None:
-        if self._has_committer:
+        if self._hand_over is not None and self._hand_over.is_done:
+            # There is a checkpoint of a moment ago, and the successor waits for this node to follow.
+            await self.committer.stop()
+        elif self._has_committer:
             await super().finish()
         elif self.log.failed is None:
             await self.checkpoints.finish()
@@ -320,6 +328,11 @@ class MemberNode(Node):
             self.member.newer_epoch,
         )
         leading.on_checked = self._sends_checked
+        clients = HeldClients(self.server, lambda: self.handlers)
+        switch_over = SwitchOver(leading, clients, self.request_resignation, self.clock)
+        self._hand_over = HandOver(
+            self.node_id, switch_over, self.checkpoints.make, self.member.learned, self.clock, self.supervisor
+        )
         return leading
 
     def _append_epoch(self) -> int:
@@ -346,6 +359,22 @@ class MemberNode(Node):
         async with self.checkpoints.lock:
             at = self.checkpoints.last_position.offset
             await asyncio.to_thread(lambda: self.log.truncate(to, high_watermark=known, checkpoint_offset=at))
+
+    def member_posts(self) -> dict[str, JsonPost]:
+        """Return the admin pages that change the node's role in its group."""
+        return switch_over_posts(self.switch_over)
+
+    async def switch_over(self, to: str) -> dict[str, Any]:
+        """Hand over as `HandOver.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
+        if self._hand_over is None or not self.is_serving:
+            raise SwitchOverRejected(f"node {self.node_id} is not a master with slaves")
+        return await self._hand_over.now(to)
+
+    async def close(self) -> None:
+        is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
+        if self._hand_over is not None and is_running:
+            await self._hand_over.before_stop(self.options.stop_seconds)
+        await super().close()
 
     def end(self, error: BaseException) -> None:
         self._has_ended = True
@@ -402,22 +431,3 @@ class MemberNode(Node):
     def _problems(self) -> tuple[str, ...]:
         member = self.member
         return (member.reason,) if member.role is ReplicaRole.FAILED or (self.is_serving and member.reason) else ()
-
-    async def request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
-        """Request a change of the in-sync set from the metaserver that this node follows."""
-        session = self.membership.followed if self.membership is not None else None
-        if session is None or session.caller is None:
-            return RowResult.UNAVAILABLE, None
-        request = ChangeInSyncRequest(
-            self.options.broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
-            change.member, reason,
-        )  # fmt: skip
-        try:
-            frame = await session.caller.call(Command.CHANGE_IN_SYNC, request.encode(), timeout_s=ROW_CHANGE_SECONDS)
-            if frame.code != ResponseCode.SUCCESS:
-                return RowResult.UNAVAILABLE, None
-            answer = RowResponse.decode(frame.body)
-        except QmqError as error:
-            self.logger.info("no metaserver has answered a request to change the in-sync set: %s", error)
-            return RowResult.UNAVAILABLE, None
-        return answer.result, GroupRow.of(answer.row) if answer.row is not None else None

@@ -72,7 +72,11 @@ PERIODIC = {
 """Every periodic job, by process."""
 MAIN = {"garbage"}
 """Started by the main function, and not where a node runs inside another process."""
-REPLICATION = {"every": {"master_silence"}, "critical": {"applying", "member"}, "one_shot": {"following", "promotion"}}
+REPLICATION = {
+    "every": {"master_silence"},
+    "critical": {"applying", "member"},
+    "one_shot": {"following", "promotion", "switch_over_checkpoint"},
+}
 """Of members of larger groups: tests/sim/replication runs them."""
 LEADING = {
     "every": {"replication_checks", "replication_connections"},
