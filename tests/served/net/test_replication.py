@@ -6,15 +6,17 @@ from pathlib import Path
 
 from qmq.daemon.applying import Applying
 from qmq.daemon.committer import Committer
+from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
+from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.log.commit import FlushPolicy
-from qmq.log.copied_log import CopiedLog
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
 from qmq.protocol.group_rows import RowResult
+from qmq.replication.roles import ReplicaState
 from qmq.replication.row import ChangeInSync, GroupRow
 from qmq.supervisor import Supervisor
 from tests.sim.replication.test_follower import Payloads
@@ -67,8 +69,13 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
         inspect(on.disk, str(tmp_path / "a"), visit=lambda _: None), segment_bytes=1 << 20, is_only_member=False
     )
     store = Payloads()
+    on.disk.make_dir(str(tmp_path / "replica"))
+    replica = ReplicaStateFile(on.disk, str(tmp_path / "replica"))
+    replica.load()
+    replica.save(ReplicaState(1, PROMOTION, is_only_member=False))
     follower = Follower(
-        copy, CopiedLog(copy, epoch=1, is_copying=False), FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
+        copy, SlaveCopy(replica, copy, replica.copied_log(copy), on.clock),
+        FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
         Applying(copy, store), on.clock, supervisors[1], on.start_thread, failures.append,
     )  # fmt: skip
     host, port = listener.server.address
