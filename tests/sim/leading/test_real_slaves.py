@@ -9,11 +9,10 @@ from qmq.daemon.applying import Applying
 from qmq.daemon.replication import sender
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, MustCopy
 from qmq.daemon.replication.follower import Follower
-from qmq.log.copied_log import CopiedLog
 from tests.sim.leading.scene import EPOCH, PROMOTION, TOKEN, Scene, leading, row
 from tests.sim.loop import running_loop
 from tests.sim.replication.test_follower import Payloads, payloads_of
-from tests.support.copies import assert_prefix, opened_copy
+from tests.support.copies import assert_prefix, opened_copy, slave_copy_of
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
@@ -30,7 +29,7 @@ class RealSlave:
         on = machine()
         self.follower = Follower(
             self.log,
-            CopiedLog(self.log, epoch=EPOCH, is_copying=False),
+            slave_copy_of(self.log, EPOCH, PROMOTION, on.clock)[0],
             FollowerIdentity("g1", node_id, "boot", TOKEN, EPOCH, PROMOTION),
             Applying(self.log, self.store),
             on.clock,
