@@ -159,7 +159,7 @@ class Broker(MemberNode):
             synced=self.committer.synced,
         )
         pages = BrokerPages(view)
-        return AdminPages(pages.routes, pages.posts)
+        return AdminPages(pages.routes, {**pages.posts, **self.member_posts()})
 
     def _retention_clock(self) -> RetentionClock:
         gaps: Sequence[Gap] = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Metadata, Node, SubjectRule
@@ -10,6 +10,7 @@ from metaserver.group_table import GroupTable
 from metaserver.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, NodeReport, Registered
 from metaserver.policies import Policies
 from metaserver.registration_rules import lease_refusal, log_end_refusal, slave_refusal
+from metaserver.reports import StoredReport
 from metaserver.route_table import SUBJECT_GROUPS_MIN
 from metaserver.row_wishes import is_replicating, joining, may_join, may_replace, replacement, spare_reason
 from qmq.clock import Clock
@@ -171,8 +172,19 @@ class Directory(GroupTable):
             known.log_end_version if known is not None else 0,
             self._clock.wall_ms(),
             epoch,
+            request.sync_address,
+            request.rack,
+            self._report(request),
         )
         return node, place < (epoch, end)
+
+    def _report(self, request: NodeRegisterRequest) -> dict[str, Any]:
+        """What is stored of a node's part in replication."""
+        if not is_replicating(request):
+            return {}
+        is_known = request.broker_group in self.groups
+        place = self.newest_place(request.broker_group) if is_known else (request.epoch, 0)
+        return StoredReport.of(request, place).encoded()
 
     def _note(self, live: LiveGroup, request: NodeRegisterRequest, node: Node, now: float) -> None:
         """Keep a node's report. Those of nodes that are not members are dropped when they are silent."""
@@ -182,11 +194,9 @@ class Directory(GroupTable):
             live.disconnected_at.pop(name, None)
         live.disconnected_at.pop(request.node_id, None)
         has_lost_data = (max(1, request.log_epoch), request.log_end) < node.log_place
-        previous, report = live.reports.get(request.node_id), NodeReport(request, now, has_lost_data)
-        live.reports[request.node_id] = report
-        if request.node_id == live.row.master and (
-            previous is None or previous.request.sync_address != request.sync_address
-        ):
+        live.reports[request.node_id] = NodeReport(request, now, has_lost_data)
+        known = self.nodes.get(request.node_id)
+        if request.node_id == live.row.master and (known is None or known.sync_address != node.sync_address):
             self._changed_rows[live.row.name] = None
         if request.node_id in members:
             live.reported_place = max(live.reported_place, (request.epoch, 0))
@@ -244,7 +254,7 @@ class Directory(GroupTable):
         # A metaserver that can't read the database while another one may does not know the newest policy.
         is_current = not self._peers.are_out_of_sight(self._clock.monotonic())
         policy = self.policies.version(live.row.name) if live is not None and not code and is_current else ""
-        row = live.row_on_wire() if live is not None and not code else None
+        row = self.row_on_wire(live) if live is not None and not code else None
         return NodeRegisterResponse(
             not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code, row
         )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from qmq.replication.row import GroupRow
@@ -26,6 +26,11 @@ class Node:
     reported_at_ms: int = 0
     """When it last registered, by the wall clock of the metaserver that received it; 0: unknown."""
     log_epoch: int = 1
+    sync_address: str = ""
+    """Where slaves follow it if it is the master; "" if it has no replication."""
+    rack: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)
+    """What it reported of its part in replication (`metaserver.reports`); empty if it has none."""
 
     @property
     def log_place(self) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from metaserver.live_groups import (
 )
 from metaserver.route_table import SUBJECT_GROUPS_MIN, RouteTable
 from qmq.clock import Clock
+from qmq.protocol import group_rows as wire
 from qmq.replication.row import GroupRow
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class GroupTable(RouteTable):
     # --- rows ------------------------------------------------------------------------------------------------------
 
     def newest_place(self, name: str) -> tuple[int, int]:
-        """The highest place of a group's row that was read from the database, is in memory, or was reported by a member.
+        """The highest place of a group's row that was read from the database or the route file, or was reported by a member.
 
         A stored row with a lower place comes from a backup (`GroupRow.check_not_restored`).
         """
@@ -59,6 +60,12 @@ class GroupTable(RouteTable):
     def new_promotion_id(self) -> str:
         """Return an identifier for a promotion."""
         return str(UUID(int=self._rng.getrandbits(128), version=4))
+
+    def row_on_wire(self, live: LiveGroup, row: GroupRow | None = None) -> wire.GroupRow:
+        """The group's row, or another row of it, as nodes get it: with the address at which slaves follow the master."""
+        row = row or live.row.group_row
+        node = self.nodes.get(row.master)
+        return row.sent(node.sync_address if node is not None else "")
 
     def take_changed_rows(self) -> list[str]:
         """The groups whose row changed since the last call, however it was learned."""
@@ -71,6 +78,12 @@ class GroupTable(RouteTable):
         if live is not None:
             self._learn(live, live.row, row)
 
+    def learn_newer_row(self, row: GroupRow) -> None:
+        """As `learn_row`, for a row of the route file: of equal places, that of the database is right."""
+        live = self.groups.get(row.broker_group)
+        if live is not None and row.place > live.row.group_row.place:
+            self._learn(live, live.row, row)
+
     def learn_group(self, stored: BrokerGroup) -> None:
         """As `learn_row`, and take over what operators decided."""
         live = self.groups[stored.name]
@@ -78,6 +91,10 @@ class GroupTable(RouteTable):
 
     def _learn(self, live: LiveGroup, own: BrokerGroup, row: GroupRow) -> None:
         before, live.row = live.row.group_row, own
+        if row.place >= self.newest_place(own.name):
+            live.restored_at = None
+        elif live.restored_at is None:
+            live.restored_at = self._clock.monotonic()
         # Of equal places the stored one is right: two metaservers may have created the group at the same time.
         if row.place >= own.group_row.place:
             live.row = own.with_group_row(row)
@@ -101,6 +118,7 @@ class GroupTable(RouteTable):
             if live.row.master != lease.node.node_id:
                 # What is stored is older than the own row.
                 continue
+            self._learn_sync_address(live, lease.node, now)
             if live.stored_lease_us not in (None, lease.stored_at_us) and not lease.is_own:
                 live.peer_heartbeat_at, live.has_heartbeat = now, True
             live.stored_lease_us = lease.stored_at_us
@@ -117,6 +135,15 @@ class GroupTable(RouteTable):
                 continue
             live.contradicted_at = None
         return Observed(changed, replaced, contradicted)
+
+    def _learn_sync_address(self, live: LiveGroup, stored: Node, now: float) -> None:
+        """Take over where slaves follow a master whose heartbeats arrive at another metaserver only."""
+        report, known = live.reports.get(stored.node_id), self.nodes.get(stored.node_id, stored)
+        if (report is None or not report.is_live(now)) and (
+            stored.node_id not in self.nodes or known.sync_address != stored.sync_address
+        ):
+            self.nodes[stored.node_id] = replace(known, sync_address=stored.sync_address)
+            self._changed_rows[live.row.name] = None
 
     def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
         """Whether the stored state of a group replaces the own one."""

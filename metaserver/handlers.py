@@ -4,7 +4,8 @@ Code 52 is never used: it is a trap of the official client (docs/reference/wire.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.client_handlers import ClientHandlers
@@ -14,9 +15,11 @@ from metaserver.official_nodes import OfficialNodes
 from metaserver.promotions import Promotions
 from metaserver.registration_rules import check_values
 from metaserver.registrations import RegistrationLimits
+from metaserver.restored_rows import RestoredRows
 from metaserver.route_table import OFFICIAL_VERSION
 from metaserver.row_changes import RowAnswer, RowChanges
 from metaserver.row_requests import RowRequests
+from metaserver.row_wishes import is_replicating
 from metaserver.sliced_queue import CallSoon
 from metaserver.write_behind import WriteBehind
 from qmq.clock import Clock
@@ -44,6 +47,7 @@ class MetaHandlers(ClientHandlers):
     """Answers the frames of clients and nodes.
 
     Args:
+        save_rows: writes the route file, which has all rows.
         auth: which connections may send commands of nodes. None: all.
         official_nodes: which nodes of the official server may register. None: none may.
     """
@@ -56,6 +60,7 @@ class MetaHandlers(ClientHandlers):
         bulk_reads: BulkReadLimiter,
         row_changes: RowChanges,
         supervisor: Supervisor,
+        save_rows: Callable[[], Coroutine[Any, Any, None]],
         *,
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
@@ -67,8 +72,9 @@ class MetaHandlers(ClientHandlers):
         self._store_node_at: dict[str, float] = {}
         self._node_connections: dict[str, Connection] = {}
         """By node id: the connection of its newest accepted registration."""
-        self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections)
+        self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections, save_rows)
         self.promotions = Promotions(directory, self._row_requests.start)
+        self.restored_rows = RestoredRows(directory, self._row_requests.start)
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,
@@ -90,8 +96,11 @@ class MetaHandlers(ClientHandlers):
         self._check_new_node(request.broker_group, request.node_id, request.address)
 
         def answer(registered: Registered) -> None:
-            connection.reply(frame, ResponseCode.SUCCESS, registered.answer.encode())
-            if registered.answer.accepted:
+            response = registered.answer
+            if is_replicating(request):
+                response = self._row_requests.for_node(request.broker_group, response)
+            connection.reply(frame, ResponseCode.SUCCESS, response.encode())
+            if response.accepted:
                 self._replace_connection(request.node_id, connection)
             self._row_requests.push_changed()
 
@@ -142,7 +151,9 @@ class MetaHandlers(ClientHandlers):
     def expire(self) -> None:
         """Take silent groups offline, and promote slaves of groups whose master is gone."""
         super().expire()
-        self.promotions.check(self._clock.monotonic())
+        now = self._clock.monotonic()
+        self.restored_rows.check(now)
+        self.promotions.check(now)
 
     def reloaded(self, reloaded: Reloaded) -> None:
         super().reloaded(reloaded)

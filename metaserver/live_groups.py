@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
 from metaserver.row_wishes import RowWish, is_replicating
-from qmq.protocol import group_rows as wire
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
-from qmq.replication.row import GroupRow
 
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
@@ -17,9 +15,20 @@ EXPIRY_SECONDS = 6.0
 PEER_EXPIRY_SECONDS = 10.0
 """Expiry of a group whose heartbeats another metaserver receives: EXPIRY_SECONDS, the 3 s until a heartbeat is stored (at
 most NODE_STORE_SECONDS and a heartbeat after the last stored one), and 1 s until it is read here."""
+STORED_LEASE_SECONDS = 3.0
+"""How much older than the last heartbeat the stored lease of a group may be: the time until it is stored (2 s), and a margin."""
 assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
+
+
+def offline_seconds(members: int) -> float:
+    """Return after how many seconds without a heartbeat of its master a group of this size is announced as offline.
+
+    A group with several members waits one more expiry, so that clients see a promotion only as another address: official clients
+    end the consumer of a group that leaves the route.
+    """
+    return 2 * EXPIRY_SECONDS if members > 1 else EXPIRY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,8 @@ class LiveGroup:
     """By node id, when the connection of its last registration ended; without those that registered again."""
     lease_began_at: float = 0.0
     """When the present master became the master, as far as this metaserver knows, or the group was loaded."""
+    restored_at: float | None = None
+    """Since when the stored row is older than one that is known; None: it is not."""
 
     def begin_lease(self, now: float) -> None:
         """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
@@ -106,6 +117,11 @@ class LiveGroup:
         return report is not None and is_replicating(report.request)
 
     @property
+    def has_replicating_node(self) -> bool:
+        """Whether the version of any node that reported has replication."""
+        return any(is_replicating(report.request) for report in self.reports.values())
+
+    @property
     def seen_by_clients(self) -> tuple[str, str, GroupState]:
         """Node id and address of the node that clients are sent to, and the state."""
         return (self.node.node_id, self.node.address, self.state) if self.node is not None else ("", "", self.state)
@@ -116,12 +132,6 @@ class LiveGroup:
             return self.has_lease(now)
         report = self.reports.get(node_id)
         return report is not None and report.is_live(now)
-
-    def row_on_wire(self, row: GroupRow | None = None) -> wire.GroupRow:
-        """The group's row, or another row of it, as nodes get it: with the address at which slaves follow the master."""
-        row = row or self.row.group_row
-        report = self.reports.get(row.master)
-        return row.sent(report.request.sync_address if report is not None else "")
 
     def is_received_here(self, now: float) -> bool:
         """Whether its heartbeats arrive at this metaserver."""
@@ -136,13 +146,8 @@ class LiveGroup:
         return now - self.heartbeat_at > EXPIRY_SECONDS and not self.is_live_at_peer(now)
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the group is to be announced as offline.
-
-        That of a group with several members waits one more expiry, so that clients see a promotion only as another address:
-        official clients end the consumer of a group that leaves the route.
-        """
-        seconds = 2 * EXPIRY_SECONDS if self.is_replicated else EXPIRY_SECONDS
-        return self.is_silent(now) and now - self.heartbeat_at > seconds
+        """Whether the group is to be announced as offline."""
+        return self.is_silent(now) and now - self.heartbeat_at > offline_seconds(len(self.row.members))
 
     def has_lease(self, now: float) -> bool:
         """Whether the master's lease runs. A group whose master is silent past its expiry may be served by another node, such as a

@@ -46,6 +46,16 @@ class MetaMetrics(DaemonMetrics):
             ("route_file_saved", "1 when the last save of the route file succeeded", is_saved),
             ("registrations", "Registrations that receive pushed routes", len(registrations)),
             ("held_registrations", "Registrations that wait for a usable broker group", registrations.pending_count),
+            (
+                "restored_rows",
+                "Broker groups whose stored row is older than a known one",
+                len(handlers.restored_rows.blocked),
+            ),
+            (
+                "blocked_promotions",
+                "Broker groups that need another master, and have none",
+                len(handlers.promotions.blocked),
+            ),
             ("subjects", "Subjects routed", len(meta.directory.routes)),
         ):
             yield self.gauge(name, text, value)

@@ -135,6 +135,11 @@ class Node(models.Model):
     """The epoch of the node's newest commit when it reported `log_end`."""
     log_end_version = models.BigIntegerField(default=0)
     """How often an operator accepted a log loss. A metaserver with an older version does not change `log_end`."""
+    sync_address = models.CharField(max_length=100, blank=True, default="")
+    """Where slaves follow it if it is the master; empty if it has no replication."""
+    rack = models.CharField(max_length=100, blank=True, default="")
+    report = models.JSONField(default=dict)
+    """What it last reported of its part in replication (`metaserver.reports`), stored with `leased_at`."""
     leased_at = models.DateTimeField(null=True)
     """When the last lease that was stored was given; written every few seconds."""
 

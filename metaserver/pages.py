@@ -66,7 +66,8 @@ class MetaPages:
 
     def _group(self, live: LiveGroup) -> dict[str, Any]:
         row, node, directory = live.row, live.node, self._directory
-        members = [n.node_id for n in directory.nodes.values() if n.broker_group == row.name]
+        handlers = self._metaserver.handlers
+        nodes = [n.node_id for n in directory.nodes.values() if n.broker_group == row.name]
         return {
             "name": row.name,
             "kind": str(row.kind),
@@ -74,6 +75,11 @@ class MetaPages:
             "operator_state": str(row.operator_state),
             "reason": live.reason,
             "epoch": row.epoch,
+            "in_sync_version": row.in_sync_version,
+            "members": list(row.members),
+            "in_sync": list(row.in_sync),
+            "row_problem": handlers.restored_rows.blocked.get(row.name, ""),
+            "promotion_problem": handlers.promotions.blocked.get(row.name, ""),
             "subjects": len(directory.subjects_of(row.name)),
             "master": None
             if node is None
@@ -82,7 +88,7 @@ class MetaPages:
                 "last_heartbeat_seconds": round(directory.heartbeat_age(live), 3),
                 "lease_remaining_seconds": round(max(0.0, LEASE_SECONDS - directory.heartbeat_age(live)), 3),
             },
-            "members": sorted(members),
+            "nodes": sorted(nodes),
         }
 
     async def _subjects(self, request: web.Request) -> bytes:

@@ -251,12 +251,12 @@ def _of_master(field: str) -> Subquery:
     return Subquery(masters.values(field))
 
 
-def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, datetime | None]]:
-    """(broker group, time of its master's last stored lease) of groups that are silent and not offline."""
+def silent_groups(now: datetime, silent_seconds: float) -> list[tuple[str, int, datetime | None]]:
+    """(broker group, number of members, time of its master's last stored lease) of groups that are silent and not offline."""
     limit = now - timedelta(seconds=silent_seconds)
     groups = models.BrokerGroup.objects.exclude(state=GroupState.OFFLINE).annotate(leased=_of_master("leased_at"))
     silent = groups.filter(Q(leased__isnull=True) | Q(leased__lt=limit))
-    return list(silent.values_list("name", "leased"))
+    return [(name, len(members), leased) for name, members, leased in silent.values_list("name", "members", "leased")]
 
 
 def route_snapshots(*, moving_only: bool = False, subjects: Iterable[str] | None = None) -> list[domain.Route]:

@@ -117,6 +117,7 @@ def check_values(request: NodeRegisterRequest) -> None:
         raise ProtocolError(f"epoch {request.epoch} is not between 0 and {EPOCH_MAX}")
     if len(request.version) > VERSION_CHARS_MAX:
         raise ProtocolError(f"version {request.version[:40]!r} is longer than {VERSION_CHARS_MAX} characters")
+    _check_led_row(request)
     for value, limit, what in (
         (request.boot_id, BOOT_ID_CHARS_MAX, "boot id"),
         (request.rack, RACK_CHARS_MAX, "rack"),
@@ -125,3 +126,23 @@ def check_values(request: NodeRegisterRequest) -> None:
             raise ProtocolError(f"{what} {value[:40]!r} is longer than {limit} characters")
         if value and (problem := hidden_text_problem(value)):
             raise ProtocolError(f"{what} {value[:40]!a} {problem}")
+
+
+def _check_led_row(request: NodeRegisterRequest) -> None:
+    """Raises ProtocolError for a row that this node can't lead, or members that it can't count."""
+    row = request.led_row
+    if row is None:
+        if request.counted:
+            raise ProtocolError("counted members without the row that the node leads")
+        return
+    if (row.broker_group, row.master) != (request.broker_group, request.node_id):
+        raise ProtocolError(
+            f"node {request.node_id[:40]!r} of group {request.broker_group[:40]!r} reports that it leads a row of group"
+            f" {row.broker_group[:40]!r} with master {row.master[:40]!r}"
+        )
+    strangers = set(request.counted) - set(row.members)
+    if strangers or request.node_id not in request.counted:
+        raise ProtocolError(
+            f"node {request.node_id[:40]!r} counts {', '.join(sorted(request.counted))[:200]!a}: must be itself and other"
+            " members of its group"
+        )

@@ -1,5 +1,8 @@
 """class RouteFile: the newest metadata on disk, so that a metaserver that starts without its database can serve.
 
+A metaserver that starts with its database reads the file, too: if the row of a broker group is newer in the file, the database was
+restored from a backup. Nodes get no row that the file does not have (`metaserver.row_records`).
+
 Two files: `routes.json` holds everything at one moment, `routes.log` the changes since then, a line for each save. The log names
 the file that it continues by its digest, and is replaced with the file when it has become as large. Reads and writes happen in a
 thread of their own.
@@ -55,10 +58,11 @@ class RouteFile:
         self._log: File | None = None
         """None: the next save replaces the file."""
         self._log_bytes = self._log_bytes_max = 0
+        self._lock = asyncio.Lock()
         self._saved: dict[str, Any] = {}
         """What was saved last, without routes."""
         self.load_problem = ""
-        """Why the file could not be read at the start; "" when it could, or there was none, or it was not needed."""
+        """Why the file could not be read at the start; "" when it could, or there was none."""
         self.save_problem = ""
         """Why the last save failed; "" when it did not."""
         self.counters = RouteFileCounters()
@@ -69,6 +73,10 @@ class RouteFile:
 
     async def save(self, directory: Directory) -> None:
         """Store what changed since the last save, except nodes' log ends; an error is logged and counted. Costs what changed."""
+        async with self._lock:
+            await self._store(directory)
+
+    async def _store(self, directory: Directory) -> None:
         head = directory.head()
         state: dict[str, Any] = {
             "broker_groups": head.broker_groups,

@@ -2,15 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from metaserver.directory import Directory
 from metaserver.row_changes import RowAnswer, RowChanges
+from metaserver.row_records import RowRecords
 from metaserver.row_wishes import RowWish, is_replicating
 from qmq.errors import ProtocolError
 from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import NodeRegisterResponse
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.group_rows import ChangeInSyncRequest, ResignRequest, RowResponse, RowResult
 from qmq.replication.row import ChangeInSync, GroupRow, Resignation
@@ -28,8 +31,13 @@ class RowRequests:
     _supervisor: Supervisor
     _connections: Mapping[str, Connection]
     """By node id: the connection of its newest accepted registration."""
+    _save_rows: Callable[[], Coroutine[Any, Any, None]]
+    """Writes the route file, which has all rows."""
     _problems: dict[str, str] = field(default_factory=dict, init=False)
     """By broker group, why the last change was not made; logged once."""
+
+    def __post_init__(self) -> None:
+        self._records = RowRecords(self._directory, self._save_rows, self._supervisor, self._push)
 
     def change_in_sync(self, connection: Connection, frame: Frame) -> None:
         """Answer a CHANGE_IN_SYNC of a master. Raises ProtocolError."""
@@ -48,7 +56,7 @@ class RowRequests:
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
     def resign(self, connection: Connection, frame: Frame) -> None:
-        """Answer a RESIGN of a master, which stays in sync: its successor has all of its log. Raises ProtocolError."""
+        """Answer a RESIGN of a master. It stays in sync unless it stops: its successor has all of its log. Raises ProtocolError."""
         request = ResignRequest.decode(frame.body)
         self._check_sender(connection, request.broker_group, request.node_id)
         if not self._directory.groups[request.broker_group].is_running(request.successor, self._directory.now):
@@ -61,10 +69,11 @@ class RowRequests:
             request.promotion_id,
             request.in_sync_version,
             request.successor,
-            is_leaving=False,
+            request.is_leaving,
         )
         promotion_id = self._directory.new_promotion_id()
-        reason = f"node {request.node_id} resigns in favor of node {request.successor}"
+        stops = " and stops" if request.is_leaving else ""
+        reason = f"node {request.node_id} resigns in favor of node {request.successor}{stops}"
         wish = RowWish(lambda row: resignation.applied_to(row, promotion_id), "resign", reason)
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
@@ -106,23 +115,40 @@ class RowRequests:
         self._supervisor.background("row_change", make())
 
     async def _made(self, name: str, wish: RowWish) -> RowAnswer:
-        place = self._directory.newest_place(name)
+        place = (0, 0) if wish.is_recovery else self._directory.newest_place(name)
         made = await self._changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
         if made.result is RowResult.DONE:
             self._problems.pop(name, None)
         elif self._problems.get(name) != made.reason:
             self._problems[name] = made.reason
             logger.warning("%s of broker group %s is not made (%s): %s", wish.action, name, wish.reason, made.reason)
+        # Only here may groups be gone for which a problem is kept.
+        self._problems = {name: text for name, text in self._problems.items() if name in self._directory.groups}
+        if made.row is not None:
+            await self._records.recorded()
         return made
+
+    def for_node(self, name: str, answer: NodeRegisterResponse) -> NodeRegisterResponse:
+        """Return the answer to a node of a group; without the row if that is not in the route file yet. It is sent when it is."""
+        if answer.row is None or self._records.is_recorded(name):
+            return answer
+        if not self._records.is_recording(name):
+            self._records.record([name])
+        return replace(answer, row=None)
 
     def push_changed(self) -> None:
         """Send each row that changed since the last call to the nodes of its group that have replication."""
-        for name in self._directory.take_changed_rows():
+        groups = self._directory.groups
+        changed = [name for name in self._directory.take_changed_rows() if name in groups]
+        self._records.record(name for name in changed if groups[name].has_replicating_node)
+
+    def _push(self, names: list[str]) -> None:
+        for name in names:
             live = self._directory.groups.get(name)
-            if live is None:
+            if live is None or not self._records.is_recorded(name):
                 continue
             logger.info("broker group %s has master %s, epoch %d, in sync: %s", name, *_summary(live.row.group_row))
-            body = live.row_on_wire().encode()
+            body = self._directory.row_on_wire(live).encode()
             for node_id, report in live.reports.items():
                 connection = self._connections.get(node_id)
                 if connection is not None and is_replicating(report.request):
@@ -134,7 +160,7 @@ class RowRequests:
     def _answer(self, connection: Connection, frame: Frame, made: RowAnswer) -> None:
         row = None
         if made.row is not None:
-            row = self._directory.groups[made.row.broker_group].row_on_wire(made.row)
+            row = self._directory.row_on_wire(self._directory.groups[made.row.broker_group], made.row)
         connection.reply(frame, ResponseCode.SUCCESS, RowResponse(made.result, made.reason, row).encode())
 
 

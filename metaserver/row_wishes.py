@@ -52,6 +52,8 @@ class RowWish:
     change: Callable[[GroupRow], GroupRow]
     action: str
     reason: str
+    is_recovery: bool = False
+    """Whether it replaces a row that was restored from a backup; all other changes are rejected then."""
 
 
 def is_replicating(request: NodeRegisterRequest) -> bool:

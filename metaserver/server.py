@@ -80,13 +80,17 @@ class Metaserver(Daemon):
         )
         metadata = await self.write_behind.load()
         assert not isinstance(metadata, MetadataChanges), "nothing was loaded before"
-        from_file = metadata is None
+        saved = await self.route_file.load()
+        self._has_file_only = metadata is None and saved is not None
         if metadata is None:
-            metadata = await self.route_file.load()
-            self.logger.warning("starting %s", "from the route file" if metadata else "with no routes known")
+            self.logger.warning("starting %s", "from the route file" if saved else "with no routes known")
         if metadata is not None:
-            await self.stored.load(metadata, from_file=from_file)
-        self._has_file_only = from_file and metadata is not None
+            await self.stored.load(metadata)
+        elif saved is not None:
+            await self.stored.load(saved, from_file=True)
+        for group in saved.broker_groups if saved is not None else ():
+            # The database may have been restored from a backup while no metaserver ran.
+            self.directory.learn_newer_row(group.group_row)
 
     def build(self) -> AdminPages:
         self.row_changes = RowChanges(self._repository.row_store(), lambda row: self.handlers.row_learned(row))
@@ -97,6 +101,7 @@ class Metaserver(Daemon):
             self.bulk_reads,
             self.row_changes,
             self.supervisor,
+            lambda: self.route_file.save(self.directory),
             auth=self.auth,
             official_nodes=self.official_nodes,
         )

@@ -12,11 +12,15 @@ from django.utils import timezone
 from console.job_results import Part, Result, result
 from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 from metaserver import queries
+from metaserver.live_groups import STORED_LEASE_SECONDS, offline_seconds
 from metaserver.services import broker_groups
 
-SILENT_SECONDS = 9.0
-"""Expiry (6 s), the time until a lease is stored (2 s), and a margin of 1 s."""
 METASERVER_FRESH_SECONDS = 4.0
+
+
+def silent_seconds(members: int) -> float:
+    """Return how old the stored lease of a group of this size may become: metaservers announce it as offline before."""
+    return offline_seconds(members) + STORED_LEASE_SECONDS
 
 
 def expire(context: Context) -> Result:
@@ -25,14 +29,17 @@ def expire(context: Context) -> Result:
     since = queries.hearing_since(now, METASERVER_FRESH_SECONDS)
     if since is None:
         return result(Part("heartbeats.no_metaserver", "no metaserver is storing heartbeats; nodes are not checked"))
-    if now - since < timedelta(seconds=SILENT_SECONDS):
+    if now - since < timedelta(seconds=silent_seconds(1)):
         return result(Part("heartbeats.just_started", "a metaserver has just started; nodes are not checked yet"))
     gone = []
-    for name, leased_at in queries.silent_groups(now, SILENT_SECONDS):
+    for name, members, leased_at in queries.silent_groups(now, silent_seconds(1)):
+        seconds = silent_seconds(members)
+        if now - max(since, leased_at or since) < timedelta(seconds=seconds):
+            continue
         reason = (
             f"last heartbeat {(now - leased_at).total_seconds():.1f} s ago" if leased_at is not None else "no heartbeat"
         )
-        if broker_groups.expire_group(name, silent_seconds=SILENT_SECONDS, actor=context.actor, reason=reason):
+        if broker_groups.expire_group(name, silent_seconds=seconds, actor=context.actor, reason=reason):
             gone.append(name)
     if not gone:
         return result(Part("heartbeats.reachable", "all groups reachable"))

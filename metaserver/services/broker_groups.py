@@ -75,7 +75,10 @@ def save_node(node: domain.Node) -> datetime:
     an operator may have accepted a log loss that the metaserver has not read yet.
     """
     leased_at = timezone.now()
-    values = {name: getattr(node, name) for name in ("role", "address", "admin_address", "version")}
+    values = {
+        name: getattr(node, name) for name in ("role", "address", "admin_address", "version", "sync_address", "rack")
+    }
+    values["report"] = dict(node.report)
     values |= {"broker_group": BrokerGroup.objects.get(name=node.broker_group), "leased_at": leased_at}
     log_end = {name: getattr(node, name) for name in ("log_end", "log_epoch", "log_end_version")}
     row, is_new = Node.objects.select_for_update().get_or_create(node_id=node.node_id, defaults=values | log_end)

@@ -18,34 +18,35 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from qmq import __version__
-from qmq.daemon.admin_http import AdminPages
+from qmq.daemon.admin_http import AdminPages, JsonPost
 from qmq.daemon.applying import Applying
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
+from qmq.daemon.replication.hand_over import HandOver
+from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.row_client import RowClient
 from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.errors import ProtocolError, QmqError
+from qmq.daemon.replication.switch_over import SwitchOver, SwitchOverRejected
+from qmq.daemon.replication.switch_over_page import switch_over_posts
+from qmq.errors import ProtocolError, SettingError
 from qmq.log.checkpoint import CheckpointStore
-from qmq.log.commit import FlushPolicy
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
 from qmq.log.truncation import Truncation
 from qmq.net.open_files import FileBudget, file_budget
-from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, ResponseCode, Role
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
 from qmq.protocol.frames import Frame
-from qmq.protocol.group_rows import ChangeInSyncRequest, RowResponse, RowResult
 from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.roles import Copying, CopyPhase, ReplicaState
-from qmq.replication.row import ChangeInSync, GroupRow
-
-ROW_CHANGE_SECONDS = 6.0
-"""How long a request to change the row waits for the metaserver, which waits 5 s for its database."""
+from qmq.replication.row import GroupRow
 
 
 class MemberNode(Node):
@@ -70,6 +71,12 @@ class MemberNode(Node):
         self._has_committer = self._has_ended = False
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
+        self._accepts_sends = True
+        """As metaservers were informed."""
+        rows = RowClient(self.options.broker_group, lambda: self.membership.followed if self.membership else None)
+        self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
+        self._hand_over: HandOver | None = None
+        """Of a node that leads."""
 
     @property
     @abstractmethod
@@ -131,7 +138,10 @@ class MemberNode(Node):
         await self.begin_serving()
 
     async def _start_as_member(self, budget: FileBudget) -> None:
-        """Open the log, and wait for the row of the group."""
+        """Open the log, and wait for the row of the group. Raises SettingError if the node can't be one of several members."""
+        options = self.options
+        if not self.replica.state.is_new and (problem := flush_problem(options.broker_group, options.flush)):
+            raise SettingError(problem)
         copying = self.replica.state.copying
         if copying is not None and copying.phase is CopyPhase.CLEARING:
             await asyncio.to_thread(self._clear)
@@ -147,7 +157,7 @@ class MemberNode(Node):
         self.server = self.frame_server(budget)
         await self.server.bind()
         await self._sync.start()
-        self.admin = self.admin_server(AdminPages({"/stats": self._stats}), self._no_metrics)
+        self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), self._no_metrics)
         await self.admin.start()
         self.admin_address = self.admin.address
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
@@ -230,7 +240,25 @@ class MemberNode(Node):
         self._has_committer = True
 
     def refuse_sends(self) -> str:
-        return f"read only: {self.member.refusal}" if self.member.refusal else super().refuse_sends()
+        member = self.member
+        if member.refusal:
+            return f"read only: {member.refusal}"
+        return super().refuse_sends() or (member.leading.send_refusal if member.leading is not None else "")
+
+    def may_answer_sends(self) -> bool:
+        leading = self.member.leading
+        return leading is None or leading.accepts_sends
+
+    def _sends_checked(self) -> None:
+        """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
+        if not self.is_serving:
+            return
+        if self.committer.on_confirmed is not None:
+            self.committer.on_confirmed()
+        accepts = not self.refuse_sends()
+        if accepts != self._accepts_sends and self.membership is not None:
+            self.membership.soon()
+        self._accepts_sends = accepts
 
     def _synced(self, synced_end: int) -> None:
         # Before clients can connect, only the record of the epoch is written, and nothing is derived from it.
@@ -238,6 +266,8 @@ class MemberNode(Node):
             super()._synced(synced_end)
 
     async def stopping(self) -> None:
+        if not self._has_ended:
+            await self.member.leave()
         await self.member.close()
         await self._sync.close()
         if self.is_serving:
@@ -253,7 +283,10 @@ class MemberNode(Node):
         return super().drain_seconds if self._has_committer and not self._has_ended else 0.0
 
     async def finish(self) -> None:
-        if self._has_committer:
+        if self._hand_over is not None and self._hand_over.is_done:
+            # There is a checkpoint of a moment ago, and the successor waits for this node to follow.
+            await self.committer.stop()
+        elif self._has_committer:
             await super().finish()
         elif self.log.failed is None:
             await self.checkpoints.finish()
@@ -314,10 +347,7 @@ class MemberNode(Node):
         return leading
 
     def replication_problem(self) -> str:
-        flush = FlushPolicy(self.options.flush)
-        if flush is FlushPolicy.ALWAYS:
-            return ""
-        return f"--flush is {flush.value}; nodes of broker groups with several members need {FlushPolicy.ALWAYS.value}"
+        return flush_problem(self.options.broker_group, self.options.flush)
 
     async def _begin_writing(self) -> None:
         """Apply the whole log, and write to it from now on."""
@@ -336,7 +366,7 @@ class MemberNode(Node):
         self.committer.start()
 
     def _new_leading(self, row: GroupRow) -> Leading:
-        return Leading(
+        leading = Leading(
             self.node_id,
             row,
             self.options.sync_token,
@@ -350,6 +380,13 @@ class MemberNode(Node):
             self.options.copy_bytes_per_second,
             self.member.newer_epoch,
         )
+        leading.on_checked = self._sends_checked
+        clients = HeldClients(self.server, lambda: self.handlers)
+        switch_over = SwitchOver(leading, clients, self.request_resignation, self.clock)
+        self._hand_over = HandOver(
+            self.node_id, switch_over, self.checkpoints.make, self.member.learned, self.clock, self.supervisor
+        )
+        return leading
 
     def _append_epoch(self) -> int:
         state = self.replica.state
@@ -365,6 +402,7 @@ class MemberNode(Node):
         # What it builds exists before any commit of a client is synced.
         self.is_serving = True
         await self.begin_serving()
+        self._accepts_sends = not self.refuse_sends()
         if self.membership is not None:
             self.membership.soon()
 
@@ -380,6 +418,22 @@ class MemberNode(Node):
         await self.segment_removal.close()
         async with self.checkpoints.lock:
             await asyncio.to_thread(self.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
+
+    def member_posts(self) -> dict[str, JsonPost]:
+        """Return the admin pages that change the node's role in its group."""
+        return switch_over_posts(self.switch_over)
+
+    async def switch_over(self, to: str) -> dict[str, Any]:
+        """Hand over as `HandOver.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
+        if self._hand_over is None or not self.is_serving:
+            raise SwitchOverRejected(f"node {self.node_id} is not a master with slaves")
+        return await self._hand_over.now(to)
+
+    async def close(self) -> None:
+        is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
+        if self._hand_over is not None and is_running:
+            await self._hand_over.before_stop(self.options.stop_seconds)
+        await super().close()
 
     def end(self, error: BaseException) -> None:
         self._has_ended = True
@@ -401,7 +455,7 @@ class MemberNode(Node):
             role=Role.MASTER if self.is_serving else Role.SLAVE,
             state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
             boot_id=self.boot_id,
-            sync_address=f"{host}:{self._sync.server.address[1]}",
+            sync_address=f"{host}:{self._sync.port}",
             rack=self.options.rack,
             replica_role=self.member.role,
             promotion_id=self.replica.state.promotion_id,
@@ -410,6 +464,8 @@ class MemberNode(Node):
             master_silent_ms=-1 if silent is None else round(silent * 1000),
             problems=self._problems(),
             slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
+            led_row=leading.current_row.sent("") if leading else None,
+            counted=leading.counted if leading else (),
         )
 
     def registered(self, answer: NodeRegisterResponse) -> None:
@@ -434,22 +490,3 @@ class MemberNode(Node):
     def _problems(self) -> tuple[str, ...]:
         member = self.member
         return (member.reason,) if member.role is ReplicaRole.FAILED or (self.is_serving and member.reason) else ()
-
-    async def request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
-        """Request a change of the in-sync set from the metaserver that this node follows."""
-        session = self.membership.followed if self.membership is not None else None
-        if session is None or session.caller is None:
-            return RowResult.UNAVAILABLE, None
-        request = ChangeInSyncRequest(
-            self.options.broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
-            change.member, reason,
-        )  # fmt: skip
-        try:
-            frame = await session.caller.call(Command.CHANGE_IN_SYNC, request.encode(), timeout_s=ROW_CHANGE_SECONDS)
-            if frame.code != ResponseCode.SUCCESS:
-                return RowResult.UNAVAILABLE, None
-            answer = RowResponse.decode(frame.body)
-        except QmqError as error:
-            self.logger.info("no metaserver has answered a request to change the in-sync set: %s", error)
-            return RowResult.UNAVAILABLE, None
-        return answer.result, GroupRow.of(answer.row) if answer.row is not None else None

@@ -6,7 +6,7 @@ from typing import Annotated
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import MEMBERS_MAX, GroupRow
 from qmq.protocol.kinds import Block, Flag, Float, Int, MapHex, MapInt, MapText, Text
-from qmq.protocol.limited_kinds import I64_MAX, MapChoice, MapCount, MapName, MapRange, MapUuid, Note
+from qmq.protocol.limited_kinds import I64_MAX, MapChoice, MapCount, MapName, MapRange, MapUuid, Name, Note
 from qmq.protocol.optional_kinds import Added, Maybe
 from qmq.protocol.structures import Counted, Structure
 
@@ -48,6 +48,9 @@ class NodeRegisterRequest(Structure):
     order, so that none of its synced commits can be missing. `master_silent_ms` is the time since the node last received
     something from its master, -1 if it never has. `problems` are the reasons why the node can't be promoted. `slaves` are those
     that follow this node.
+
+    A master also reports `led_row`, the newest row of its epoch that it knows to be stored, and `counted`, the members that have
+    to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
     """
 
     request_type: Int
@@ -74,6 +77,8 @@ class NodeRegisterRequest(Structure):
     master_silent_ms: _Unknown = -1
     problems: Annotated[tuple[str, ...], Added(Counted("h", Note(), "problems", PROBLEMS_MAX), ())] = ()
     slaves: Annotated[tuple[SlaveEnd, ...], Added(Counted("h", SlaveEnd, "slaves", MEMBERS_MAX), ())] = ()
+    led_row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
+    counted: Annotated[tuple[str, ...], Added(Counted("b", Name(), "counted members", MEMBERS_MAX), ())] = ()
 
 
 @dataclass(frozen=True, slots=True)

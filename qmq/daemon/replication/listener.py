@@ -81,6 +81,8 @@ class SyncListener(RequestHandlers):
         self._clock = clock
         self._supervisor = supervisor
         self._checks: asyncio.Task[None] | None = None
+        self.port = port
+        """The real one after port 0, also once it is closed."""
         self._silent: dict[Connection, float] = {}
         """Connections that have sent no FOLLOW, and since when."""
         self._requested: dict[Connection, None] = {}
@@ -100,6 +102,7 @@ class SyncListener(RequestHandlers):
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address is taken."""
         await self.server.start()
+        self.port = self.server.address[1]
         self._checks = self._supervisor.every(CHECK_SECONDS, "replication_connections", self._check)
 
     async def close(self) -> None:

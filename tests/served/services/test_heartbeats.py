@@ -13,6 +13,7 @@ from console.tasks import cleanups, heartbeats
 from console.tasks.loops import Context
 from metaserver import queries
 from metaserver.choices import GroupState
+from metaserver.live_groups import offline_seconds
 from metaserver.models import BrokerGroup, ClientSeen, MetaserverBeat, Node
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import Actor
@@ -59,6 +60,20 @@ def test_a_silent_group_is_taken_offline_with_the_reason_in_the_audit_log() -> N
     assert len(audit_rows()) == count, "what is offline is left alone"
 
 
+def test_a_group_with_several_members_is_taken_offline_later_than_by_metaservers() -> None:
+    silent("g1", offline_seconds(2) + 2)
+    BrokerGroup.objects.update(members=["g1-node", "g1-b"])
+    beat()
+    assert expire() == "all groups reachable", (
+        "metaservers have announced it, and a heartbeat is stored 2 s later at most"
+    )
+    Node.objects.update(leased_at=ago(heartbeats.silent_seconds(2) + 1))
+    beat(steady=heartbeats.silent_seconds(2) - 1)
+    assert expire() == "all groups reachable"
+    beat()
+    assert expire() == "taken offline: g1"
+
+
 def test_a_group_whose_master_was_never_heard_is_taken_offline() -> None:
     beat()
     silent("g1")
@@ -72,7 +87,7 @@ def test_a_group_whose_master_was_never_heard_is_taken_offline() -> None:
     [
         [],
         [{"seen": heartbeats.METASERVER_FRESH_SECONDS + 1}],
-        [{"steady": heartbeats.SILENT_SECONDS - 1}],
+        [{"steady": heartbeats.silent_seconds(1) - 1}],
         [{"seen": 3600.0}, {"steady": 2.0}],
         [{"seen": -3600.0}],
         [{"steady": -3600.0}],
@@ -98,7 +113,7 @@ def test_nobody_is_judged_by_who_could_not_hear(beats: list[dict[str, float]]) -
 
 def test_one_steady_metaserver_is_enough() -> None:
     beat("new", steady=1.0)
-    beat("old", steady=heartbeats.SILENT_SECONDS + 1)
+    beat("old", steady=heartbeats.silent_seconds(1) + 1)
     beat("dead", seen=3600.0, steady=7200.0)
     silent()
     assert expire() == "taken offline: g1"

@@ -75,7 +75,7 @@ MAIN = {"garbage"}
 REPLICATION = {
     "every": {"master_silence", "slave_retention"},
     "critical": {"applying", "member"},
-    "one_shot": {"following", "promotion"},
+    "one_shot": {"following", "promotion", "switch_over_checkpoint"},
 }
 """Of members of larger groups: tests/sim/replication runs them."""
 LEADING = {
@@ -360,6 +360,21 @@ async def _join_a_group(process: Process, supervisor: BreakingSupervisor, _: pyt
         assert frame.code == ResponseCode.BROKER_ERROR
 
 
+async def _record_a_row(process: Process, supervisor: BreakingSupervisor, job: str) -> None:
+    assert isinstance(process, Metaserver)
+    async with peer(process) as node:
+        supervisor.break_job(job)
+        assert (await node.register("r1", boot_id="a")).accepted
+
+
+async def _record_rows(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    await _record_a_row(process, supervisor, "row_record")
+
+
+async def _save_rows(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    await _record_a_row(process, supervisor, "route_file_rows")
+
+
 async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(process, "describe", _raise)
     assert (await page(process, "/stats"))[0] == 500
@@ -522,6 +537,8 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
     "row_change": ("metaserver", _join_a_group),
+    "row_record": ("metaserver", _record_rows),
+    "route_file_rows": ("metaserver", _save_rows),
     "event_loop": ("metaserver", _fail_a_callback),
 }
 """Every one-shot: a process that has it, and what makes it fail there."""

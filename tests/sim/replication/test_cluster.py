@@ -9,6 +9,7 @@ import pytest
 
 from broker_node.broker import Broker
 from metaserver.domain import BrokerGroup
+from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
 from qmq.log.record import FIRST_EPOCH
@@ -56,8 +57,17 @@ class Group:
         )
 
     async def in_sync(self, *nodes: str) -> None:
-        """Wait until these members are in sync."""
-        await eventually_async(lambda: set(self.row.in_sync) == set(nodes), 60)
+        """Wait until these members are in sync, and the master knows it."""
+
+        def known() -> bool:
+            leading = self.master.member.leading if self.runs(self.row.master) else None
+            return (
+                set(self.row.in_sync) == set(nodes)
+                and leading is not None
+                and leading.current_row.in_sync == self.row.in_sync
+            )
+
+        await eventually_async(known, 60)
 
     async def all_equal(self) -> None:
         """Wait until all members have the master's log, applied, and compare what follows from it."""
@@ -124,7 +134,7 @@ async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None
         await group.serves("g1-b")
         assert await received(group) == sent
         assert group.row.epoch == FIRST_EPOCH + 1
-        # Two copies are required, and one is in sync.
+        assert group.master.refuse_sends() == "read only: 2 copies are required, 1 is in sync"
         group.hosts["g1-a"].start()
         await group.in_sync("g1-a", "g1-b")
         async with client_of(group.master) as client:
@@ -243,6 +253,18 @@ async def test_a_master_with_a_new_disk_is_replaced_and_becomes_a_slave() -> Non
         await group.all_equal()
 
 
+async def test_members_that_stop_deregister() -> None:
+    async with cluster_of() as group:
+        await group.hosts["g1-b"].stop()
+        await eventually_async(lambda: group.row.in_sync == ("g1-a",), 60)
+        metaserver = group.cluster.meta.server
+        assert isinstance(metaserver, Metaserver)
+        reports = metaserver.directory.groups["g1"].reports
+        assert reports["g1-b"].has_left
+        await group.hosts["g1-a"].stop()
+        assert reports["g1-a"].has_left
+
+
 async def test_failover_works_with_one_of_two_metaservers() -> None:
     async with cluster_of(metas=2) as group:
         sent = await begun(group)
@@ -259,7 +281,8 @@ async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
         group = Group(cluster)
         await eventually_async(lambda: group.row.members == ("g1-a", "g1-b"), 60)
         broker = group.broker("g1-a")
-        await eventually_async(lambda: "--flush is interval" in broker.member.reason, 60)
+        await eventually_async(lambda: "flush is interval" in broker.member.reason, 60)
+        await eventually_async(lambda: "flush is interval" in group.broker("g1-b").readiness(), 60)
         assert broker.member.role is ReplicaRole.MASTER
         assert broker.replica.state.is_only_member
         async with client_of(broker) as client:

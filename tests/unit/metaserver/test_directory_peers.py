@@ -235,3 +235,25 @@ def test_a_metaserver_that_can_not_read_what_a_peer_may_have_read_names_no_polic
     assert LEASE_SECONDS < seconds <= LEASE_SECONDS + 1
     observer.second(9, peer=9)
     assert named()
+
+
+def test_nodes_get_the_sync_address_of_a_master_whose_heartbeats_another_metaserver_stores() -> None:
+    observer = Observer()
+    directory, live = observer.directory, observer.directory.groups["g1"]
+    assert directory.row_on_wire(live).master_sync_address == ""
+    stored = replace(NODE, sync_address="10.0.0.1:9")
+    directory.take_changed_rows()
+    directory.observe_peers(Leases((StoredLease(GROUP, stored, 1, False),)))
+    assert directory.row_on_wire(live).master_sync_address == "10.0.0.1:9"
+    assert directory.take_changed_rows() == ["g1"], "the row is sent once more"
+    directory.observe_peers(Leases((StoredLease(GROUP, stored, 2, False),)))
+    assert directory.take_changed_rows() == []
+    heartbeat = NodeRegisterRequest(
+        BrokerRequestType.ONLINE, "g1", "a", "broker", 0, "10.0.0.1:1", "", 1, 1, 0, 1, "1", boot_id="a", sync_address="10.0.0.1:8"
+    )  # fmt: skip
+    assert directory.register(heartbeat).answer.accepted
+    directory.observe_peers(Leases((StoredLease(GROUP, stored, 3, False),)))
+    assert directory.row_on_wire(live).master_sync_address == "10.0.0.1:8", (
+        "what arrives here is newer than what is stored"
+    )
+    assert directory.take_changed_rows() == ["g1"]

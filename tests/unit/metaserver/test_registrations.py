@@ -62,6 +62,10 @@ class FakeConnection:
         return [ClientRegisterResponse.decode(body) for _, _, body in self.replies]
 
 
+async def _no_file() -> None:
+    """Nodes get no rows here."""
+
+
 class Server:
     """The handlers without sockets; work that is spread over turns of the loop is done by `settle`."""
 
@@ -81,6 +85,7 @@ class Server:
             gate,
             RowChanges(repository.row_store(), self.directory.learn_row),
             supervisor,
+            _no_file,
             limits=limits,
             official_nodes=official_nodes,
             call_soon=self._soon.append,

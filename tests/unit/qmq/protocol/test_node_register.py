@@ -81,6 +81,7 @@ def test_a_node_of_an_older_version_is_read() -> None:
     assert (found.boot_id, found.sync_address, found.rack, found.promotion_id, found.log_epoch) == ("", "", "", "", 0)
     assert (found.replica_role, found.high_watermark, found.master_silent_ms) == (ReplicaRole.NONE, -1, -1)
     assert (found.was_clean, found.problems, found.slaves) == (False, (), ())
+    assert (found.led_row, found.counted) == (None, ())
 
 
 def test_the_answer_of_an_older_metaserver_is_read() -> None:
@@ -94,19 +95,26 @@ def test_what_a_later_version_adds_is_ignored(name: str, value: Any) -> None:
     assert type(value).decode(BODIES[name] + b"later") == value
 
 
-def test_a_request_may_end_before_the_lists_and_nowhere_else() -> None:
-    body = BODIES["register"]
-    entries = len(replace(REGISTER, problems=(), slaves=()).encode()) - 4
-    behind_problems = len(replace(REGISTER, slaves=()).encode()) - 2
+def test_a_request_may_end_before_each_added_field_and_nowhere_else() -> None:
+    body, nothing = BODIES["register"], {"counted": (), "led_row": None, "slaves": (), "problems": ()}
+    missing: dict[str, Any] = {}
+    ends: dict[int, NodeRegisterRequest] = {}
+    fields_from: list[tuple[int, str]] = []
+    for name, empty in nothing.items():
+        missing[name] = empty
+        value = replace(REGISTER, **missing)
+        # An empty list has two bytes, or one; a row that is missing has one.
+        empty_bytes = sum({"counted": 1, "led_row": 1}.get(each, 2) for each in missing)
+        end = len(value.encode()) - empty_bytes
+        ends[end] = value
+        fields_from.append((end, name))
     for end in range(len(body)):
-        if end == entries:
-            assert NodeRegisterRequest.decode(body[:end]) == replace(REGISTER, problems=(), slaves=())
-        elif end == behind_problems:
-            assert NodeRegisterRequest.decode(body[:end]) == replace(REGISTER, slaves=())
-        else:
-            field = "" if end < entries else r"\.problems" if end < behind_problems else r"\.slaves"
-            with pytest.raises(ProtocolError, match=rf"^NodeRegisterRequest{field}: "):
-                NodeRegisterRequest.decode(body[:end])
+        if end in ends:
+            assert NodeRegisterRequest.decode(body[:end]) == ends[end]
+            continue
+        field = next((rf"\.{name}" for begin, name in fields_from if end > begin), "")
+        with pytest.raises(ProtocolError, match=rf"^NodeRegisterRequest{field}: "):
+            NodeRegisterRequest.decode(body[:end])
 
 
 def test_an_answer_may_end_before_the_row_and_nowhere_else() -> None:

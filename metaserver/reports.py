@@ -1,0 +1,84 @@
+"""What nodes report of their part in replication, as it is stored for the console, commands and alerts. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.extensions import NodeRegisterRequest
+
+UNFIT_ROLES = tuple(role.name.lower() for role in (ReplicaRole.SPARE, ReplicaRole.COPYING, ReplicaRole.FAILED))
+"""Roles in which a node can't be promoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """The last heartbeat of a node with replication. Offsets are in bytes."""
+
+    role: str
+    """A `ReplicaRole` in lower case; "none" for a node that serves as the only member."""
+    epoch: int
+    """The highest one on its disk."""
+    log_epoch: int
+    log_end: int
+    """What it has synced."""
+    high_watermark: int
+    """-1: it knows none."""
+    master_silent_ms: int
+    """Time since it received something of its master; -1: it never has."""
+    problems: tuple[str, ...] = ()
+    slaves: Mapping[str, int] = field(default_factory=dict)
+    """Of a master: by node id, up to where each slave that follows has confirmed."""
+    newest_place: tuple[int, int] = (0, 0)
+    """Epoch and version of the newest row that the metaserver knew which stored the report."""
+
+    @classmethod
+    def of(cls, request: NodeRegisterRequest, newest_place: tuple[int, int]) -> Self:
+        """Return what a heartbeat says."""
+        return cls(
+            request.replica_role.name.lower(),
+            request.epoch,
+            max(1, request.log_epoch),
+            request.log_end,
+            request.high_watermark,
+            request.master_silent_ms,
+            request.problems,
+            {slave.node_id: slave.end for slave in request.slaves},
+            newest_place,
+        )
+
+    @classmethod
+    def decode(cls, stored: Mapping[str, Any]) -> Self | None:
+        """Return a report that was stored as `encoded`; None for a node that has none."""
+        if not stored:
+            return None
+        epoch, version = stored["newest_place"]
+        return cls(**{**stored, "problems": tuple(stored["problems"]), "newest_place": (epoch, version)})
+
+    def encoded(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        return {
+            **{name: getattr(self, name) for name in self.__slots__},
+            "problems": list(self.problems),
+            "slaves": dict(self.slaves),
+            "newest_place": list(self.newest_place),
+        }
+
+
+def unfit_reason(
+    role: str, problems: tuple[str, ...], log_place: tuple[int, int], highest_place: tuple[int, int]
+) -> str:
+    """Return why a node can't be promoted, whether it is in sync or not; "" if it can.
+
+    Args:
+        role: a `ReplicaRole` in lower case.
+        log_place: epoch of its newest commit and end of its log.
+        highest_place: the highest that it reported before.
+    """
+    if problems:
+        return "; ".join(problems)
+    if role in UNFIT_ROLES:
+        return f"its role is {role}"
+    if log_place < highest_place:
+        return f"its log ends at {log_place[1]}, before the {highest_place[1]} that it reported"
+    return ""
