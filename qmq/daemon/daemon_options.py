@@ -48,6 +48,12 @@ class NodeOptions(DaemonOptions):
         variable="QMQ_SYNC_TOKEN",
         is_secret=True,
     )
+    copy_bytes_per_second: int = option(
+        64 * MIB,
+        help="how fast a slave that is behind may catch up by reads of the master's disk; 0: no limit",
+        unit="bytes/s",
+        minimum=0,
+    )
     rack: str = option("", help="where the node runs, for example a machine or data center; shown to operators")
     meta: str = option(
         "http://127.0.0.1:8080/meta/address",

@@ -6,21 +6,19 @@ from pathlib import Path
 
 from qmq.daemon.applying import Applying
 from qmq.daemon.committer import Committer
-from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
-from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.commit import FlushPolicy
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
 from qmq.protocol.group_rows import RowResult
-from qmq.replication.roles import ReplicaState
 from qmq.replication.row import ChangeInSync, GroupRow
 from qmq.supervisor import Supervisor
 from tests.sim.replication.test_follower import Payloads
-from tests.support.copies import assert_prefix
+from tests.support.copies import assert_prefix, slave_copy_of
 from tests.support.in_process import machine
 from tests.support.waiting import eventually_async
 
@@ -58,6 +56,8 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
         supervisors[0],
         on.rng,
         request,
+        CheckpointStore(on.disk, str(tmp_path / "checkpoint"), "test"),
+        0,
         lambda epoch: failures.append(ValueError(epoch)),
     )
     leading.start()
@@ -69,13 +69,8 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
         inspect(on.disk, str(tmp_path / "a"), visit=lambda _: None), segment_bytes=1 << 20, is_only_member=False
     )
     store = Payloads()
-    on.disk.make_dir(str(tmp_path / "replica"))
-    replica = ReplicaStateFile(on.disk, str(tmp_path / "replica"))
-    replica.load()
-    replica.save(ReplicaState(1, PROMOTION, is_only_member=False))
     follower = Follower(
-        copy, SlaveCopy(replica, copy, replica.copied_log(copy), on.clock),
-        FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
+        copy, slave_copy_of(copy, 1, PROMOTION, on.clock)[0], FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
         Applying(copy, store), on.clock, supervisors[1], on.start_thread, failures.append,
     )  # fmt: skip
     host, port = listener.server.address
