@@ -22,7 +22,7 @@ from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
 from broker_node.subject_changes import SubjectChanges
 from broker_node.subject_removal import SubjectRemoval
-from broker_node.subject_table import LimitReached, StoreLimits
+from broker_node.subject_table import LimitReached, StoreLimits, StorePaths
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
@@ -88,6 +88,10 @@ class Broker(MemberNode):
         await run_in_slices(renew_leases(self.store))
 
     @property
+    def log_folder(self) -> str:
+        return StorePaths(self.options.data_dir).log
+
+    @property
     def replay(self) -> Replay:
         return self.recovery.replay
 
@@ -124,7 +128,7 @@ class Broker(MemberNode):
             lease_seconds=options.consumer_lease_seconds,
             forget_seconds=options.consumer_forget_hours * 3600,
         )
-        if self.member is None:
+        if self.opening is None:
             self.checkpoints = self.new_checkpoints(self.committer)
         self.metrics = BrokerMetrics(self, self.store, self.delivery, self.handlers, self.retention_clock)
         view = NodeView(
@@ -242,6 +246,9 @@ class Broker(MemberNode):
                 logger.info("%d empty subjects removed", counters.removed_subjects - before)
 
     def policy_changed(self) -> None:
+        if not self.is_serving:
+            # `build` applies the policy that is in force then.
+            return
         self.handlers.apply(self.policy)
         self.subject_retention.apply(self.policy)
         self.changes.reset()

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from struct import calcsize, pack, unpack_from
 from typing import Any
 
+from broker_node.known_state import KnownState
 from broker_node.store import MessageStore
 from broker_node.subject import restore_groups
 from qmq.daemon.checkpointing import CheckpointDraft
@@ -204,7 +205,7 @@ def encode_state(
             end_slice()
             yield
     end_slice()
-    head |= {"subjects": count, "tails": asdict(tails.position)}
+    head |= {"subjects": count, "tails": asdict(tails.position), "records_end": store.log.records_end}
     return [json.dumps(head).encode() + b"\n", *slices[0], *slices[1]], files
 
 
@@ -302,25 +303,21 @@ def restore_state(store: MessageStore, state: bytes) -> LogMemory:
         raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
 
 
-def restore_ends(store: MessageStore, state: bytes) -> None:
-    """Keep the sequences of subjects of which the log has no message any more, after derived files were made again.
+def restore_known(store: MessageStore, state: bytes, offset: int) -> KnownState | None:
+    """Fill an empty store with what the log does not hold any more, before all derived files are made again.
 
-    A checkpoint that can't be read adds nothing.
+    Args:
+        offset: where the checkpoint stands.
+
+    Returns:
+        What the replay has to respect; None if the state can't be read, which is logged: the log alone counts then.
     """
     try:
         head, lines, _ = _lines(state)
-        store.sequence_floor = max(store.sequence_floor, as_number(head.get("sequence_floor", 0)))
-        for line in lines:
-            name, end = as_text(line["subject"]), as_number(line["end"])
-            subject = store.subjects.get(name)
-            if subject is None:
-                store.sequence_floor = max(store.sequence_floor, end)
-            elif subject.begin == subject.visible_end < end:
-                subject.consume_log.start_at(end)
-                subject.next_sequence = end
-                subject.changed()
+        return KnownState.restore(store, head, lines, offset)
     except (DerivedStateWrong, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        logger.error("the checkpoint's sequences can't be read: %s", error)
+        logger.error("the checkpoint can't be read, so positions whose records have left the log are lost: %s", error)
+        return None
 
 
 def _restore_subject(store: MessageStore, state: dict[str, Any], places: _Places) -> list[_Index]:

@@ -7,10 +7,12 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 
 import logging
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
-from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_ends, restore_state, write_large_indexes
+from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_known, restore_state, write_large_indexes
 from broker_node.consume_log import encode_withheld
+from broker_node.known_state import KnownState
 from broker_node.message_log import MessageLog, visit_record
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
@@ -41,10 +43,12 @@ class BrokerReplay(Replay):
 
     Args:
         start: the log offset of the checkpoint; None: there is none, and the log is read from its beginning.
+        known: what is in the store already, of which the log may have no records any more.
     """
 
-    def __init__(self, store: MessageStore, start: int | None) -> None:
+    def __init__(self, store: MessageStore, start: int | None, known: KnownState | None = None) -> None:
         super().__init__()
+        self._known = known or KnownState(0)
         self._store = store
         self._seen_at = store.clock.monotonic()
         self._segment_base = -1
@@ -53,8 +57,8 @@ class BrokerReplay(Replay):
         """End of the last commit."""
         self._hidden_bytes = 0
         """Bytes of damaged commits so far."""
-        self._unread: set[str] = set()
-        """Subjects that this replay made and met no message of."""
+        self._unread = self._known.subjects
+        """Subjects of which the store has no messages, and this replay met none."""
         self._unwritten_bytes = 0
 
     def begin(self, commit: Commit) -> None:
@@ -79,7 +83,14 @@ class BrokerReplay(Replay):
             self._unwritten_bytes = 0
             write_large_indexes(self._store)
 
+    def finish_known(self) -> None:
+        """What was known is complete: the log was replayed at least up to `KnownState.records_end`."""
+        self._unread -= self._known.subjects
+        self._known.finish(self._store)
+
     def _messages(self, offset: int, head: MessagesHead, entries_offset: int, run: Run) -> None:
+        if self._known.hides(head.subject, head.first_sequence + head.count):
+            return
         subject = self._subject(head.subject)
         if head.subject in self._unread:
             # What came before left with its segments.
@@ -107,6 +118,7 @@ class BrokerReplay(Replay):
             store.apply_drop(action, offset)
             if action.subject not in store.subjects:
                 self._unread.discard(action.subject)
+                self._known.removed(action.subject)
             return
         if isinstance(action, Forget) and not self._has_group(action):
             return
@@ -119,6 +131,7 @@ class BrokerReplay(Replay):
             begin = action.next_sequence if isinstance(action, Start) else subject.visible_end
             begin = action.from_sequence if isinstance(action, Pull) else begin
             group = store.new_group(subject, action.group, begin, action.broadcast)
+        self._known.note(subject, group, action, offset)
         store.apply(subject, group, action, offset, self._seen_at)
 
     def _has_group(self, action: Action) -> bool:
@@ -191,24 +204,40 @@ def open_store(
     finish_truncation(disk, paths.log)
     checkpoint = CheckpointStore(disk, paths.checkpoint, CHECKPOINT_NAME).load()
 
-    def opened(checkpoint: Checkpoint | None, why: str, synced_to: int = 0) -> tuple[MessageStore, RecoveryReport]:
-        store, memory = MessageStore(disk, paths, clock, limits, handles), LogMemory()
-        if checkpoint is not None:
-            memory = restore_state(store, checkpoint.state)
-        else:
-            clear_derived(disk, paths)
-        replay = BrokerReplay(store, checkpoint.log_position.offset if checkpoint is not None else None)
-        log = replay.open_log(disk, paths.log, segment_bytes, checkpoint, memory, synced_to, member)
-        store.message_log = MessageLog(log, clock)
-        return store, replay.report(log, checkpoint, why)
+    def new_store() -> MessageStore:
+        return MessageStore(disk, paths, clock, limits, handles)
 
-    try:
-        store, report = opened(checkpoint, "" if checkpoint is not None else "no checkpoint")
-    except DerivedStateWrong as error:
-        logger.warning("derived files are made again from the log: %s", error)
-        assert checkpoint is not None
-        store, report = opened(None, str(error), checkpoint.synced_to)
-        restore_ends(store, checkpoint.state)
+    def opened(store: MessageStore, checkpoint: Checkpoint) -> tuple[MessageStore, RecoveryReport]:
+        memory = restore_state(store, checkpoint.state)
+        replay = BrokerReplay(store, checkpoint.log_position.offset)
+        log = replay.open_log(disk, paths.log, segment_bytes, checkpoint, memory, 0, member)
+        store.message_log = MessageLog(log, clock)
+        return store, replay.report(log, checkpoint, "")
+
+    def rebuilt(why: str, broken: Checkpoint | None) -> tuple[MessageStore, RecoveryReport]:
+        clear_derived(disk, paths)
+        store, known, opening = new_store(), None, member
+        if broken is not None:
+            known = restore_known(store, broken.state, broken.log_position.offset)
+            store = store if known is not None else new_store()
+        if known is not None and opening is not None:
+            # All of it is confirmed: checkpoints hold nothing else.
+            opening = replace(opening, high_watermark=max(opening.high_watermark, known.records_end))
+        replay = BrokerReplay(store, None, known)
+        synced_to = broken.synced_to if broken is not None else 0
+        log = replay.open_log(disk, paths.log, segment_bytes, None, LogMemory(), synced_to, opening)
+        store.message_log = MessageLog(log, clock)
+        replay.finish_known()
+        return store, replay.report(log, None, why)
+
+    if checkpoint is None:
+        store, report = rebuilt("no checkpoint", None)
+    else:
+        try:
+            store, report = opened(new_store(), checkpoint)
+        except DerivedStateWrong as error:
+            logger.warning("derived files are made again from the log: %s", error)
+            store, report = rebuilt(str(error), checkpoint)
     if not report.rebuilt:
         store.leftovers = _leftovers(store)
     bases = {segment.base for segment in store.log.segments()}

@@ -29,7 +29,12 @@ NEW_GROUP_COPIES = 2
 
 
 class Directory(GroupTable):
-    """What this metaserver knows now. `approves_new_groups`: whether a group of this name may serve without approval."""
+    """What this metaserver knows now.
+
+    Args:
+        approves_new_groups: whether a group of this name may serve without approval.
+        new_group_copies: how many members a new broker group of nodes with replication should have.
+    """
 
     def __init__(
         self,
@@ -38,9 +43,11 @@ class Directory(GroupTable):
         *,
         subject_groups_min: int = SUBJECT_GROUPS_MIN,
         approves_new_groups: Callable[[str], bool] = lambda name: True,
+        new_group_copies: int = NEW_GROUP_COPIES,
     ) -> None:
         super().__init__(clock, rng, subject_groups_min)
         self._approves_new_groups = approves_new_groups
+        self._new_group_copies = new_group_copies
         self.rules: Mapping[str, SubjectRule] = {}
         """Replaced, never changed: other code keeps references to it."""
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
@@ -78,9 +85,13 @@ class Directory(GroupTable):
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
         reason = ""
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
+        answered: GroupState | None = None
         first_state = self._first_operator_state(request.broker_group)
         operator_state = live.row.operator_state if live is not None else first_state
         node, is_older = self._reported_node(request, known)
+        if is_older and live is not None and not live.is_replicated:
+            # What it writes in its new epoch does not bring back what the only member before it had.
+            node = replace(node, log_epoch=max(node.log_epoch, live.row.epoch))
         if live is not None and live.is_replicated and not _serves(request):
             # Clients keep its address, or that of the master before it, until a member serves or the group is overdue.
             self._note(live, request, node, now)
@@ -93,7 +104,8 @@ class Directory(GroupTable):
                 f"its log ends at {request.log_end} but had reached {node.log_end}: its data folder is an older copy, or empty;"
                 " acknowledged messages are missing"
             )
-            reported = GroupState.READ_ONLY
+            answered = GroupState.READ_ONLY
+            reported = answered if reported is GroupState.READ_WRITE else reported
         before = None
         if live is None:
             row = self._first_row(request, reported, operator_state)
@@ -116,7 +128,7 @@ class Directory(GroupTable):
             live.reason = reason = f"broker group {row.name} is pending approval"
             answer = self._answer(live, f"{reason}: approve it in the console or with the API", code=UNAPPROVED_CODE)
         else:
-            answer = self._answer(live, reason, reported)
+            answer = self._answer(live, reason, answered or reported)
         return Registered(answer, changed_row, node, reason or "registered")
 
     def _register_slave(
@@ -181,7 +193,8 @@ class Directory(GroupTable):
             del live.reports[name]
             live.disconnected_at.pop(name, None)
         live.disconnected_at.pop(request.node_id, None)
-        live.reports[request.node_id] = NodeReport(request, now)
+        has_lost_data = (max(1, request.log_epoch), request.log_end) < node.log_place
+        live.reports[request.node_id] = NodeReport(request, now, has_lost_data)
         known = self.nodes.get(request.node_id)
         if request.node_id == live.row.master and (known is None or known.sync_address != node.sync_address):
             self._changed_rows[live.row.name] = None
@@ -192,7 +205,7 @@ class Directory(GroupTable):
     def _first_row(self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState) -> BrokerGroup:
         """The row of a new group. Groups of nodes without replication have one copy, until an operator raises that."""
         kind = GroupKind(request.kind)
-        copies = NEW_GROUP_COPIES if kind is GroupKind.BROKER and is_replicating(request) else 1
+        copies = self._new_group_copies if kind is GroupKind.BROKER and is_replicating(request) else 1
         node = (request.node_id,)
         return BrokerGroup(
             request.broker_group, kind, state, request.epoch, request.node_id, node, operator_state=operator_state,

@@ -66,6 +66,8 @@ class BrokerGroup:
     """How many members the group should have."""
     preferred: tuple[str, ...] = ()
     """Node ids: of members with equally long logs, the first is promoted."""
+    joining: tuple[str, ...] = ()
+    """Node ids of members that have not been in sync since they became members."""
 
     @property
     def group_row(self) -> GroupRow:
@@ -79,6 +81,7 @@ class BrokerGroup:
             self.in_sync_version,
             self.promotion_id,
             self.in_sync_min,
+            self.joining,
         )
 
     def with_group_row(self, row: GroupRow) -> "BrokerGroup":
@@ -91,6 +94,7 @@ class BrokerGroup:
             in_sync_version=row.version,
             members=row.members,
             promotion_id=row.promotion_id,
+            joining=row.joining,
         )
 
     def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":

@@ -37,6 +37,8 @@ class NodeReport:
 
     request: NodeRegisterRequest
     received_at: float
+    has_lost_data: bool = False
+    """Whether the node's log ended at a higher place before."""
 
     @property
     def has_left(self) -> bool:

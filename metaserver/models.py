@@ -108,11 +108,13 @@ class BrokerGroup(Named):
     in_sync = models.JSONField(default=list)
     in_sync_version = models.BigIntegerField(default=0)
     in_sync_min = models.PositiveSmallIntegerField(default=2)
-    """Members that have to be in sync so that sends are accepted, or all members if there are fewer."""
+    """Members that have to be in sync so that sends are accepted, or all members that are not `joining` if there are fewer."""
     copies = models.PositiveSmallIntegerField(default=2)
     """How many members the group should have."""
     preferred = models.JSONField(default=list)
     """Node ids: of members with equally long logs, the first is promoted."""
+    joining = models.JSONField(default=list)
+    """Node ids of members that have not been in sync since they became members."""
     promotion_id = models.UUIDField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from qmq.daemon.daemon_options import DaemonOptions
 from qmq.options import option
+from qmq.protocol.group_rows import MEMBERS_MAX
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class MetaOptions(DaemonOptions):
     )
     database_url: str = option("", help="postgres://, mysql:// or sqlite:// URL; default: SQLite in the data folder")
     subject_groups_min: int = option(2, help="number of broker groups of a new subject", minimum=1, maximum=100)
+    copies: int = option(
+        2,
+        help="number of members that a new broker group should have; further nodes that start with an empty folder become members"
+        " up to this number",
+        minimum=1,
+        maximum=MEMBERS_MAX,
+    )
     new_groups: str = option(
         "approval",
         help="whether a new broker group requires an operator's approval or goes into service immediately",

@@ -52,6 +52,8 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     report = live.reports.get(master)
     if report is not None and _waits(report, live):
         return Due(f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True)
+    if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report)):
+        return Due(f"master {master} {problem}", 0.0)
     if _is_received_by_peer(live, report, now):
         return None
     last = max(live.lease_began_at, report.received_at if report is not None else 0.0)
@@ -105,6 +107,16 @@ def _waits(report: NodeReport, live: LiveGroup) -> bool:
         and request.replica_role is ReplicaRole.WAITING
         and (request.epoch, request.promotion_id) == (live.row.epoch, live.row.promotion_id)
     )
+
+
+def _why_it_does_not_lead(report: NodeReport) -> str:
+    """Return why a master that runs will not lead again by itself; "" if it may."""
+    role = report.request.replica_role
+    if role is ReplicaRole.WAITING and report.has_lost_data:
+        return "has lost its data"
+    if role in (ReplicaRole.FAILED, ReplicaRole.SPARE):
+        return f"does not lead: {'; '.join(report.request.problems) or f'its role is {role.name.lower()}'}"
+    return ""
 
 
 def _receives(report: NodeReport, seconds: float) -> bool:

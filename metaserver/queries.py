@@ -92,6 +92,7 @@ def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
         in_sync=tuple(row.in_sync),
         members=tuple(row.members),
         preferred=tuple(row.preferred),
+        joining=tuple(row.joining),
         promotion_id=str(row.promotion_id or ""),
     )
 

@@ -261,6 +261,7 @@ def decode(content: dict[str, Any]) -> Metadata:
                 # Files from before replication name no members.
                 "members": tuple(group.get("members", [group["master"]] if group["master"] else [])),
                 "preferred": tuple(group.get("preferred", ())),
+                "joining": tuple(group.get("joining", ())),
                 "operator_state": OperatorState(group.get("operator_state", OperatorState.NORMAL)),
             }
         )

@@ -52,6 +52,7 @@ class Metaserver(Daemon):
             self.clock,
             self.machine.rng,
             subject_groups_min=options.subject_groups_min,
+            new_group_copies=options.copies,
             approves_new_groups=lambda name: options.new_groups == "allow" or name in official_groups,
         )
         self.stored = StoredMetadata(self.directory, self.clock)

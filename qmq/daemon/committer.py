@@ -49,6 +49,8 @@ class Committer(AnswerQueue):
     _seal_timer: asyncio.TimerHandle | None = field(default=None, init=False)
     _is_held: bool = field(default=False, init=False)
     """Whether the next commit waits for a confirmation."""
+    _between: Callable[[], None] | None = field(default=None, init=False)
+    """To be called before the next commit begins."""
     _idle: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _started_at: float = field(default=0.0, init=False)
     commits: int = field(default=0, init=False)
@@ -82,6 +84,16 @@ class Committer(AnswerQueue):
         """Call `work` once on the event loop during the sync of the next commit; if that is not synced, after it was passed to the
         writing thread. `work` should take no longer than a sync, about 100 us."""
         self._during_sync = work
+
+    def between_commits(self, work: Callable[[], None]) -> None:
+        """Call `work` on the event loop before the next commit begins, when none is being written. Not if the committer fails."""
+        self._between = work
+        self.kick()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a commit is being written."""
+        return self._in_flight
 
     @property
     def is_replicated(self) -> bool:
@@ -156,6 +168,9 @@ class Committer(AnswerQueue):
             self._gather_timer = None
         if self._in_flight or self.failed is not None or self._thread is None:
             return
+        if self._between is not None:
+            work, self._between = self._between, None
+            work()
         if self.is_replicated and self._log.unconfirmed_commits >= UNCONFIRMED_COMMITS_MAX and not self._group.is_off:
             self._is_held = True
             return

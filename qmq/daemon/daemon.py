@@ -181,6 +181,7 @@ class Daemon(ABC):
         await self.before_serving()
         await self.server.start()
         await self.admin.start()
+        self.admin_address = self.admin.address
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_ready = self._is_started = True
         self.start_jobs()

@@ -1,9 +1,13 @@
 """class MemberNode: a node whose broker group may have several members.
 
-One object is one life. The only member of a group serves at once, as any node. Otherwise the node opens its log as a member: it
-applies nothing above its checkpoint, and clients can't connect. Then it follows a master, or is promoted and serves. A
-master that steps down, and a slave whose log is truncated, end with `LifeEnded`: the process makes a new object. So nothing that
-runs is taken apart, and what a master kept in memory above the high watermark is dropped as after a crash.
+One object is one life. The only member of a group serves at once, as any node, and becomes the master of slaves without a pause.
+Otherwise the node opens its log as a member: it applies nothing above its checkpoint, and clients can't connect. Then it follows
+a master, or is promoted and serves. A master that steps down, and a slave whose log is truncated, end with `LifeEnded`: the
+process makes a new object. So nothing that runs is taken apart, and what a master kept in memory above the high watermark is
+dropped as after a crash.
+
+A node whose data folder is empty serves only after a metaserver has said that it is the only member: the folder may be a new disk,
+and clients may know the node from before. Without metaservers it is always the only member.
 """
 
 import asyncio
@@ -24,14 +28,18 @@ from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
-from qmq.errors import QmqError
-from qmq.log.record import EPOCH_KIND, encode_epoch
+from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.errors import ProtocolError, QmqError
+from qmq.log.commit import FlushPolicy
+from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
 from qmq.log.truncation import Truncation
 from qmq.net.open_files import FileBudget, file_budget
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, ResponseCode, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
+from qmq.protocol.frames import Frame
 from qmq.protocol.group_rows import ChangeInSyncRequest, RowResponse, RowResult
+from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.roles import ReplicaState
 from qmq.replication.row import ChangeInSync, GroupRow
 
@@ -46,15 +54,26 @@ class MemberNode(Node):
         super().__init__(*arguments, **settings)
         self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
         """Identifies this life."""
-        self.member: Member | None = None
-        """None: it is the only member."""
+        self.member = Member(self.node_id, self, self.supervisor)
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
-        self._sync: SyncListener | None = None
-        self._has_ended = False
+        self._sync = SyncListener(
+            self.options.host,
+            self.options.sync_port,
+            lambda: self.member.leading,
+            clock=self.clock,
+            supervisor=self.supervisor,
+            listen=self.machine.listen,
+        )
+        self._has_committer = self._has_ended = False
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
+
+    @property
+    @abstractmethod
+    def log_folder(self) -> str:
+        """Folder of the log's segments."""
 
     @property
     @abstractmethod
@@ -69,46 +88,52 @@ class MemberNode(Node):
     async def start(self) -> None:
         self._is_starting = True
         budget = file_budget(self.options.connections_max)
-        await asyncio.to_thread(self.open_folder)
+        await asyncio.to_thread(self._open_folder)
         if self.replica.state.is_only_member:
-            await self.open_data(budget)
-            self.make_committer()
-            self.server = self.frame_server(budget)
-            self.is_serving = True
-            await self.begin_serving()
+            await self._start_alone(budget)
         else:
             await self._start_as_member(budget)
+        self.supervisor.critical("member", self.member.run())
+
+    def _open_folder(self) -> None:
+        """Lock and read the data folder. If it is empty, store that before anything else is written; in a thread."""
+        self.open_folder()
+        if self.metaservers and not self.replica.is_stored and not self.disk.list_dir(self.log_folder):
+            self.replica.save(ReplicaState(is_only_member=False, is_new=True))
+
+    async def _start_alone(self, budget: FileBudget) -> None:
+        """Serve as the only member."""
+        await self.open_data(budget)
+        self.make_committer()
+        self.server = self.frame_server(budget)
+        if self.metaservers:
+            await self._sync.start()
+        self.is_serving = True
+        self.member.serves_alone()
+        await self.begin_serving()
 
     async def _start_as_member(self, budget: FileBudget) -> None:
         """Open the log, and wait for the row of the group."""
-        options = self.options
-        self.opening = MemberOpening(0)
+        copying = self.replica.state.copying
+        self.opening = MemberOpening(0, copying.begin if copying is not None else None)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
         self.checkpoints = self.new_checkpoints(None)
         self.checkpoints.start()
         self.server = self.frame_server(budget)
         await self.server.bind()
-        self.member = Member(self.node_id, self, self.supervisor)
-        self._sync = SyncListener(
-            options.host,
-            options.sync_port,
-            lambda: self.member.leading if self.member is not None else None,
-            clock=self.clock,
-            supervisor=self.supervisor,
-            listen=self.machine.listen,
-        )
         await self._sync.start()
         self.admin = self.admin_server(AdminPages({"/stats": self._stats}), self._no_metrics)
         await self.admin.start()
+        self.admin_address = self.admin.address
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_started = True
-        self.supervisor.critical("member", self.member.run())
         super().join()
         self.logger.info("%s waits for the row of its group, admin on %s:%d", self.title, *self.admin.address)
 
     async def _stats(self, _: Any) -> dict[str, Any]:
-        assert self.member is not None
+        follower = self.member.follower
+        progress = follower.copy.progress if follower is not None else None
         assert self.applying is not None
         return {
             "broker_group": self.options.broker_group,
@@ -124,6 +149,7 @@ class MemberNode(Node):
                 "high_watermark": self.applying.known_high_watermark,
                 "applied_end": self.applying.applied_end,
             },
+            "copy": progress.report() if progress is not None else None,
         }
 
     async def _no_metrics(self) -> list[Metric]:
@@ -131,11 +157,13 @@ class MemberNode(Node):
 
     def join(self) -> None:
         # A member has joined before it serves.
-        if self.member is None:
+        if self.opening is None:
             super().join()
 
     def readiness(self) -> str:
-        if self.member is not None and not self.is_serving:
+        if not self.is_serving:
+            if self.member.row is None and self.membership is not None and (why := self.membership.problem()):
+                return f"not registered: {why}"
             role = self.member.role.name.lower().replace("_", " ")
             return f"{role}: {self.member.reason}" if self.member.reason else f"serves no clients: {role}"
         return super().readiness()
@@ -146,9 +174,19 @@ class MemberNode(Node):
     def restrictions(self) -> dict[str, str]:
         return super().restrictions() if self.is_serving else {}
 
-    @property
-    def _has_committer(self) -> bool:
-        return self.member is None or self.member.leading is not None
+    async def start_writing(self) -> None:
+        await super().start_writing()
+        if self.opening is None and self.replica.state.epoch > self.log.epoch:
+            # It was given to this node while the group had no other member.
+            self.replica.begin_epoch(self.log)
+            self._append_epoch()
+
+    def make_committer(self) -> None:
+        super().make_committer()
+        self._has_committer = True
+
+    def refuse_sends(self) -> str:
+        return f"read only: {self.member.refusal}" if self.member.refusal else super().refuse_sends()
 
     def _synced(self, synced_end: int) -> None:
         # Before clients can connect, only the record of the epoch is written, and nothing is derived from it.
@@ -156,10 +194,8 @@ class MemberNode(Node):
             super()._synced(synced_end)
 
     async def stopping(self) -> None:
-        if self.member is not None:
-            await self.member.close()
-        if self._sync is not None:
-            await self._sync.close()
+        await self.member.close()
+        await self._sync.close()
         if self.is_serving:
             await super().stopping()
         elif self.membership is not None:
@@ -184,7 +220,7 @@ class MemberNode(Node):
 
     async def store_replica_state(self, state: ReplicaState) -> None:
         if state != self.replica.state:
-            await asyncio.to_thread(self.replica.save, state)
+            await asyncio.to_thread(self.replica.save_role, state)
 
     def new_follower(self) -> Follower:
         assert self.applying is not None
@@ -194,7 +230,7 @@ class MemberNode(Node):
         )
         return Follower(
             self.log,
-            self.replica.copied_log(self.log),
+            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock),
             identity,
             self.applying,
             self.clock,
@@ -204,8 +240,42 @@ class MemberNode(Node):
         )
 
     async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
+        await self._begin_writing()
+        leading = self._new_leading(row)
+        leading.start()
+        offset = self._append_epoch()
+        return leading, offset
+
+    async def begin_alone(self) -> None:
+        await self._begin_writing()
+        if self.log.epoch > FIRST_EPOCH:
+            self._append_epoch()
+
+    async def begin_replicating(self, row: GroupRow) -> Leading:
+        done = asyncio.get_running_loop().create_future()
+
+        def begin() -> None:
+            try:
+                leading = self._new_leading(row)
+                leading.start()
+            except Exception as error:  # noqa: BLE001 - raised below
+                done.set_exception(error)
+            else:
+                done.set_result(leading)
+
+        self.committer.between_commits(begin)
+        leading: Leading = await done
+        return leading
+
+    def replication_problem(self) -> str:
+        flush = FlushPolicy(self.options.flush)
+        if flush is FlushPolicy.ALWAYS:
+            return ""
+        return f"--flush is {flush.value}; nodes of broker groups with several members need {FlushPolicy.ALWAYS.value}"
+
+    async def _begin_writing(self) -> None:
+        """Apply the whole log, and write to it from now on."""
         assert self.applying is not None
-        assert self.member is not None
         # A checkpoint that was begun before holds nothing that is not confirmed; from now on each waits until all that it holds is.
         async with self.checkpoints.lock:
             await self.applying.apply_all()
@@ -214,7 +284,9 @@ class MemberNode(Node):
             self.make_committer()
             self.checkpoints.committer = self.committer
         self.committer.start()
-        leading = Leading(
+
+    def _new_leading(self, row: GroupRow) -> Leading:
+        return Leading(
             self.node_id,
             row,
             self.options.sync_token,
@@ -226,16 +298,17 @@ class MemberNode(Node):
             self.request_row_change,
             self.member.newer_epoch,
         )
-        leading.start()
-        offset = self.log.append(EPOCH_KIND, encode_epoch(row.epoch, row.promotion_id))
+
+    def _append_epoch(self) -> int:
+        state = self.replica.state
+        offset = self.log.append(EPOCH_KIND, encode_epoch(state.epoch, state.promotion_id))
         self.committer.kick()
-        return leading, offset
+        return offset
 
     async def wait_confirmed(self, offset: int) -> None:
         await self.committer.synced(offset)
 
     async def serve_clients(self) -> None:
-        self.admin_address = self.admin.address
         await self.admin.close()
         # What it builds exists before any commit of a client is synced.
         self.is_serving = True
@@ -262,9 +335,6 @@ class MemberNode(Node):
 
     def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
         request = super().registration(request_type)
-        if self.member is None or self._sync is None or self.applying is None:
-            # It registers as a node without replication, because a running node does not yet become the master of a larger group.
-            return request
         host = self.options.advertise_host or self.options.host
         leading, follower = self.member.leading, self.member.follower
         silent = follower.silent_seconds if follower is not None else None
@@ -280,7 +350,7 @@ class MemberNode(Node):
             log_epoch=self.log.epochs.last_epoch,
             high_watermark=self.log.high_watermark,
             master_silent_ms=-1 if silent is None else round(silent * 1000),
-            problems=(self.member.reason,) if self.member.role is ReplicaRole.FAILED else (),
+            problems=self._problems(),
             slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
             led_row=leading.current_row.sent("") if leading else None,
             counted=leading.counted if leading else (),
@@ -288,8 +358,26 @@ class MemberNode(Node):
 
     def registered(self, answer: NodeRegisterResponse) -> None:
         super().registered(answer)
-        if self.member is not None and answer.row is not None:
+        if answer.row is not None:
             self.member.learned(answer.row)
+
+    def pushed(self, frame: Frame) -> None:
+        """A metaserver sent a request: the row of the group."""
+        if frame.is_response:
+            # It came after its time limit.
+            return
+        try:
+            if frame.code != Command.ROLE:
+                raise ProtocolError(f"command {frame.code} is none that a metaserver sends to a node")
+            row = SentRow.decode(frame.body)
+        except ProtocolError as error:
+            self.logger.warning("a request of a metaserver is ignored: %s", error)
+            return
+        self.member.learned(row)
+
+    def _problems(self) -> tuple[str, ...]:
+        member = self.member
+        return (member.reason,) if member.role is ReplicaRole.FAILED or (self.is_serving and member.reason) else ()
 
     async def request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
         """Request a change of the in-sync set from the metaserver that this node follows."""

@@ -21,6 +21,7 @@ from qmq.daemon.policy_fetcher import PolicyFetcher
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.membership")
@@ -40,6 +41,8 @@ class Membership:
     _clock: Clock
     _supervisor: Supervisor
     secret: InitVar[NodeSecret | None] = None
+    pushed: Callable[[Frame], None] | None = None
+    """Called with each request that a metaserver sends; None: there are none for this kind of node."""
     sessions: tuple[MetaserverSession, ...] = field(init=False)
     """In the order of the list."""
     policies: PolicyFetcher = field(init=False)

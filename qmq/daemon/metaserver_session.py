@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from qmq.net.discovery import find_metaserver
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, Refusal
+from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
 
 CALL_SECONDS = 2.0
@@ -34,6 +36,10 @@ class SessionOwner(Protocol):
 
     def answered(self, session: "MetaserverSession", request: NodeRegisterRequest) -> None:
         """Called with each answer to a registration or heartbeat; it is `session.last`."""
+
+    @property
+    def pushed(self) -> Callable[[Frame], None] | None:
+        """Called with each request of a metaserver."""
 
     def session_at(self, address: str) -> "MetaserverSession | None":
         """The session that uses the metaserver at this TCP address."""
@@ -165,7 +171,7 @@ class MetaserverSession:
                 " if they are two metaservers, have each advertise an address of its own"
             )
         self.address, self.is_duplicate = address, False
-        caller = Caller(host, port, connect_seconds=CALL_SECONDS)
+        caller = Caller(host, port, connect_seconds=CALL_SECONDS, on_push=self._owner.pushed)
         await caller.connect()
         if self._secret is not None:
             try:

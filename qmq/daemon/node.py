@@ -27,6 +27,7 @@ from qmq.net.server_limits import ServerLimits
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.frames import Frame
 
 JOB_SECONDS = 1.0
 """Period of a node's jobs: free space, retention, rates."""
@@ -157,7 +158,7 @@ class Node(Daemon):
         if self.metaservers:
             self.membership = Membership(
                 self.metaservers, self.registration, self.registered, self.policies.replace, self.clock, self.supervisor,
-                self.secret,
+                self.secret, self.pushed,
             )  # fmt: skip
             self.membership.start()
 
@@ -182,6 +183,9 @@ class Node(Daemon):
             await asyncio.to_thread(self.log.close)
         if self._data_dir is not None:
             self._data_dir.close()
+
+    def pushed(self, frame: Frame) -> None:
+        """A metaserver sent a request. Nodes without slaves know none."""
 
     def _synced(self, synced_end: int) -> None:
         self.synced(synced_end)
@@ -285,7 +289,7 @@ class Node(Daemon):
             kind=self.kind,
             role=self.role,
             address=f"{host}:{self.server.address[1]}",
-            admin_address=f"{self.options.admin_host}:{self.admin.address[1]}",
+            admin_address=f"{self.options.admin_host}:{self.admin_address[1]}",
             state=state,
             epoch=self.replica.state.epoch,
             log_end=self.log.synced_end,

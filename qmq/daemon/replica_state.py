@@ -1,7 +1,9 @@
 """class ReplicaStateFile: what a member of a broker group must not forget, durable before it is acted on."""
 
 import json
+import threading
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from qmq.errors import SettingError
 from qmq.log.atomic_file import CheckedFile
@@ -10,7 +12,7 @@ from qmq.log.copied_log import CopiedLog
 from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
 from qmq.log.record import FIRST_EPOCH
-from qmq.replication.roles import Copying, ReplicaState
+from qmq.replication.roles import Copying, CopyPhase, ReplicaState
 
 FILE_NAME = "replica"
 FILE_BYTES_MAX = 4 << 10
@@ -20,21 +22,39 @@ PROMOTION_ID_CHARS_MAX = 200
 
 def encode_state(state: ReplicaState) -> bytes:
     """Return the content of the file."""
-    return json.dumps(asdict(state)).encode()
+    fields = asdict(state)
+    if state.copying is not None:
+        fields["copying"]["phase"] = state.copying.phase.value
+    return json.dumps(fields).encode()
 
 
 def decode_state(data: bytes) -> ReplicaState:
     """Return the state of a file. Raises ValueError, LookupError, TypeError."""
     fields = json.loads(data)
-    copying, is_only_member = fields["copying"], fields["is_only_member"]
-    if not isinstance(is_only_member, bool):
-        raise ValueError(f"is_only_member is {is_only_member!r}")
+    copying = fields["copying"]
     return ReplicaState(
         as_number(fields["epoch"], FIRST_EPOCH),
         as_text(fields["promotion_id"]),
-        is_only_member,
-        None if copying is None else Copying(as_number(copying["begin"]), as_number(copying["end"])),
+        _as_bool(fields, "is_only_member"),
+        None if copying is None else _decode_copying(copying),
+        _as_bool(fields, "is_new") if "is_new" in fields else False,
     )
+
+
+def _decode_copying(fields: dict[str, Any]) -> Copying:
+    return Copying(
+        as_number(fields["begin"]),
+        as_number(fields["end"]),
+        CopyPhase(fields["phase"]),
+        as_number(fields["state_offset"]),
+    )
+
+
+def _as_bool(fields: dict[str, Any], name: str) -> bool:
+    value = fields[name]
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 @dataclass(eq=False, repr=False)
@@ -52,6 +72,7 @@ class ReplicaStateFile:
     """Whether there is a file."""
     _newest: ReplicaState = field(default_factory=ReplicaState, init=False)
     """The last state that was written. After an error it may be on the disk, or not."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         self._file = CheckedFile(self._disk, self._folder, FILE_NAME, FILE_BYTES_MAX)
@@ -87,13 +108,36 @@ class ReplicaStateFile:
             )
 
     def save(self, state: ReplicaState) -> None:
-        """Replace the state, durably; from a thread that may wait for the disk, one call at a time.
+        """Replace the state, durably; from any thread that may wait for the disk.
 
         Raises:
             ValueError: the epoch is lower, or equal with another promotion, or the promotion ID is too long. Nothing was changed.
             OSError: the disk refused; `state` is as it was, and the next start finds the old state or the new one. So the epoch of
                 the new one can't be undone either.
         """
+        with self._lock:
+            self._save(state)
+
+    def save_role(self, state: ReplicaState) -> None:
+        """As `save`, but what is being copied stays as it is on disk: that changes while a slave follows."""
+        with self._lock:
+            self._save(replace(state, copying=self.state.copying))
+
+    def set_copying(self, copying: Copying | None) -> None:
+        """Record durably what is being copied; None: nothing, so the node may confirm. Raises OSError as `save`."""
+        with self._lock:
+            self._save(replace(self.state, copying=copying))
+
+    def end_copying(self, log: SegmentedLog) -> None:
+        """Record durably that the copy is complete: from now on the node may confirm.
+
+        Raises as `save`, and ValueError if commits of the log are not synced.
+        """
+        if log.synced_end < log.records_end:
+            raise ValueError(f"the copy ends at {log.records_end} and is synced to {log.synced_end}: sync it first")
+        self.set_copying(None)
+
+    def _save(self, state: ReplicaState) -> None:
         known = self._newest
         if state.epoch < known.epoch:
             raise ValueError(f"the epoch on disk is {known.epoch} and can't fall to {state.epoch}")
@@ -109,19 +153,6 @@ class ReplicaStateFile:
         self._newest = state
         self._file.save(encode_state(state))
         self.state, self.is_stored = state, True
-
-    def start_copying(self, begin: int, end: int) -> None:
-        """Record durably that [begin, end) is being copied. Raises as `save`."""
-        self.save(replace(self.state, copying=Copying(begin, end)))
-
-    def end_copying(self, log: SegmentedLog) -> None:
-        """Record durably that the copy is complete: from now on the node may confirm.
-
-        Raises as `save`, and ValueError if commits of the log are not synced.
-        """
-        if log.synced_end < log.records_end:
-            raise ValueError(f"the copy ends at {log.records_end} and is synced to {log.synced_end}: sync it first")
-        self.save(replace(self.state, copying=None))
 
     def copied_log(self, log: SegmentedLog) -> CopiedLog:
         """Return what writes the master's commits to the log, as the state on disk allows."""

@@ -98,9 +98,12 @@ class Appender(ConfirmedLog):
 
     @property
     def needs_segment(self) -> bool:
-        """Whether the next segment is to be created now, so that a roll costs nothing. An empty log, or a slave's, needs none."""
-        if self.is_slave or self.appended_end == self.begin:
+        """Whether the next segment is to be created now, so that a roll costs nothing. An empty log needs its first one only, a
+        slave's none."""
+        if self.is_slave:
             return False
+        if self.appended_end == self.begin:
+            return self._segments.begin is None
         return not self.prepared_bytes or self.room_bytes < min(self._segment_bytes, PREPARE_AHEAD_BYTES)
 
     @property
@@ -238,11 +241,11 @@ class Appender(ConfirmedLog):
         """
         with self._make_lock:
             infos = self._segments.infos()
-            if not self.needs_segment or not any(info.base == self._base for info in infos):
+            if not self.needs_segment or (infos and not any(info.base == self._base for info in infos)):
                 self.is_out_of_space = False
                 return False
             try:
-                self._create_segment(infos[-1].end)
+                self._create_segment(infos[-1].end if infos else self._base)
             except OSError:
                 self.is_out_of_space = True
                 raise

@@ -19,6 +19,8 @@ from qmq.log.record import HEADER_BYTES, MAGIC_BYTES, CommitHeader, decode_heade
 
 COPIED_SEGMENT_BYTES_MAX = 1 << 36
 """Largest segment that is created for a master: a size is allocated before a commit proves it right."""
+COPIED_BYTES_PER_SYNC = 8 << 20
+"""While the log is copied, so many bytes are written between two syncs."""
 _PLACE = Struct(">8xq8xq")
 """Of a header: the base of the segment, and the log offset."""
 
@@ -116,16 +118,20 @@ class CopiedLog:
     Args:
         log: opened as a member of a larger group, so that it has no segment that is not the master's.
         epoch: of the session with the master; it must be on disk here (`ReplicaStateFile.copied_log`).
-        is_copying: whether the durable state of the replica is "copying".
+        is_copying: whether the durable state of the replica is "copying". When that changes, so must the attribute, in the
+            thread that writes.
     """
 
     def __init__(self, log: SegmentedLog, *, epoch: int, is_copying: bool) -> None:
         self._log = log
         self._epoch = epoch
-        self._is_copying = is_copying
+        self.is_copying = is_copying
+        self._unsynced_bytes = 0
 
     def write(self, copied: CopiedCommits) -> Sequence[CommitHeader]:
-        """Check commits, write them, and sync them unless the log is being copied; from a thread that may wait for the disk.
+        """Check commits, write them, and sync them; from a thread that may wait for the disk.
+
+        While the log is being copied, only every COPIED_BYTES_PER_SYNC bytes are synced; `sync` does the rest.
 
         Returns their headers, for `complete`.
 
@@ -141,7 +147,11 @@ class CopiedLog:
             raise LogError("the log takes no copies: this node writes it as the master", code="log.not_slave")
         self._check_segment(copied)
         headers = self._checked(copied)
-        log.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self._is_copying)
+        log.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self.is_copying)
+        if self.is_copying:
+            self._unsynced_bytes += len(copied.data)
+            if self._unsynced_bytes >= COPIED_BYTES_PER_SYNC:
+                self.sync()
         return headers
 
     def complete(self, headers: Sequence[CommitHeader]) -> None:
@@ -151,6 +161,7 @@ class CopiedLog:
     def sync(self) -> None:
         """Sync all that was written; from the thread that writes. Raises OSError: the log takes no more."""
         self._log.sync()
+        self._unsynced_bytes = 0
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
@@ -163,7 +174,7 @@ class CopiedLog:
             )
         current, end = log.copied_segment, log.copied_end
         if current is None:
-            if base != offset or (base > 0 and not self._is_copying):
+            if base != offset or (base > 0 and not self.is_copying):
                 raise CopyRejected(CopyCheck.SEGMENT, offset, f"segment {base}, in a log that has no segment yet")
         elif base != current.base and (base != current.end or end == current.base):
             raise CopyRejected(

@@ -94,6 +94,18 @@ class DenseIndex(IndexFiles):
         self.begin = sequence
         self.tail = Tail(sequence * self.entry_bytes)
 
+    def move(self, begin: int) -> None:
+        """Let the entries begin at a higher sequence; before a checkpoint counts on them, and not while they are being written.
+
+        Raises OSError: the index is not usable.
+        """
+        by, size = begin - self.begin, self.entry_bytes
+        written, parts = self.tail.memory(self.tail.written_end, self.tail.end)
+        self._rename(by)
+        self.begin, self.tail = begin, Tail(written + by * size)
+        for part in parts:
+            self.tail.append(part)
+
     def append(self, entries: Buffer) -> None:
         """Add whole entries behind the last."""
         self.tail.append(entries)

@@ -239,6 +239,16 @@ class IndexFiles:
             self._handles.unreadable.forget(path)
             self._handles.unsynced.add(path)
 
+    def _rename(self, by: int) -> None:
+        """Add `by` to the first sequence of each file. Raises OSError: some have their new names."""
+        # The last one first, so that no name is in use.
+        for place, first in reversed(list(enumerate(self._firsts))):
+            old, new = self._path(first), self._path(first + by)
+            self._handles.drop(old)
+            self._handles.disk.rename(old, new)
+            self._handles.unsynced.add(new)
+            self._firsts[place] = first + by
+
     def _remove(self, firsts: list[int]) -> None:
         for first in firsts:
             delete_files(self._handles, self._folder, [first])

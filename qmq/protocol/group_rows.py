@@ -27,7 +27,7 @@ class GroupRow(Structure):
     `master` and the members are node ids; `master` is "" if there is none. `promotion_id` identifies the promotion that began the
     epoch, "" if the group never had one. `master_sync_address` is `host:port`, "" if the master has no sync port.
     `in_sync_version` rises with each change of the in-sync set. Sends need `in_sync_min` in-sync members, or all members if the
-    group has fewer.
+    group has fewer. `joining` has bit n set if the n-th member has not been in sync since it became one: it does not count there.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -39,9 +39,12 @@ class GroupRow(Structure):
     in_sync_min: Annotated[int, MapRange(1, MEMBERS_MAX)]
     members: Annotated[tuple[str, ...], Counted("b", Name(), "members", MEMBERS_MAX)]
     in_sync: Annotated[tuple[str, ...], Counted("b", Name(), "in-sync members", MEMBERS_MAX)]
+    joining: Annotated[int, MapRange(0, (1 << MEMBERS_MAX) - 1)] = 0
 
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""
+        if self.joining >> len(self.members):
+            raise ProtocolError(f"GroupRow.joining: {self.joining} has bits for more than {len(self.members)} members")
         self._check_names("members", self.members)
         self._check_names("in_sync", self.in_sync)
         self._check_names("master", (self.master,) if self.master else ())

@@ -7,6 +7,19 @@ from qmq.log.record import FIRST_EPOCH
 from qmq.replication.row import GroupRow
 
 
+class CopyPhase(Enum):
+    """What a copying slave does. The first three replace its log, and follow one another; the last one continues it."""
+
+    CLEARING = "clearing"
+    """The log and all that is derived from it are being removed: the master has no longer what follows on them."""
+    STATE = "state"
+    """There is no log. The master's state is read, and stored as a checkpoint."""
+    LOG = "log"
+    """The state is stored. The log is copied from the master's begin on, at least up to `Copying.end`. Nothing is applied."""
+    CATCHING_UP = "catching_up"
+    """The log and what is derived from it are in use. The log is far behind the master's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Copying:
     """A copy of the master's log that is not complete: log offsets [begin, end).
@@ -17,6 +30,10 @@ class Copying:
 
     begin: int
     end: int
+    """When the copy began, the master had this much. In phase LOG: the state holds nothing behind it."""
+    phase: CopyPhase = CopyPhase.CATCHING_UP
+    state_offset: int = 0
+    """In phase LOG: the log offset of the state. The master's log must not begin behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +47,9 @@ class ReplicaState:
     is_only_member: bool = True
     """Whether the group has no other member. Only then may the node serve as master after a restart, without being promoted."""
     copying: Copying | None = None
+    is_new: bool = False
+    """Whether the data folder was empty and the node has not been told yet what it is in its group. The folder may have been
+    emptied, and others may have the data."""
 
     def for_row(self, row: GroupRow) -> "ReplicaState":
         """Return what a node has to have on disk before it acts on a row of which it is a member."""
@@ -45,6 +65,8 @@ class Step(Enum):
     """Two promotions have the same epoch, which the rules exclude: the node stops."""
     STAY = auto()
     """The node continues in its role; a master takes over the in-sync set."""
+    SERVE_ALONE = auto()
+    """The node is the only member: it stores that, then serves without slaves."""
     LEAD = auto()
     """The node was promoted: it stores the epoch, then leads it."""
     FOLLOW = auto()
@@ -70,7 +92,12 @@ def step_for(node_id: str, state: ReplicaState, row: GroupRow, *, leads: bool, f
         return Step.SPARE
     if row.epoch == state.epoch and (leads or follows):
         return Step.STAY
+    if row.master == node_id and row.members == (node_id,) and (state.is_new or row.epoch > state.epoch):
+        return Step.SERVE_ALONE
     if row.master == node_id:
+        if state.is_new:
+            # It was promoted before its data folder was emptied. Others may have its data.
+            return Step.WAIT
         # A master that restarted may have lost what it had not synced, and its slaves have that: it never resumes in the same
         # epoch. It may have led this one already if the epoch is on its disk.
         return Step.LEAD if row.epoch > state.epoch else Step.WAIT

@@ -31,6 +31,9 @@ class GroupRow:
     promotion_id: str
     """Identifies the promotion that began the epoch."""
     in_sync_min: int = 2
+    joining: tuple[str, ...] = ()
+    """The members that have not been in sync since they became members. They do not raise the minimum: a group whose first slave
+    copies the log accepts sends."""
 
     @classmethod
     def of(cls, sent: SentRow) -> "GroupRow":
@@ -44,6 +47,7 @@ class GroupRow:
             sent.in_sync_version,
             sent.promotion_id,
             sent.in_sync_min,
+            tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1),
         )
 
     def sent(self, master_sync_address: str) -> SentRow:
@@ -58,12 +62,13 @@ class GroupRow:
             self.in_sync_min,
             self.members,
             self.in_sync,
+            sum(1 << place for place, member in enumerate(self.members) if member in self.joining),
         )
 
     @property
     def in_sync_min_in_force(self) -> int:
         """How many members have to be in sync so that sends are accepted."""
-        return min(self.in_sync_min, len(self.members))
+        return min(self.in_sync_min, len(self.members) - len(self.joining))
 
     @property
     def place(self) -> tuple[int, int]:
@@ -89,7 +94,8 @@ class GroupRow:
     def with_in_sync(self, in_sync: frozenset[str]) -> "GroupRow":
         """Return the next version of the row, with this in-sync set."""
         ordered = tuple(member for member in self.members if member in in_sync)
-        return replace(self, in_sync=ordered, version=self.version + 1)
+        joining = tuple(member for member in self.joining if member not in in_sync)
+        return replace(self, in_sync=ordered, version=self.version + 1, joining=joining)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,12 @@ class AddMember:
             raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {row.broker_group} already")
         if len(row.members) >= MEMBERS_MAX:
             raise ChangeRejected(f"broker group {row.broker_group} has {MEMBERS_MAX} members, the maximum")
-        return replace(row, members=(*row.members, self.node_id), version=row.version + 1)
+        return replace(
+            row,
+            members=(*row.members, self.node_id),
+            version=row.version + 1,
+            joining=(*row.joining, self.node_id),
+        )
 
 
 @dataclass(frozen=True, slots=True)

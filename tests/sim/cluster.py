@@ -14,6 +14,7 @@ from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
+from qmq.daemon.replication.member import LifeEnded
 from qmq.errors import LogError, QmqError
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
@@ -70,6 +71,7 @@ class Host:
         self.process: Process | None = None
         self.server: Node | Metaserver | None = None
         self.starts = 0
+        """Servers that were started, also further ones in a process."""
         self.exits: list[BaseException | None] = []
         """How the server's processes ended by themselves: with an error, or without."""
         self.is_wanted = False
@@ -112,21 +114,31 @@ class Host:
     async def _run(self, process: Process, stop: asyncio.Event, machine: Machine, checked: CheckedDisk) -> None:
         error: BaseException | None = None
         try:
-            checked.node = server = self._make(self, machine)
-            try:
-                await server.start()
-                self.server = server
-                self.has_started.set()
-                await server.serve(stop)
-            finally:
-                await server.close()
-            server.failure.check()
+            while await self._live(stop, machine, checked):
+                self.starts += 1
         except Exception as raised:  # noqa: BLE001 - the process ends, as in `qmq.daemon.runner`
             error = raised
             if not isinstance(raised, QmqError | OSError):
                 self._loop.call_exception_handler({"message": f"{self.name} failed", "exception": raised})
         finally:
             self._loop.call_soon(self._ended, process, error, context=self._cluster.network.context)
+
+    async def _live(self, stop: asyncio.Event, machine: Machine, checked: CheckedDisk) -> bool:
+        """Run one server; whether another one follows it in the process, as in `qmq.daemon.main`."""
+        checked.node = server = self._make(self, machine)
+        try:
+            try:
+                await server.start()
+                self.server = server
+                self.has_started.set()
+                await server.serve(stop)
+            finally:
+                self.server = None
+                await server.close()
+            server.failure.check()
+        except LifeEnded:
+            return not stop.is_set()
+        return False
 
     def _ended(self, process: Process, error: BaseException | None) -> None:
         if self.process is not process:
@@ -186,6 +198,7 @@ class Cluster:
         brokers: int = 2,
         delays: int = 1,
         metas: int = 1,
+        copies: int = 1,
         broker_settings: dict[str, Any] | None = None,
         delay_settings: dict[str, Any] | None = None,
     ) -> None:
@@ -205,10 +218,15 @@ class Cluster:
         self.meta_url = ",".join(
             f"http://127.0.0.1:{META_PORTS[1] + META_PORTS_STEP * number}/meta/address" for number in range(metas)
         )
-        self.brokers = {
-            f"g{number}": self._node(f"g{number}", Broker, BrokerOptions, {**SMALL, **(broker_settings or {})})
-            for number in range(1, brokers + 1)
+        self.copies = copies
+        settings = {**SMALL, **(broker_settings or {})}
+        self.brokers = {f"g{number}": self.broker(f"g{number}", "a", settings) for number in range(1, brokers + 1)}
+        self.other_members = {
+            f"{group}-{letter}": self.broker(group, letter, settings)
+            for group in self.brokers
+            for letter in "bc"[: copies - 1]
         }
+        """Further members of broker groups, by node id; the first one of each is in `brokers`."""
         self.delays = {
             f"d{number}": self._node(f"d{number}", DelayNode, DelayOptions, {**SMALL, **(delay_settings or {})})
             for number in range(1, delays + 1)
@@ -222,26 +240,44 @@ class Cluster:
     @property
     def hosts(self) -> dict[str, Host]:
         """All servers."""
-        return {**self.metas, **self.nodes}
+        return {**self.metas, **self.nodes, **self.other_members}
+
+    def members(self, group: str) -> dict[str, Host]:
+        """The hosts of a broker group's members, by node id."""
+        others = {name: host for name, host in self.other_members.items() if name.startswith(f"{group}-")}
+        return {f"{group}-a": self.brokers[group], **others}
+
+    def broker(self, group: str, letter: str, settings: dict[str, Any]) -> Host:
+        """A host for a member of a broker group, which is not started."""
+        node = {"broker_group": group, "node_id": f"{group}-{letter}", "sync_token": "secret"}
+        name = group if letter == "a" else f"{group}-{letter}"
+        return self._node(name, Broker, BrokerOptions, {**node, **settings})
 
     def _make_meta(self, host: Host, machine: Machine) -> Metaserver:
         http_port = META_PORTS[1] + host.port - META_PORTS[0]
-        options = MetaOptions(data_dir="/meta", tcp_port=host.port, http_port=http_port, new_groups="allow")
+        options = MetaOptions(
+            data_dir="/meta", tcp_port=host.port, http_port=http_port, new_groups="allow", copies=self.copies
+        )
         return Metaserver(options, RowRepository(self.database, host.clock, host.name), machine)
 
     def _node(self, name: str, kind: Any, options: Any, settings: dict[str, Any]) -> Host:
         port, admin_port = self._ports, self._ports + 1
         self._ports += 2
+        if kind is Broker:
+            settings = {"sync_port": self._ports, **settings}
+            self._ports += 1
 
         def make(host: Host, machine: Machine) -> Node:
             node: Node = kind(
                 options(
-                    broker_group=name,
-                    data_dir=f"/{name}",
-                    port=port,
-                    admin_port=admin_port,
-                    meta=self.meta_url,
-                    **settings,
+                    **{
+                        "broker_group": name,
+                        "data_dir": f"/{name}",
+                        "port": port,
+                        "admin_port": admin_port,
+                        "meta": self.meta_url,
+                        **settings,
+                    }
                 ),
                 machine,
             )

@@ -19,6 +19,8 @@ A master:
 A slave:
 
 - `follower`: its connection to the master.
+- `joining`: how a session begins.
+- `slave_copy`: what it copies when it is far behind.
 - `copy_thread`: writes what arrives.
 - `follow_outcomes`: what ends a follower.
 """

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from qmq.daemon.job_thread import JobThread, StartThread
+from qmq.daemon.job_thread import Job, JobThread, StartThread
 from qmq.log.copied_log import CopiedCommits, CopiedLog, CopyRejected
 from qmq.log.record import CommitHeader
 
@@ -37,6 +37,8 @@ class CopyThread:
     _start_thread: StartThread
     _on_failed: Callable[[BaseException], None]
     """Called on the event loop when the disk has refused: the log takes no more."""
+    _on_synced: Callable[[], None]
+    """Called on the event loop after a sync of copied commits that were written without one."""
     _thread: JobThread | None = field(default=None, init=False)
     _idle: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     pending_bytes: int = field(default=0, init=False)
@@ -62,6 +64,11 @@ class CopyThread:
         self._idle.clear()
         self._thread.put(copy.write, lambda: self._done(copy, written, rejected))
 
+    def then(self, job: Job, done: Job) -> None:
+        """Do `job` behind all writes that were put before, then call `done` on the event loop. An OSError of it ends the log."""
+        assert self._thread is not None
+        self._thread.put(job, done)
+
     async def drained(self) -> None:
         """Wait until nothing is being written."""
         await self._idle.wait()
@@ -82,6 +89,9 @@ class CopyThread:
         # Also if the session has ended meanwhile: the log has them.
         self._copied.complete(copy.headers)
         written(copy.headers)
+        if self._copied.is_copying and not self.pending_bytes and self._thread is not None:
+            # The master may wait for a confirmation before it sends more.
+            self._thread.put(self._copied.sync, self._on_synced)
 
     def _failed(self, error: BaseException) -> None:
         self._idle.set()

@@ -40,14 +40,7 @@ class Feed:
     """The end of the newest commit, which may be being written; without one, where the log ended at the start."""
 
     def start(self) -> None:
-        """Take the commits from now on.
-
-        Raises ValueError if records are waiting or being written: a commit may have passed already.
-        """
-        if self._log.appended_end != self._log.written_end:
-            raise ValueError(
-                f"replication can't start: records up to log offset {self._log.appended_end} are not written yet"
-            )
+        """Take the commits from now on. None may be being written: see `Committer.between_commits`."""
         self.end = self._log.written_end
         self._loop = asyncio.get_running_loop()
         self._log.before_write = self._pass_on

@@ -9,39 +9,33 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from qmq.clock import Clock
 from qmq.daemon.applying import Applying
 from qmq.daemon.counters import counted
 from qmq.daemon.job_thread import StartThread
 from qmq.daemon.replication.copy_thread import CopyThread
-from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity, ReplicationAlarm
+from qmq.daemon.replication.joining import WINDOW_BYTES, Joining
+from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError
-from qmq.log.copied_log import CopiedCommits, CopiedLog, CopyRejected
+from qmq.log.copied_log import CopiedCommits, CopyRejected
 from qmq.log.log import SegmentedLog
 from qmq.log.record import CommitHeader
-from qmq.log.truncation import Truncation
 from qmq.net.caller import Caller
 from qmq.net.discovery import split_address
-from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
+from qmq.protocol.codes import Command, FollowState
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
-    EPOCHS_MAX,
     Commits,
     Confirm,
-    FollowRequest,
     FollowResponse,
 )
-from qmq.replication.following import TruncationRejected, check_truncation
 from qmq.replication.slave import CommitsRejected, Slave
 from qmq.supervisor import Supervisor
 
-WINDOW_BYTES = 64 << 20
-"""Bytes of commits that the master may send before they are confirmed."""
-FOLLOW_SECONDS = 10.0
-"""Time limit for the answer to FOLLOW. The master may have to read a segment for the CRC of a commit."""
 SILENCE_SECONDS = 3.0
 """Without any frame of the master for this long, the connection is closed: the master sends one every 0.5 s."""
 EARLY_FRAMES_MAX = 1_000
@@ -53,9 +47,6 @@ The last one repeats. The master removes a slave that has not returned within 1 
 FRAME_BYTES_MAX = COMMITS_BYTES_MAX + (64 << 10)
 
 logger = logging.getLogger("qmq.replication")
-
-_ALARMS = (FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND, FollowResult.CRC_DIFFERS)
-"""Answers after which another session would be answered the same."""
 
 
 @dataclass(slots=True)
@@ -71,7 +62,7 @@ class Follower:
     """Follows one master in one epoch."""
 
     _log: SegmentedLog
-    _copied: CopiedLog
+    copy: SlaveCopy
     _identity: FollowerIdentity
     _applying: Applying
     _clock: Clock
@@ -94,11 +85,16 @@ class Follower:
     _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when commits arrived or the high watermark rose since `_apply` looked last."""
     _received_at: float | None = field(default=None, init=False)
+    on_change: Callable[[], None] = field(default_factory=lambda: lambda: None, init=False)
+    """Called when the slave begins or ends to copy."""
+    _is_ending: bool = field(default=False, init=False)
+    """The end of the copy is being stored."""
     problem: str = field(default="not connected yet", init=False)
     """Why there is no session; "" while there is one."""
 
     def __post_init__(self) -> None:
-        self._thread = CopyThread(self._copied, self._start_thread, self._failed)
+        self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
+        self._joining = Joining(self._log, self._identity, self._applying, self.copy)
 
     @property
     def silent_seconds(self) -> float | None:
@@ -143,7 +139,7 @@ class Follower:
         caller = Caller(host, port, on_push=self._pushed, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX)
         await caller.connect()
         try:
-            answer = await self._follow(caller)
+            answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
             await self._begin(caller, answer)
@@ -155,49 +151,12 @@ class Follower:
             await self._thread.drained()
         self.problem = self.problem or "the connection ended"
 
-    async def _follow(self, caller: Caller) -> FollowResponse:
-        log, identity = self._log, self._identity
-        request = FollowRequest(
-            identity.broker_group,
-            identity.node_id,
-            identity.boot_id,
-            identity.token,
-            identity.epoch,
-            identity.promotion_id,
-            log.written_end,
-            await self._crc_at(log.written_end),
-            WINDOW_BYTES,
-            tuple(log.epochs)[-EPOCHS_MAX:],
-        )
-        frame = await caller.call(Command.FOLLOW, request.encode(), timeout_s=FOLLOW_SECONDS)
-        if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"the master answered FOLLOW with code {frame.code}")
-        answer = FollowResponse.decode(frame.body)
-        if answer.result in _ALARMS:
-            raise ReplicationAlarm(f"the master rejects this slave: {answer.result.name}: {answer.reason}")
-        if answer.result is FollowResult.TOO_FAR_BEHIND:
-            raise MustCopy(answer.reason)
-        if answer.result is not FollowResult.ACCEPTED:
-            raise ConnectionLost(f"the master does not accept this slave: {answer.result.name}: {answer.reason}")
-        return answer
-
     async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
-        """Check that both logs are equal up to `keep_to`, and take commits from there on."""
+        """Take commits from the end of the log on."""
+        await self._joining.check(answer)
         log, identity, keep_to = self._log, self._identity, answer.keep_to
-        if keep_to > log.written_end:
-            raise ProtocolError(f"the master keeps {keep_to} bytes of this log, which ends at {log.written_end}")
-        if await self._crc_at(keep_to) != answer.keep_to_crc:
-            raise ReplicationAlarm(
-                f"this log and the master's differ below offset {keep_to}, where both have commits of the same epoch"
-            )
-        if keep_to < log.written_end:
-            try:
-                check_truncation(keep_to, min(self._applying.known_high_watermark, log.written_end))
-            except TruncationRejected as rejected:
-                raise ReplicationAlarm(str(rejected)) from rejected
-            raise Diverged(Truncation(keep_to, answer.keep_to_crc, identity.epoch, identity.promotion_id))
         self._begin_end = log.synced_end
-        self._begin_crc = await self._crc_at(log.synced_end)
+        self._begin_crc = await self._joining.crc_at(log.synced_end)
         self._segment = answer.segment_of(keep_to)
         self._slave = Slave(
             identity.epoch,
@@ -206,25 +165,17 @@ class Follower:
             keep_to,
             log.synced_end,
             self._applying.known_high_watermark,
+            is_copying=self.copy.is_copying,
         )
+        self.copy.goal = max(self.copy.goal, answer.high_watermark)
         self._caller, self.problem = caller, ""
         self.counters.sessions += 1
         self._received_at = self._clock.monotonic()
         logger.info("following the master at %s from log offset %d on", caller.address, keep_to)
+        self._advance_copy()
         self._confirm()
         while self._early and self._slave is not None:
             self._receive(self._early.popleft())
-
-    async def _crc_at(self, end: int) -> int:
-        """Return the CRC of the commit that ends at a log offset, 0 at the beginning. Raises LogError if there is none."""
-        if end == 0:
-            return 0
-        crc = self._log.crc_at(end)
-        if crc is None:
-            crc = await asyncio.get_running_loop().run_in_executor(None, self._log.read_crc_at, end)
-        if crc is None:
-            raise LogError(f"no commit of this log ends at offset {end}")
-        return crc
 
     def _pushed(self, frame: Frame) -> None:
         if self._slave is not None:
@@ -265,6 +216,8 @@ class Follower:
             begins_segment=commits.offset == base,
         )
         self._received_at = self._clock.monotonic()
+        self.copy.goal = max(self.copy.goal, commits.high_watermark)
+        self._advance_copy()
         if size:
             assert self._segment is not None
             self.counters.received_bytes += size
@@ -278,8 +231,37 @@ class Follower:
         self._applying.received(copied, headers)
         self._can_apply.set()
         if self._slave is not None and self._slave.session == session:
-            self._slave = self._slave.synced(self._log.synced_end)
+            self._synced()
+
+    def _synced(self) -> None:
+        """More of the log may be synced: confirm it."""
+        if self._slave is not None:
+            # The thread may be ahead of what it has reported.
+            self._slave = self._slave.synced(min(self._log.synced_end, self._log.written_end))
+            self._can_apply.set()
+            self._advance_copy()
             self._confirm()
+
+    def _advance_copy(self) -> None:
+        """Begin or end copying when it is time. While nothing may be confirmed, confirmations state progress only."""
+        copy, slave = self.copy, self._slave
+        assert slave is not None
+        if copy.must_begin(slave.end):
+            logger.info("this slave lacks %d bytes: it copies them", copy.goal - slave.end)
+            copy.begin()
+            self._thread.then(copy.store_begin, self.on_change)
+        elif copy.may_end(self._applying.applied_end) and not self._is_ending:
+            self._is_ending = True
+            self._thread.then(copy.store_end, self._copy_ended)
+        self._slave = replace(slave, is_copying=copy.is_copying)
+
+    def _copy_ended(self) -> None:
+        """The end of the copy is on disk."""
+        self._is_ending = False
+        self.copy.ended()
+        self.on_change()
+        logger.info("this slave follows from log offset %d on", self._log.written_end)
+        self._synced()
 
     async def _apply(self) -> None:
         """Apply commits as the high watermark rises. Confirmations do not wait for it."""
@@ -294,17 +276,23 @@ class Follower:
             except LogError as error:
                 self._failed(error)
                 return
+            if self._slave is not None:
+                self._advance_copy()
 
     def _confirm(self) -> None:
         slave, caller = self._slave, self._caller
         assert slave is not None
         assert caller is not None
-        end = slave.confirmable_end
-        if end is None or caller.is_closed:
+        if caller.is_closed:
             return
+        end, state = slave.confirmable_end, FollowState.FOLLOWING
+        if end is None:
+            end, state = slave.synced_end, FollowState.COPYING
         crc = self._begin_crc if end == self._begin_end else self._log.crc_at(end)
-        assert crc is not None, "the newest commits are known"
-        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, FollowState.FOLLOWING)
+        if crc is None:
+            # Copied, and not among the newest commits: the next sync is confirmed.
+            return
+        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, state)
         caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
         self.counters.confirmations += 1
 
@@ -320,6 +308,7 @@ class Follower:
         self._ended.set()
 
     def _check(self) -> None:
+        self.copy.sample()
         silent = self.silent_seconds
         if self._slave is not None and silent is not None and silent > SILENCE_SECONDS:
             self._end(f"nothing has arrived from the master for {silent:.1f} s")

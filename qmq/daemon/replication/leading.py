@@ -86,10 +86,14 @@ class Leading:
         self._checked_at = self.clock.monotonic()
 
     def start(self) -> None:
-        """Begin to lead: the committer's high watermark follows the in-sync set from now on.
+        """Begin to lead: the committer's high watermark follows the in-sync set from now on. No commit may be being written.
 
-        Raises ValueError if records are waiting or being written.
+        Raises ValueError if one is: it would not be sent to slaves.
         """
+        if self.committer.is_writing:
+            raise ValueError(
+                f"replication can't start: a commit behind log offset {self.log.written_end} is being written"
+            )
         self._feed.start()
         self._master.start()
         self.committer.on_stored = self._stored

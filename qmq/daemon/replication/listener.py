@@ -1,5 +1,6 @@
 """class SyncListener: the port that slaves connect to."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -67,6 +68,7 @@ class SyncListener(RequestHandlers):
         self._leading = leading
         self._clock = clock
         self._supervisor = supervisor
+        self._checks: asyncio.Task[None] | None = None
         self._silent: dict[Connection, float] = {}
         """Connections that have sent no FOLLOW, and since when."""
         self._requested: dict[Connection, None] = {}
@@ -89,9 +91,10 @@ class SyncListener(RequestHandlers):
         self._checks = self._supervisor.every(CHECK_SECONDS, "replication_connections", self._check)
 
     async def close(self) -> None:
-        """Close the port and its connections."""
-        await self._supervisor.cancel(self._checks)
-        await self.server.close(0.0)
+        """Close the port, if it is open, and its connections."""
+        if self._checks is not None:
+            await self._supervisor.cancel(self._checks)
+            await self.server.close(0.0)
 
     def _check(self) -> None:
         """Close connections that send no FOLLOW, and those whose deadlines have passed."""

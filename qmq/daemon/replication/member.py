@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from qmq.daemon.replication.follow_outcomes import Diverged, MustCopy, ReplicationAlarm
@@ -42,6 +42,15 @@ class Shell(Protocol):
     async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
         """Lead the epoch on disk: apply the whole log, and append the record of the epoch; its log offset."""
 
+    async def begin_alone(self) -> None:
+        """Write to the log from now on, in the epoch on disk, without slaves: apply the whole log."""
+
+    async def begin_replicating(self, row: GroupRow) -> Leading:
+        """Lead the epoch on disk, which this node has served alone until now, while clients are connected."""
+
+    def replication_problem(self) -> str:
+        """Why this node can't have slaves; "" if it can."""
+
     async def wait_confirmed(self, offset: int) -> None:
         """Wait until the record at a log offset is below the high watermark. Raises LogError when the log fails."""
 
@@ -65,6 +74,8 @@ class Member:
     role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
     reason: str = field(default="no metaserver has sent the row of the broker group yet", init=False)
     """Why it has this role; "" if that is what it should have."""
+    refusal: str = field(default="", init=False)
+    """Why it accepts no messages although it serves; "" if it does."""
     row: SentRow | None = field(default=None, init=False)
     """The newest one."""
     leading: Leading | None = field(default=None, init=False)
@@ -75,6 +86,8 @@ class Member:
     """Follows, or waits for the epoch to be confirmed."""
     _is_truncating: bool = field(default=False, init=False)
     """The log is being truncated, after which the next life does what the row says."""
+    _is_alone: bool = field(default=False, init=False)
+    """It serves as the only member."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def learned(self, row: SentRow) -> None:
@@ -89,6 +102,10 @@ class Member:
             # It became known, or the master has another port.
             self.row = row
             self._wake.set()
+
+    def serves_alone(self) -> None:
+        """The node serves as the only member, as far as it knows."""
+        self._is_alone, self.role, self.reason = True, ReplicaRole.MASTER, ""
 
     def newer_epoch(self, epoch: int) -> None:
         """A slave knows a newer epoch than the one that this node leads."""
@@ -109,48 +126,84 @@ class Member:
             await self.leading.close()
 
     async def _do(self, sent: SentRow) -> None:
-        row = GroupRow.of(sent)
-        follows = self.follower is not None
-        step = step_for(self.node_id, self._shell.replica_state, row, leads=self.leading is not None, follows=follows)
+        row, state = GroupRow.of(sent), self._shell.replica_state
+        leads = self.leading is not None or self._is_alone
+        step = step_for(self.node_id, state, row, leads=leads, follows=self.follower is not None)
         if step is Step.IGNORE:
             return
-        if step is Step.STAY and (self.leading is not None or sent.master_sync_address in ("", self._address)):
+        if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
             await self._stay(row)
+            return
+        if self._is_alone:
+            await self._leave_alone(row, step)
             return
         if self.leading is not None:
             self._shell.end(LifeEnded(f"this node is not master any more: node {row.master} leads epoch {row.epoch}"))
             return
         await self._stop()
         if step is Step.ALARM:
-            self._fail(
-                f"epoch {row.epoch} has two promotions: {row.promotion_id} and {self._shell.replica_state.promotion_id}"
-            )
+            self._fail(f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}")
         elif step is Step.SPARE:
-            self.role, self.reason = ReplicaRole.SPARE, f"it is no member; members are {', '.join(row.members)}"
+            self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
-            self.role = ReplicaRole.WAITING
-            self.reason = f"it led epoch {row.epoch} before it started again" if row.master else "no master yet"
+            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+        elif step is Step.SERVE_ALONE:
+            await self._serve_alone(row)
         elif step is Step.LEAD:
             await self._lead(row)
         else:
             await self._follow(row, sent.master_sync_address)
 
+    async def _leave_alone(self, row: GroupRow, step: Step) -> None:
+        """The node serves as the only member, and the row says otherwise: others may have the newest messages of the group."""
+        state = self._shell.replica_state
+        if step in (Step.SPARE, Step.ALARM):
+            # It accepts nothing more. What it has stored is served to consumers: no other node may have that.
+            problem = _not_member(row)
+            if step is Step.ALARM:
+                problem = f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
+            if problem != self.refusal:
+                logger.error("node %s accepts no messages: %s", self.node_id, problem)
+            self.reason = self.refusal = problem
+            return
+        if step is Step.SERVE_ALONE:
+            await self._shell.store_replica_state(state.for_row(row))
+            self._shell.end(LifeEnded(f"epoch {row.epoch} of the broker group begins"))
+            return
+        await self._shell.store_replica_state(replace(state, is_only_member=False))
+        self._shell.end(LifeEnded(f"this node is not the only member any more; members are {', '.join(row.members)}"))
+
     async def _stay(self, row: GroupRow) -> None:
+        if self._is_alone:
+            self.reason = self.refusal = ""
+            if len(row.members) > 1:
+                await self._begin_replicating(row)
+            return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         if self.leading is not None:
             self.leading.learned(row)
-        elif self.role in (ReplicaRole.FOLLOWING, ReplicaRole.IN_SYNC):
-            self.role = ReplicaRole.IN_SYNC if self.node_id in row.in_sync else ReplicaRole.FOLLOWING
+        elif self.follower is not None:
+            self._show_slave()
 
     async def _follow(self, row: GroupRow, address: str) -> None:
         if not address:
             self.role, self.reason = ReplicaRole.WAITING, f"the sync address of master {row.master} is not known yet"
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
-        self.role = ReplicaRole.IN_SYNC if self.node_id in row.in_sync else ReplicaRole.FOLLOWING
-        self.reason = ""
         self.follower, self._address = self._shell.new_follower(), address
+        self.follower.on_change = self._show_slave
+        self._show_slave()
         self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
+
+    def _show_slave(self) -> None:
+        """Set the role of a node that follows."""
+        assert self.row is not None
+        assert self.follower is not None
+        if self.follower.copy.is_copying:
+            self.role, self.reason = ReplicaRole.COPYING, "it lacks much of the master's log and confirms nothing yet"
+        else:
+            self.role = ReplicaRole.IN_SYNC if self.node_id in self.row.in_sync else ReplicaRole.FOLLOWING
+            self.reason = ""
 
     async def _run_follower(self, follower: Follower, address: str) -> None:
         try:
@@ -182,6 +235,23 @@ class Member:
         self.leading, offset = await self._shell.begin_epoch(row)
         self._task = self._supervisor.background("promotion", self._serve(offset))
 
+    async def _serve_alone(self, row: GroupRow) -> None:
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        await self._shell.begin_alone()
+        await self._shell.serve_clients()
+        self.serves_alone()
+
+    async def _begin_replicating(self, row: GroupRow) -> None:
+        """Another node became a member. This one still has everything that was acknowledged, so it stays master of its epoch."""
+        problem = self._shell.replication_problem()
+        if problem:
+            self.reason = f"it has no slaves: {problem}"
+            return
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        self.leading = await self._shell.begin_replicating(row)
+        self._is_alone, self.reason = False, ""
+        logger.info("node %s is the master of %s from now on", self.node_id, ", ".join(row.members))
+
     async def _serve(self, offset: int) -> None:
         await self._shell.wait_confirmed(offset)
         await self._shell.serve_clients()
@@ -198,3 +268,15 @@ class Member:
         """Take no further part until an operator has decided."""
         logger.critical("node %s takes no part in replication: %s", self.node_id, reason)
         self.role, self.reason, self.follower = ReplicaRole.FAILED, reason, None
+
+
+def _not_member(row: GroupRow) -> str:
+    return f"it is not a member; members are {', '.join(row.members)}"
+
+
+def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> str:
+    if row.master != node_id:
+        return "no master yet"
+    if state.is_new:
+        return "its data folder is empty, and it led the broker group before: another member has to be promoted"
+    return f"it led epoch {row.epoch} before it started again"

@@ -1,5 +1,6 @@
 """Which slaves count, and when the row changes: it comes first, then the high watermark moves without the slave."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -290,10 +291,11 @@ async def test_after_its_end_nothing_is_confirmed_any_more() -> None:
 
 async def test_it_starts_only_while_nothing_is_being_written() -> None:
     async with leading() as scene:
-        scene.log.append(1, b"pending")
-        with pytest.raises(
-            ValueError, match="replication can't start: records up to log offset 79 are not written yet"
-        ):
+        scene.log.append(1, b"being written")
+        scene.committer.kick()
+        await asyncio.sleep(0)
+        assert scene.committer.is_writing
+        with pytest.raises(ValueError, match="replication can't start: a commit behind log offset 0 is being written"):
             scene.new_leading().start()
 
 

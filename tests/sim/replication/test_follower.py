@@ -5,16 +5,18 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import count, groupby
 from random import Random
 
 import pytest
 
 from qmq.daemon.applying import Applying
-from qmq.daemon.replication import follower
+from qmq.daemon.replica_state import ReplicaStateFile
+from qmq.daemon.replication import follower, slave_copy
 from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
 from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
+from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
 from qmq.log.log import SegmentedLog
@@ -26,6 +28,7 @@ from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
+from qmq.replication.roles import Copying, ReplicaState
 from qmq.supervisor import Supervisor
 from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent
 from tests.support.in_process import machine
@@ -113,16 +116,20 @@ class Payloads(Replay):
 class Slave:
     """A follower with its log."""
 
-    def __init__(self, master: ScriptedMaster, log: SegmentedLog) -> None:
+    def __init__(self, master: ScriptedMaster, log: SegmentedLog, copying: Copying | None = None) -> None:
         self.log = log
         self.store = Payloads()
         self.failures: list[BaseException] = []
         clock = machine().clock
         self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=lambda *_: None)
         identity = FollowerIdentity("g", "b", "boot", "token", EPOCH, PROMOTION)
+        disk = MemoryDisk()
+        disk.make_dir("data")
+        self.replica = replica = ReplicaStateFile(disk, "data")
+        replica.save(ReplicaState(EPOCH, PROMOTION, False, copying))
         self.follower = Follower(
             log,
-            CopiedLog(log, epoch=EPOCH, is_copying=False),
+            SlaveCopy(replica, log, replica.copied_log(log), clock),
             identity,
             Applying(log, self.store),
             clock,
@@ -142,11 +149,11 @@ class Slave:
 
 @asynccontextmanager
 async def following(
-    master: ScriptedMaster, log: SegmentedLog | None = None, *, waits: bool = True
+    master: ScriptedMaster, log: SegmentedLog | None = None, *, waits: bool = True, copying: Copying | None = None
 ) -> AsyncIterator[Slave]:
     """A slave that has sent FOLLOW, and if it `waits`, is in a session."""
     await master.server.start()
-    slave = Slave(master, log or opened_copy(MemoryDisk())[0])
+    slave = Slave(master, log or opened_copy(MemoryDisk())[0], copying)
     try:
         if waits:
             await eventually_async(lambda: bool(master.confirmed))
@@ -196,7 +203,7 @@ async def test_a_slave_stores_confirms_and_applies_what_the_master_sends() -> No
         await eventually_async(lambda: first_segment_end(master.log) <= slave.log.high_watermark <= watermark)
         applied = len(slave.store.payloads)
         assert slave.store.payloads == payloads_of(master.log)[:applied]
-        master.heartbeat(slave.log.written_end, 1 << 40)
+        master.heartbeat(slave.log.written_end, master.log.written_end)
         await eventually_async(lambda: slave.log.high_watermark == end)
         assert slave.store.payloads == payloads_of(master.log)
         assert 0 < applied < len(slave.store.payloads)
@@ -418,3 +425,64 @@ async def test_a_record_that_can_not_be_applied_ends_the_node() -> None:
         master.heartbeat(slave.log.written_end, slave.log.synced_end)
         await eventually_async(lambda: bool(slave.failures))
         assert str(slave.failures[0]) == "no record that this version knows"
+
+
+# --- far behind ------------------------------------------------------------------------------------------------------
+
+
+def states(master: ScriptedMaster) -> list[FollowState]:
+    """The states that the slave stated, without repetitions."""
+    return [FollowState(state) for state, _ in groupby(confirm.state for confirm in master.confirmed)]
+
+
+async def test_a_slave_that_is_far_behind_copies_and_then_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slave_copy, "COPY_BYTES_MIN", 20_000)
+    monkeypatch.setattr(slave_copy, "FOLLOW_BYTES_MAX", 5_000)
+    master = ScriptedMaster(master_log())
+    end = master.log.written_end
+    assert end > 40_000
+    async with following(master) as slave:
+        parts = sent(master.log, Random(4))
+        for commits in parts[: len(parts) // 2]:
+            master.send(commits, high_watermark=end)
+        half = parts[len(parts) // 2].offset
+        await eventually_async(lambda: slave.log.written_end >= half - 64)
+        assert slave.replica.state.copying == Copying(0, end)
+        await eventually_async(lambda: master.confirmed[-1].synced_end == slave.log.written_end)
+        assert states(master) == [FollowState.COPYING]
+        progress = slave.follower.copy.progress
+        assert progress is not None
+        assert (progress.done_bytes, progress.total_bytes) == (slave.log.written_end, end)
+        for commits in parts[len(parts) // 2 :]:
+            master.send(commits, high_watermark=end)
+        await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.synced_end)
+        await eventually_async(lambda: states(master) == [FollowState.COPYING, FollowState.FOLLOWING])
+        assert slave.replica.state.copying is None
+        assert slave.follower.copy.progress is None
+        following_ends = [c.synced_end for c in master.confirmed if c.state == FollowState.FOLLOWING]
+        assert following_ends[0] >= end - 5_000
+        await eventually_async(lambda: slave.store.payloads == payloads_of(master.log))
+        assert_prefix(slave.log, master.log)
+
+
+async def test_copying_goes_on_after_a_restart() -> None:
+    master = ScriptedMaster(master_log())
+    master.answer = lambda request, answer: replace(answer, high_watermark=1 << 30)
+    async with following(master, copying=Copying(0, 100)) as slave:
+        master.send_all(Random(4))
+        await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.written_end)
+        assert states(master) == [FollowState.COPYING]
+        assert slave.replica.state.copying == Copying(0, 100)
+
+
+async def test_a_copy_ends_only_when_it_is_synced_and_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slave_copy, "FOLLOW_BYTES_MAX", 5_000)
+    master = ScriptedMaster(master_log())
+    async with following(master, copying=Copying(0, 100)) as slave:
+        # The master's answer has a high watermark, its commits do not.
+        master.send_all(Random(4))
+        await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.written_end)
+        assert (states(master), slave.log.high_watermark) == ([FollowState.COPYING], 0)
+        master.heartbeat(slave.log.written_end, master.log.written_end)
+        await eventually_async(lambda: states(master) == [FollowState.COPYING, FollowState.FOLLOWING])
+        assert slave.log.synced_end == master.log.written_end

@@ -56,14 +56,14 @@ def test_an_empty_node_becomes_a_member_when_the_group_lacks_a_copy(group: Clust
     assert (registered.wish.action, registered.wish.reason) == ("add_member", "the group has 1 of 2 copies")
     assert row_of(group) == ROW, "not before the change is stored"
     changed = registered.wish.change(ROW)
-    assert changed == replace(ROW, members=("g1-a", "g1-b"), version=1)
+    assert changed == replace(ROW, members=("g1-a", "g1-b"), version=1, joining=("g1-b",))
     group.directory.learn_row(changed)
     again = asked(group)
     assert (again.wish, again.group) == (None, None)
     answer = again.answer
     assert (answer.accepted, answer.reason, answer.state) == (True, "", 4)
     assert answer.row == wire.GroupRow(
-        "g1", 1, "", "g1-a", "10.0.0.1:20882", 1, 2, ("g1-a", "g1-b"), ("g1-a",)
+        "g1", 1, "", "g1-a", "10.0.0.1:20882", 1, 2, ("g1-a", "g1-b"), ("g1-a",), joining=0b10
     )  # fmt: skip
     assert group.route == ("10.0.0.1:20881", GroupState.READ_WRITE)
 

@@ -216,6 +216,19 @@ def test_a_master_that_restarted_gets_a_new_epoch_or_a_successor_at_once() -> No
     assert groups.started == []
 
 
+def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
+    groups = Groups()
+    groups.second(a={"replica_role": WAITING, "state": 4, "epoch": 1, "promotion_id": "", "log_end": 0}, b={}, c={})
+    assert groups.promoted() == ("g1-b", "master g1-a has lost its data; node g1-b is promoted")
+    groups = Groups()
+    problem = {"replica_role": ReplicaRole.FAILED, "state": 4, "problems": ("its log is damaged",)}
+    groups.second(a=problem, b={}, c={})
+    assert groups.promoted() == ("g1-b", "master g1-a does not lead: its log is damaged; node g1-b is promoted")
+    groups = Groups()
+    groups.second(a={"replica_role": WAITING, "state": 4, "epoch": 2, "promotion_id": "p2"}, b={}, c={})
+    assert groups.started == [], "it has not read yet that it was promoted"
+
+
 def test_there_are_no_promotions_after_a_start_or_a_pause() -> None:
     groups = Groups()
     groups.clock.advance(30)

@@ -95,7 +95,7 @@ async def test_a_file_from_before_replication_is_read() -> None:
     await RouteFile(disk, PATH).save(await filled(metadata()))
     content = json.loads(disk.names[PATH].content)
     for group in content["broker_groups"]:
-        for name in ("members", "in_sync_min", "promotion_id", "copies", "preferred"):
+        for name in ("members", "in_sync_min", "promotion_id", "copies", "preferred", "joining"):
             del group[name]
     replace_file(disk, PATH, [json.dumps(content).encode()])
     (group,) = (await loaded(disk)).broker_groups

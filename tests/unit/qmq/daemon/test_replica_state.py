@@ -33,6 +33,7 @@ def test_a_node_without_a_file_is_the_only_member_of_its_group() -> None:
 def test_a_state_is_read_back() -> None:
     disk = MemoryDisk()
     for state in (
+        ReplicaState(1, "", False, None, is_new=True),
         ReplicaState(2, "p-1", False, None),
         ReplicaState(2, "p-1", False, Copying(100, 2000)),
         ReplicaState(9, "p-2", True, None),
@@ -40,7 +41,7 @@ def test_a_state_is_read_back() -> None:
         stored(disk).save(state)
         assert stored(disk.after_power_cut()).state == state
     file = stored(disk)
-    file.start_copying(5, 70)
+    file.set_copying(Copying(5, 70))
     assert stored(disk.after_power_cut()).state == ReplicaState(9, "p-2", True, Copying(5, 70))
     log, _ = opened(disk)
     log.append(1, b"x")

@@ -323,6 +323,7 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
         (replace(ROW, members=("g1-a", "g1-a")), r"GroupRow\.members: g1-a is listed twice"),
         (replace(ROW, in_sync=("g1-a", "g1-a")), r"GroupRow\.in_sync: g1-a is listed twice"),
         (replace(ROW, in_sync=("g1-c",)), r"GroupRow\.in_sync: g1-c is not a member; members are g1-a, g1-b"),
+        (replace(ROW, joining=4), r"GroupRow\.joining: 4 has bits for more than 2 members"),
         (replace(ROW, master="g1-c"), r"GroupRow\.master: g1-c is not a member; members are g1-a, g1-b"),
         (
             replace(REGISTER, problems=("p",) * (PROBLEMS_MAX + 1)),

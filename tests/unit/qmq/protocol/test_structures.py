@@ -96,7 +96,10 @@ def consistent(value: Any) -> Any:
     """The value with fields that fit together, where drawn ones need not: see `Structure.check`."""
     if isinstance(value, GroupRow):
         members = tuple(dict.fromkeys(value.members))
-        return replace(value, members=members, in_sync=members[1:], master=members[0] if members else "")
+        joining = value.joining & ((1 << len(members)) - 1)
+        return replace(
+            value, members=members, in_sync=members[1:], master=members[0] if members else "", joining=joining
+        )
     if isinstance(value, FollowRequest):
         numbers = sorted({number for pair in value.epoch_chain for number in pair} - {limited.I64_MAX})
         return replace(value, epoch_chain=tuple((number, number) for number in numbers), end=limited.I64_MAX)

@@ -14,6 +14,7 @@ from qmq.replication.slave import CommitsRejected, Slave
 
 ROW = GroupRow("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3")
 STATE = ReplicaState(3, "p3", is_only_member=False)
+NEW = ReplicaState(is_only_member=False, is_new=True)
 MASTER = Master("a", ROW, begin=100, synced_end=300, high_watermark=100).followed("b", 5)
 SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
 
@@ -29,6 +30,11 @@ SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
         ("b", STATE, ROW, Step.FOLLOW),
         ("b", replace(STATE, epoch=2), ROW, Step.FOLLOW),
         ("b", ReplicaState(is_only_member=False), replace(ROW, master="", epoch=1, promotion_id=""), Step.WAIT),
+        ("a", NEW, replace(ROW, epoch=1, promotion_id="", members=("a",)), Step.SERVE_ALONE),
+        ("a", NEW, replace(ROW, members=("a",)), Step.SERVE_ALONE),
+        ("a", replace(STATE, epoch=2), replace(ROW, members=("a",)), Step.SERVE_ALONE),
+        ("a", STATE, replace(ROW, members=("a",)), Step.WAIT),
+        ("b", NEW, ROW, Step.FOLLOW),
     ],
 )
 def test_what_a_waiting_node_does_about_a_row(node_id: str, state: ReplicaState, row: GroupRow, step: Step) -> None:
@@ -40,6 +46,13 @@ def test_a_node_that_leads_or_follows_stays_until_the_next_epoch(leads: bool, fo
     assert step_for("a", STATE, replace(ROW, version=9), leads=leads, follows=follows) is Step.STAY
     assert step_for("a", STATE, replace(ROW, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
     assert step_for("a", STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
+
+
+def test_a_node_whose_folder_was_emptied_never_leads_others() -> None:
+    # It was promoted with the folder that it had before.
+    assert step_for("a", NEW, ROW, leads=False, follows=False) is Step.WAIT
+    assert step_for("a", replace(NEW, is_new=False), ROW, leads=False, follows=False) is Step.LEAD
+    assert not NEW.for_row(ROW).is_new
 
 
 def test_only_an_only_member_serves_without_asking() -> None:

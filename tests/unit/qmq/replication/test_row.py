@@ -43,7 +43,17 @@ def test_a_master_that_resigns_stays_in_sync_unless_it_leaves(is_leaving: bool, 
 
 def test_a_new_member_is_not_in_sync() -> None:
     row = replace(ROW, members=("a", "b"))
-    assert AddMember(3, 7, "c").applied_to(row) == replace(ROW, version=8)
+    assert AddMember(3, 7, "c").applied_to(row) == replace(ROW, version=8, joining=("c",))
+
+
+def test_a_member_counts_for_the_minimum_once_it_has_been_in_sync() -> None:
+    row = AddMember(3, 7, "b").applied_to(GroupRow("g", ("a",), "a", ("a",), 3, 7, "p3"))
+    assert row.in_sync_min_in_force == 1
+    row = replace(ADD, version=8, member="b").applied_to(row)
+    assert (row.joining, row.in_sync_min_in_force) == ((), 2)
+    row = replace(REMOVE, version=9).applied_to(row)
+    assert (row.joining, row.in_sync_min_in_force) == ((), 2)
+    assert GroupRow.of(replace(row, joining=("b",)).sent("")).joining == ("b",)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
 
-    dependencies = [('metaserver', '0003_log_epoch')]
+    dependencies = [('metaserver', '0004_joining')]
 
     operations = [
         migrations.AddField('node', 'sync_address', models.CharField(blank=True, default='', max_length=100)),

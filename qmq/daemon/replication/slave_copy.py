@@ -1,0 +1,117 @@
+"""class SlaveCopy: what a slave copies, as it is on its disk, and how far it is."""
+
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from qmq.clock import Clock
+from qmq.daemon.replica_state import ReplicaStateFile
+from qmq.log.copied_log import CopiedLog
+from qmq.log.log import SegmentedLog
+from qmq.replication.roles import Copying, CopyPhase
+
+COPY_BYTES_MIN = 64 << 20
+"""A slave that lacks at least this much of what is below the high watermark copies instead of following: it does not sync each
+commit, and confirms nothing. A member of the in-sync set never does, because it has everything below the high watermark."""
+FOLLOW_BYTES_MAX = 8 << 20
+"""A copying slave follows when it lacks, and has not applied, at most this much."""
+RATE_SECONDS = 10.0
+"""The rate of a copy is measured over this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """How far a copy is. Sizes in bytes."""
+
+    phase: CopyPhase
+    done_bytes: int
+    total_bytes: int
+    bytes_per_second: float
+    seconds_left: float | None
+    """None: unknown, because nothing arrives."""
+
+    def report(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {**asdict(self), "phase": self.phase.value}
+
+
+@dataclass(eq=False, repr=False)
+class SlaveCopy:
+    """Begins and ends the durable state in which many commits share a sync. On the event loop, except what says otherwise."""
+
+    _replica: ReplicaStateFile
+    _log: SegmentedLog
+    copied: CopiedLog
+    _clock: Clock
+    is_copying: bool = field(init=False)
+    """From the decision to copy until the end of the copy is on disk. What is on disk follows, in the thread that writes."""
+    goal: int = field(default=0, init=False)
+    """The highest high watermark that a master has stated."""
+    _begin: int = field(default=0, init=False)
+    """Where the log ended when the copy was begun or resumed."""
+    _samples: deque[tuple[float, int]] = field(default_factory=deque, init=False)
+    """Monotonic times, and the end of the log then."""
+
+    def __post_init__(self) -> None:
+        self.is_copying = self._replica.state.copying is not None
+        self._begin = self._log.written_end
+
+    # --- decisions -------------------------------------------------------------------------------------------------
+
+    def must_begin(self, received_end: int) -> bool:
+        """Whether the slave is so far behind that it has to copy from now on."""
+        return not self.is_copying and self.goal - received_end >= COPY_BYTES_MIN
+
+    def may_end(self, applied_end: int) -> bool:
+        """Whether the log is so close to the master's that the slave can follow, and serve soon if it is promoted."""
+        return self.is_copying and self.goal - min(self._log.written_end, applied_end) <= FOLLOW_BYTES_MAX
+
+    # --- the state on disk -----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Confirm nothing that is received from now on. `store_begin` has to follow, in the writing thread."""
+        self.is_copying, self._begin = True, self._log.written_end
+        self._samples.clear()
+
+    def store_begin(self) -> None:
+        """Make it durable; in the writing thread, behind all that is to be synced commit by commit. Raises OSError."""
+        self._replica.set_copying(Copying(self._log.copied_end, self.goal))
+        self.copied.is_copying = True
+
+    def store_end(self) -> None:
+        """Sync the copy, and make durable that the log is followed from now on; in the writing thread. Raises OSError."""
+        self.copied.sync()
+        self._replica.end_copying(self._log)
+        self.copied.is_copying = False
+
+    def ended(self) -> None:
+        """`store_end` has returned: what is synced may be confirmed."""
+        self.is_copying = False
+
+    # --- progress --------------------------------------------------------------------------------------------------
+
+    def sample(self) -> None:
+        """Note how far the copy is; to be called periodically."""
+        now = self._clock.monotonic()
+        self._samples.append((now, self._log.written_end))
+        while now - self._samples[0][0] > RATE_SECONDS:
+            self._samples.popleft()
+
+    @property
+    def progress(self) -> CopyProgress | None:
+        """How far the copy is; None while nothing is copied."""
+        if not self.is_copying:
+            return None
+        state = self._replica.state.copying
+        end = self._log.written_end
+        left, rate = max(0, self.goal - end), self._rate
+        phase = state.phase if state is not None else CopyPhase.CATCHING_UP
+        return CopyProgress(phase, end - self._begin, end - self._begin + left, rate, left / rate if rate > 0 else None)
+
+    @property
+    def _rate(self) -> float:
+        """Bytes per second lately."""
+        if len(self._samples) < 2:
+            return 0.0
+        (began, begin), (ended, end) = self._samples[0], self._samples[-1]
+        return (end - begin) / (ended - began) if ended > began else 0.0

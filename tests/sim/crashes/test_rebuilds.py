@@ -1,0 +1,119 @@
+"""Derived files that are made again from what retention left of the log: nothing that the last checkpoint knew is lost."""
+
+from typing import Any
+
+import pytest
+
+from broker_node.store import MessageStore
+from broker_node.subject_begin import adjust_begin
+from tests.support.disk_work import repeat
+from tests.support.memory_disk import MemoryDisk
+from tests.support.replicas import state_of
+from tests.support.store_driver import GROUP, ROOT, StoreDriver
+
+SEGMENT_BYTES = 16 * 1024
+
+
+def without_derived_files(disk: MemoryDisk) -> MemoryDisk:
+    """The disk of a broker that lost its indexes."""
+    left = disk.after_kill()
+    for name in [name for name in left.names if name.startswith((f"{ROOT}/consume/", f"{ROOT}/progress/"))]:
+        left.remove(name)
+    for name in [name for name in left.names if "/checkpoint/tails" in name]:
+        left.remove(name)
+    return left
+
+
+def known(store: MessageStore) -> tuple[dict[str, Any], dict[tuple[str, str], bytes]]:
+    """What a rebuild has to keep, and the histories, of which it can only make the part that is in the log.
+
+    Entries of messages that left with their segments don't count.
+    """
+    for subject in store.subjects.values():
+        repeat(lambda plan, subject=subject: adjust_begin(store, subject))
+    state = state_of(store)
+    histories = {
+        (name, group): entries
+        for name, subject in state["subjects"].items()
+        for group, entries in subject.pop("histories").items()
+    }
+    return {name: state[name] for name in ("subjects", "floor")}, histories
+
+
+class Broker(StoreDriver):
+    """A broker with a short retention, and a subject and group that are not used any more."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(MemoryDisk(), seed, segment_bytes=SEGMENT_BYTES)
+        for subject in ("idle", "left"):
+            self.send(subject, 5)
+            self.commit()
+            self.pull(subject, "c1", 3)
+            self.commit()
+        self.ack("idle", "c1")
+        self.commit()
+        left = self.store.subjects["left"]
+        self.store.forget_group(left, left.groups[GROUP])
+        self.commit()
+
+    def retain(self) -> None:
+        """Make checkpoints, and remove what they do not need."""
+        self.commit()
+        self.checkpoint(is_serving=True)
+        floor = self.store.log.position.offset
+        self.checkpoint(is_serving=True)
+        self.store.log.drop_before(floor)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rebuild_loses_nothing_that_the_checkpoint_knew(seed: int) -> None:
+    broker = Broker(seed)
+    while broker.store.log.begin == 0:
+        broker.run(40)
+        broker.retain()
+    broker.run(seed * 5)
+    broker.commit()
+    left = without_derived_files(broker.disk)
+    whole, _, _ = broker._open(broker.disk.after_kill())
+    assert not broker.recovery.rebuilt
+    rebuilt, _, _ = broker._open(left)
+    assert broker.recovery.rebuilt
+    idle = rebuilt.subjects["idle"]
+    assert (idle.begin, idle.visible_end, list(idle.groups)) == (5, 5, [GROUP])
+    assert rebuilt.subjects["left"].groups == {}
+    (state, histories), (expected, expected_histories) = known(rebuilt), known(whole)
+    assert state == expected
+    for key, entries in expected_histories.items():
+        assert entries.endswith(histories[key]), key
+    assert any(histories.values())
+    # All that is in the log is in them.
+    for name in [name for name in left.names if "/checkpoint/" in name]:
+        left.remove(name)
+    alone = known(broker._open(left)[0])[1]
+    for name in ("orders", "mail"):
+        assert len(histories[name, GROUP]) >= len(alone[name, GROUP])
+
+
+def test_a_subject_that_returned_begins_where_its_second_life_began() -> None:
+    broker = StoreDriver(MemoryDisk(), 1, segment_bytes=SEGMENT_BYTES)
+    for name, count in (("other", 20), ("again", 7)):
+        broker.send(name, count)
+        broker.commit()
+        subject = broker.store.subjects[name]
+        # By the retention of the subject.
+        subject.consume_log.hide_before(count)
+        broker.store.drop_subject(subject)
+        broker.commit()
+    for _ in range(2):
+        broker.checkpoint()
+    broker.send("again", 5)
+    broker.send("orders", 3)
+    broker.commit()
+    broker.pull("again", "c1", 2)
+    broker.commit()
+    broker.checkpoint()
+    rebuilt, _, _ = broker._open(without_derived_files(broker.disk))
+    assert broker.recovery.rebuilt
+    again = rebuilt.subjects["again"]
+    assert (again.begin, again.visible_end, again.origin, again.withheld) == (20, 25, 20, [])
+    assert again.groups[GROUP].progress.in_flight == 2

@@ -1,0 +1,292 @@
+"""Broker groups of several members with metaservers: nodes join, masters fail, metaservers promote."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from broker_node.broker import Broker
+from metaserver.domain import BrokerGroup
+from qmq import Producer, Timeouts
+from qmq.errors import ConnectionLost
+from qmq.log.record import FIRST_EPOCH
+from qmq.protocol.codes import ReplicaRole
+from tests.sim.cluster import Cluster, Host
+from tests.sim.disk import SimulatedDisk
+from tests.sim.loop import running_loop
+from tests.sim.replication.pair import client_of, comparable
+from tests.sim.replication.test_pair import send, stored
+from tests.support.in_process import Client
+from tests.support.waiting import eventually_async
+
+
+class Group:
+    """The first broker group of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.hosts = cluster.members("g1")
+        self.readers = 0
+
+    @property
+    def row(self) -> BrokerGroup:
+        """As the database has it."""
+        return self.cluster.database.rows.groups["g1"]
+
+    def broker(self, node: str) -> Broker:
+        """A node as it runs now."""
+        server = self.hosts[node].server
+        assert isinstance(server, Broker)
+        return server
+
+    def runs(self, node: str) -> bool:
+        return self.hosts[node].server is not None
+
+    @property
+    def master(self) -> Broker:
+        """The master, once it serves."""
+        return self.broker(self.row.master)
+
+    async def serves(self, *nodes: str) -> None:
+        """Wait until one of these nodes serves as master."""
+        await eventually_async(
+            lambda: self.row.master in nodes and self.runs(self.row.master) and not self.master.readiness(), 60
+        )
+
+    async def in_sync(self, *nodes: str) -> None:
+        """Wait until these members are in sync."""
+        await eventually_async(lambda: set(self.row.in_sync) == set(nodes), 60)
+
+    async def all_equal(self) -> None:
+        """Wait until all members have the master's log, applied, and compare what follows from it."""
+        master = self.master
+        brokers = [self.broker(node) for node in self.hosts if self.runs(node)]
+
+        def equal() -> bool:
+            end = master.log.synced_end
+            return master.log.high_watermark == master.log.records_end == end and all(
+                broker.log.synced_end >= end and broker.log.high_watermark >= end for broker in brokers
+            )
+
+        await eventually_async(equal, 60)
+        states = [comparable(broker.store) for broker in brokers]
+        assert all(state == states[0] for state in states)
+
+    def empty_disk(self, node: str) -> None:
+        """The node, which does not run, gets a new disk."""
+        host = self.hosts[node]
+        host.disk = SimulatedDisk(self.cluster.loop, host.name, self.cluster.loop.rng("new disk"), host.weather)
+
+    def set(self, **values: object) -> None:
+        """An operator changes the group."""
+        rows = self.cluster.database.rows
+        rows.groups["g1"] = replace(rows.groups["g1"], **values)  # type: ignore[arg-type]
+        self.cluster.database.changed(group="g1")
+
+
+@asynccontextmanager
+async def cluster_of(copies: int = 2, metas: int = 1, **settings: object) -> AsyncIterator[Group]:
+    """A broker group with its members in sync."""
+    async with Cluster(
+        running_loop(), brokers=1, delays=0, copies=copies, metas=metas, broker_settings=settings
+    ) as cluster:
+        group = Group(cluster)
+        await group.in_sync(*group.hosts)
+        yield group
+
+
+async def begun(group: Group, count: int = 20) -> list[str]:
+    """Messages that the group's master has acknowledged."""
+    async with client_of(group.master) as client:
+        await client.begin()
+        return await send(client, range(count))
+
+
+async def received(group: Group) -> list[str]:
+    """The IDs of all messages at the master."""
+    group.readers += 1
+    reader, found = f"reader{group.readers}", list[str]()
+    async with client_of(group.master) as client:
+        await client.begin(group=reader)
+        while (pulled := await client.pull(group=reader, limit=1000, last=len(found) - 1))[1]:
+            found += pulled[1]
+    return found
+
+
+async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None:
+    async with cluster_of() as group:
+        assert (group.row.master, group.row.members, group.row.joining) == ("g1-a", ("g1-a", "g1-b"), ())
+        assert group.row.epoch == FIRST_EPOCH
+        sent = await begun(group)
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b")
+        assert await received(group) == sent
+        assert group.row.epoch == FIRST_EPOCH + 1
+        # Two copies are required, and one is in sync.
+        group.hosts["g1-a"].start()
+        await group.in_sync("g1-a", "g1-b")
+        async with client_of(group.master) as client:
+            sent += await send(client, range(20, 30))
+        await group.all_equal()
+        group.hosts["g1-b"].kill()
+        await group.serves("g1-a")
+        assert await received(group) == sent
+
+
+async def test_a_master_that_restarts_is_promoted_or_follows() -> None:
+    async with cluster_of() as group:
+        sent = await begun(group)
+        group.hosts["g1-a"].kill()
+        group.hosts["g1-a"].start()
+        await group.serves("g1-a", "g1-b")
+        await group.in_sync("g1-a", "g1-b")
+        assert group.row.epoch == FIRST_EPOCH + 1
+        assert await received(group) == sent
+        await group.all_equal()
+
+
+async def test_three_members_survive_two_failures() -> None:
+    async with cluster_of(3) as group:
+        sent = await begun(group)
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b", "g1-c")
+        async with client_of(group.master) as client:
+            sent += await send(client, range(20, 30))
+        group.hosts[group.row.master].kill()
+        last = ({"g1-b", "g1-c"} - {group.row.master}).pop()
+        await group.serves(last)
+        assert await received(group) == sent
+        for host in group.hosts.values():
+            if host.process is None:
+                host.start()
+        await group.in_sync("g1-a", "g1-b", "g1-c")
+        await group.all_equal()
+
+
+async def test_an_only_member_gets_a_slave_while_clients_send() -> None:
+    async with Cluster(running_loop(), brokers=1, delays=0) as cluster:
+        group = Group(cluster)
+        broker = group.broker("g1-a")
+        async with Producer(cluster.meta_url, timeouts=Timeouts(delivery=5.0)) as producer:
+            sent: list[str] = []
+
+            async def produce() -> None:
+                while True:
+                    sent.append((await producer.send("orders", {"number": len(sent)})).message_id)
+
+            producing = asyncio.create_task(produce())
+            await eventually_async(lambda: len(sent) > 100)
+            group.set(copies=2)
+            host = cluster.broker("g1", "b", {"segment_bytes": 256 << 10, "disk_reserve_bytes": 64 << 10})
+            cluster.other_members["g1-b"] = group.hosts["g1-b"] = host
+            host.start()
+            await group.in_sync("g1-a", "g1-b")
+            assert group.broker("g1-a") is broker
+            assert group.hosts["g1-a"].starts == 1, "it serves on in the same life"
+            count = len(sent)
+            await eventually_async(lambda: len(sent) > count + 100 or producing.done())
+            producing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await producing
+        await group.all_equal()
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b")
+        found = await received(group)
+        assert len(set(found)) == len(found)
+        assert set(sent) <= set(found)
+        assert len(found) - len(sent) <= 1, "the last one may be stored without an answer"
+
+
+async def test_a_node_with_an_empty_folder_waits_for_a_metaserver() -> None:
+    cluster = Cluster(running_loop(), brokers=1, delays=0)
+    group = Group(cluster)
+    host = group.hosts["g1-a"]
+    host.start()
+    await host.has_started.wait()
+    try:
+        broker = group.broker("g1-a")
+        assert broker.readiness().startswith("not registered: http://127.0.0.1:8080/meta/address: ")
+        with pytest.raises(ConnectionLost):
+            async with client_of(broker):
+                pass
+        # Not even after a restart: the folder was empty when the node saw it for the first time.
+        host.kill()
+        host.start()
+        await host.has_started.wait()
+        assert group.broker("g1-a").readiness()
+        cluster.meta.start()
+        await eventually_async(lambda: not group.broker("g1-a").readiness(), 60)
+        sent = await begun(group)
+        # From now on it needs none.
+        cluster.meta.kill()
+        host.kill()
+        host.start()
+        await host.has_started.wait()
+        async with client_of(group.broker("g1-a")) as client:
+            assert await stored(client) == sent
+    finally:
+        for one in cluster.hosts.values():
+            one.kill()
+
+
+async def test_a_master_with_a_new_disk_is_replaced_and_becomes_a_slave() -> None:
+    async with cluster_of() as group:
+        sent = await begun(group)
+        group.hosts["g1-a"].kill()
+        group.empty_disk("g1-a")
+        group.hosts["g1-a"].start()
+        await group.serves("g1-b")
+        await group.in_sync("g1-a", "g1-b")
+        assert await received(group) == sent
+        await group.all_equal()
+
+
+async def test_failover_works_with_one_of_two_metaservers() -> None:
+    async with cluster_of(metas=2) as group:
+        sent = await begun(group)
+        group.cluster.metas["meta"].kill()
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b")
+        assert await received(group) == sent
+        group.hosts["g1-a"].start()
+        await group.in_sync("g1-a", "g1-b")
+
+
+async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
+    async with Cluster(running_loop(), brokers=1, delays=0, copies=2, broker_settings={"flush": "interval"}) as cluster:
+        group = Group(cluster)
+        await eventually_async(lambda: group.row.members == ("g1-a", "g1-b"), 60)
+        broker = group.broker("g1-a")
+        await eventually_async(lambda: "--flush is interval" in broker.member.reason, 60)
+        assert broker.member.role is ReplicaRole.MASTER
+        assert broker.replica.state.is_only_member
+        async with client_of(broker) as client:
+            await send(client, range(5))
+        assert group.row.in_sync == ("g1-a",)
+
+
+async def test_a_node_that_replaced_the_only_member_writes_in_a_new_epoch() -> None:
+    async with Cluster(running_loop(), brokers=1, delays=0) as cluster:
+        group = Group(cluster)
+        await begun(group)
+        await asyncio.sleep(2.0)  # the end of its log is reported
+        group.hosts["g1-a"].kill()
+        host = group.hosts["g1-b"] = cluster.broker("g1", "b", {"disk_reserve_bytes": 64 << 10})
+        cluster.other_members["g1-b"] = host
+        host.start()
+        await group.serves("g1-b")
+        broker = group.broker("g1-b")
+        assert (broker.replica.state.epoch, broker.replica.state.is_only_member) == (FIRST_EPOCH + 1, True)
+        assert tuple(broker.log.epochs) == ((FIRST_EPOCH + 1, 0),)
+        assert "missing" in broker.refuse_sends()
+        # The old one accepts nothing any more.
+        group.hosts["g1-a"].start()
+        await eventually_async(lambda: group.runs("g1-a") and bool(group.broker("g1-a").refuse_sends()), 60)
+        assert group.broker("g1-a").refuse_sends() == "read only: it is not a member; members are g1-b"
+        async with client_of(group.broker("g1-a")) as client:
+            assert len(await stored(client)) == 20
+
+
+__all__ = ["Client", "Host"]
