@@ -34,7 +34,8 @@ class AnswerQueue(ABC):
     """Futures of pending calls of `synced`, in the order of the calls; a failure ends them."""
     _in_flight: bool = field(default=False, init=False)
     on_confirmed: Callable[[], None] | None = field(default=None, init=False)
-    """Called after `confirm` has moved the high watermark and called back what waited for it."""
+    """Called after `confirm` has moved the high watermark and called back what waited for it. A master also calls it when its group
+    may have begun or ceased to accept sends."""
     failed: BaseException | None = field(default=None, init=False)
 
     @abstractmethod

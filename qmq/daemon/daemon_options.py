@@ -55,7 +55,8 @@ class NodeOptions(DaemonOptions):
     )
     flush: str = option(
         "always",
-        help="always: a send is answered after its sync; interval, os: earlier, so a power failure loses the latest messages",
+        help="always: a send is answered after its sync; interval, os: earlier, so a power failure loses the latest messages."
+        " Groups of several members require always",
         choices=("always", "interval", "os"),
     )
     flush_interval_seconds: float = option(0.5, help="interval of syncs with flush=interval", unit="s", minimum=0.01)

@@ -23,14 +23,14 @@ from qmq.daemon.applying import Applying
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.node import Node
+from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
 from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.errors import ProtocolError, QmqError
-from qmq.log.commit import FlushPolicy
+from qmq.errors import ProtocolError, QmqError, SettingError
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
 from qmq.log.truncation import Truncation
@@ -69,6 +69,8 @@ class MemberNode(Node):
         self._has_committer = self._has_ended = False
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
+        self._accepts_sends = True
+        """As metaservers were informed."""
 
     @property
     @abstractmethod
@@ -113,8 +115,10 @@ class MemberNode(Node):
         await self.begin_serving()
 
     async def _start_as_member(self, budget: FileBudget) -> None:
-        """Open the log, and wait for the row of the group."""
-        copying = self.replica.state.copying
+        """Open the log, and wait for the row of the group. Raises SettingError if the node can't be one of several members."""
+        options, copying = self.options, self.replica.state.copying
+        if not self.replica.state.is_new and (problem := flush_problem(options.broker_group, options.flush)):
+            raise SettingError(problem)
         self.opening = MemberOpening(0, copying.begin if copying is not None else None)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
@@ -186,7 +190,25 @@ class MemberNode(Node):
         self._has_committer = True
 
     def refuse_sends(self) -> str:
-        return f"read only: {self.member.refusal}" if self.member.refusal else super().refuse_sends()
+        member = self.member
+        if member.refusal:
+            return f"read only: {member.refusal}"
+        return super().refuse_sends() or (member.leading.send_refusal if member.leading is not None else "")
+
+    def may_answer_sends(self) -> bool:
+        leading = self.member.leading
+        return leading is None or leading.accepts_sends
+
+    def _sends_checked(self) -> None:
+        """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
+        if not self.is_serving:
+            return
+        if self.committer.on_confirmed is not None:
+            self.committer.on_confirmed()
+        accepts = not self.refuse_sends()
+        if accepts != self._accepts_sends and self.membership is not None:
+            self.membership.soon()
+        self._accepts_sends = accepts
 
     def _synced(self, synced_end: int) -> None:
         # Before clients can connect, only the record of the epoch is written, and nothing is derived from it.
@@ -194,6 +216,8 @@ class MemberNode(Node):
             super()._synced(synced_end)
 
     async def stopping(self) -> None:
+        if not self._has_ended:
+            await self.member.leave()
         await self.member.close()
         await self._sync.close()
         if self.is_serving:
@@ -268,10 +292,7 @@ class MemberNode(Node):
         return leading
 
     def replication_problem(self) -> str:
-        flush = FlushPolicy(self.options.flush)
-        if flush is FlushPolicy.ALWAYS:
-            return ""
-        return f"--flush is {flush.value}; nodes of broker groups with several members need {FlushPolicy.ALWAYS.value}"
+        return flush_problem(self.options.broker_group, self.options.flush)
 
     async def _begin_writing(self) -> None:
         """Apply the whole log, and write to it from now on."""
@@ -286,7 +307,7 @@ class MemberNode(Node):
         self.committer.start()
 
     def _new_leading(self, row: GroupRow) -> Leading:
-        return Leading(
+        leading = Leading(
             self.node_id,
             row,
             self.options.sync_token,
@@ -298,6 +319,8 @@ class MemberNode(Node):
             self.request_row_change,
             self.member.newer_epoch,
         )
+        leading.on_checked = self._sends_checked
+        return leading
 
     def _append_epoch(self) -> int:
         state = self.replica.state
@@ -313,6 +336,7 @@ class MemberNode(Node):
         # What it builds exists before any commit of a client is synced.
         self.is_serving = True
         await self.begin_serving()
+        self._accepts_sends = not self.refuse_sends()
         if self.membership is not None:
             self.membership.soon()
 

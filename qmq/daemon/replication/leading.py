@@ -34,6 +34,9 @@ CHECK_SECONDS = 0.1
 """How often slaves are checked for progress, and heartbeats are sent."""
 PAUSE_SECONDS = 1.0
 """If two checks are further apart, the process stood still, and the time between them does not count against slaves."""
+STALLED_SECONDS = 2.0
+"""When stored commits have waited so long for slaves without progress, further sends are rejected, so that producers use other
+broker groups. A second later the slave is removed (`in_sync_set.PROGRESS_SECONDS`)."""
 FOLLOWS_MAX = 8
 """FOLLOW requests that are examined at a time; further ones are answered with BUSY."""
 
@@ -62,6 +65,8 @@ class Leading:
     on_newer_epoch: Callable[[int], None]
     """Called when a member or a metaserver knows a newer epoch: the node is to step down. It may be called repeatedly."""
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
+    on_checked: Callable[[], None] | None = field(default=None, init=False)
+    """Called every CHECK_SECONDS: what `send_refusal` returns may have changed."""
     _follows: int = field(default=0, init=False)
     _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
@@ -119,11 +124,13 @@ class Leading:
     @property
     def send_refusal(self) -> str:
         """Why sends are not accepted; "" if they are."""
-        if self.accepts_sends:
-            return ""
-        row = self._master.value.row
-        required, in_sync = row.in_sync_min_in_force, len(row.in_sync)
-        return f"{required} copies are required, {in_sync} {'is' if in_sync == 1 else 'are'} in sync"
+        if not self.accepts_sends:
+            row = self._master.value.row
+            required, in_sync = row.in_sync_min_in_force, len(row.in_sync)
+            return f"read only: {required} copies are required, {in_sync} {'is' if in_sync == 1 else 'are'} in sync"
+        if (stalled := self.stalled_seconds) > STALLED_SECONDS:
+            return f"read only: stored messages have waited {stalled:.1f} s for slaves"
+        return ""
 
     @property
     def stalled_seconds(self) -> float:
@@ -161,6 +168,7 @@ class Leading:
         self._master.set(self._master.value.learned(row))
         self._in_sync.members_changed()
         self._sessions.end_of_others()
+        self._sessions.end_of_leaving()
         self._changes.advance()
 
     # --- sessions --------------------------------------------------------------------------------------------------
@@ -234,6 +242,7 @@ class Leading:
             # What is copied is synced many commits at a time, so a part of it may still be lost.
             self._master.set(changed)
         sender.confirmed(end, confirm.applied_end, state)
+        self._sessions.end_of_leaving()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:
         logger.error("session %d with node %s ends: %s", sender.number, sender.slave, error)
@@ -283,3 +292,5 @@ class Leading:
             sender.pump()
             sender.heartbeat()
         self._changes.advance()
+        if self.on_checked is not None:
+            self.on_checked()

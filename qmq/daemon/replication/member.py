@@ -119,6 +119,11 @@ class Member:
             if self.row is not None and self.role is not ReplicaRole.FAILED and not self._is_truncating:
                 await self._do(self.row)
 
+    async def leave(self) -> None:
+        """Before the node stops: have the master of a slave stop waiting for it; in limited time."""
+        if self.follower is not None:
+            await self.follower.leave()
+
     async def close(self) -> None:
         """End what runs: sessions with slaves, or the one with the master."""
         await self._stop()
@@ -149,6 +154,8 @@ class Member:
             self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(row)
+        elif problem := self._shell.replication_problem():
+            self._fail(problem)
         elif step is Step.LEAD:
             await self._lead(row)
         else:

@@ -9,6 +9,7 @@ from qmq.daemon.replication.in_sync_set import InSyncSet
 from qmq.daemon.replication.master_state import MasterState
 from qmq.daemon.replication.sender import Sender
 from qmq.net.connection import Connection
+from qmq.protocol.codes import FollowState
 
 logger = logging.getLogger("qmq.replication")
 
@@ -36,6 +37,13 @@ class Sessions:
         members = self._master.value.row.members
         for sender in [sender for sender in self._by_slave.values() if sender.slave not in members]:
             self.end(sender, "not_member")
+
+    def end_of_leaving(self) -> None:
+        """End sessions of slaves that stop and that the master does not count any more: they wait for that."""
+        counted = self._master.value.counted
+        for sender in [sender for sender in self._by_slave.values() if sender.slave not in counted]:
+            if sender.state is FollowState.LEAVING:
+                self.end(sender, "left")
 
     def on(self, connection: Connection) -> Sender | None:
         """Return the session of a connection, if it has one."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmq.daemon.replica_state import ReplicaStateFile
+from qmq.daemon.replication.flush_check import flush_problem
 from qmq.errors import SettingError
 from qmq.replication.roles import ReplicaState
 from tests.support.in_process import connected, default_disk, message, running_broker, write_file
@@ -36,3 +37,15 @@ async def test_a_node_whose_replica_state_is_older_than_its_log_does_not_start(t
     with pytest.raises(SettingError, match="has epoch 1, but the log has commits of epoch 2"):
         async with running_broker(tmp_path):
             pass
+
+
+@pytest.mark.parametrize("flush", ["interval", "os"])
+async def test_a_member_of_a_larger_group_that_does_not_sync_each_commit_does_not_start(
+    tmp_path: Path, flush: str
+) -> None:
+    default_disk().make_dir(str(tmp_path / "broker"))
+    ReplicaStateFile(default_disk(), str(tmp_path / "broker")).save(ReplicaState(is_only_member=False))
+    with pytest.raises(SettingError, match=rf"flush is {flush}, and broker group g1 has several .* --flush always"):
+        async with running_broker(tmp_path, flush=flush):
+            pass
+    assert flush_problem("g1", "always") == ""

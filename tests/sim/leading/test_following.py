@@ -19,7 +19,7 @@ async def test_a_slave_joins_empty_and_answers_wait_for_it_from_then_on() -> Non
     async with leading() as scene:
         await scene.write()
         assert scene.answered == [0], "no other slave counts"
-        assert scene.leading.send_refusal == "2 copies are required, 1 is in sync"
+        assert scene.leading.send_refusal == "read only: 2 copies are required, 1 is in sync"
         slave = await scene.following("a")
         assert scene.store.row.in_sync == ("m", "a")
         assert scene.leading.accepts_sends

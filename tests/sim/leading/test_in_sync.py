@@ -104,12 +104,11 @@ async def test_a_slave_of_the_row_that_does_not_connect_is_removed() -> None:
         assert changes(scene) == [(InSyncChange.REMOVE, "a")]
 
 
-@pytest.mark.parametrize("state", [FollowState.LEAVING, FollowState.COPYING])
-async def test_a_slave_that_says_so_is_removed_at_once(state: FollowState) -> None:
+async def test_a_slave_that_copies_is_removed_at_once() -> None:
     async with leading() as scene:
         slave = await scene.following("a")
         await scene.write()
-        slave.state = state
+        slave.state = FollowState.COPYING
         slave.confirm()
         began = now()
         await eventually_async(lambda: not slave.in_sync)
@@ -117,6 +116,36 @@ async def test_a_slave_that_says_so_is_removed_at_once(state: FollowState) -> No
         slave.confirm()
         await scene.wait(5.0)
         assert changes(scene) == [(InSyncChange.ADD, "a"), (InSyncChange.REMOVE, "a")]
+
+
+async def test_a_slave_that_leaves_is_removed_at_once_and_counts_until_then() -> None:
+    async with leading() as scene:
+        leaving, other = await scene.following("a"), await scene.following("b")
+        scene.store.outcomes = ["held"]
+        leaving.state = FollowState.LEAVING
+        leaving.confirm()
+        await eventually_async(lambda: len(changes(scene)) == 3)
+        end = await scene.write()
+        await eventually_async(lambda: scene.answered == [0])
+        assert leaving.synced_end == end, "it confirms what arrives meanwhile"
+        # A seal has been written and confirmed, too.
+        await scene.wait(1.0)
+        assert leaving.is_connected
+        scene.store.release.set()
+        await eventually_async(lambda: not leaving.is_connected)
+        assert scene.leading.counters.ended_sessions == {"left": 1}
+        await scene.wait(5.0)
+        assert other.in_sync
+        assert changes(scene)[2:] == [(InSyncChange.REMOVE, "a")]
+
+
+async def test_the_session_of_a_slave_that_leaves_without_being_in_sync_ends_at_once() -> None:
+    async with leading(row("m", in_sync_min=1), commits_before=3) as scene:
+        slave = scene.slave("a")
+        slave.state = FollowState.LEAVING
+        await slave.follow()
+        await eventually_async(lambda: not slave.is_connected)
+        assert changes(scene) == []
 
 
 async def test_a_slave_that_copies_is_not_counted_before_it_follows() -> None:
@@ -231,7 +260,7 @@ async def test_rows_that_a_metaserver_sends_are_learned() -> None:
         assert scene.answered == [], "an older row"
         scene.leading.learned(scene.store.row)
         assert scene.answered == [0]
-        assert scene.leading.send_refusal == "2 copies are required, 1 is in sync"
+        assert scene.leading.send_refusal == "read only: 2 copies are required, 1 is in sync"
         scene.leading.learned(replace(scene.store.row, epoch=3, version=10))
         assert scene.newer_epochs == [3]
         assert scene.leading.current_row.epoch == 1

@@ -6,10 +6,12 @@ from random import Random
 import pytest
 
 from qmq.daemon.applying import Applying
+from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication import sender
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, MustCopy
 from qmq.daemon.replication.follower import Follower
-from qmq.log.copied_log import CopiedLog
+from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.replication.roles import ReplicaState
 from tests.sim.leading.scene import EPOCH, PROMOTION, TOKEN, Scene, leading, row
 from tests.sim.loop import running_loop
 from tests.sim.replication.test_follower import Payloads, payloads_of
@@ -28,9 +30,13 @@ class RealSlave:
         self.store = Payloads()
         self.failures: list[BaseException] = []
         on = machine()
+        disk.make_dir("state")
+        replica = ReplicaStateFile(disk, "state")
+        replica.load()
+        replica.save(ReplicaState(EPOCH, PROMOTION, is_only_member=False))
         self.follower = Follower(
             self.log,
-            CopiedLog(self.log, epoch=EPOCH, is_copying=False),
+            SlaveCopy(replica, self.log, replica.copied_log(self.log), on.clock),
             FollowerIdentity("g1", node_id, "boot", TOKEN, EPOCH, PROMOTION),
             Applying(self.log, self.store),
             on.clock,

@@ -30,10 +30,14 @@ class Row:
 
     def __init__(self, members: tuple[str, ...], in_sync_min: int) -> None:
         self.value = GroupRow("g1", members, "", members, 1, 0, "", in_sync_min)
+        self.is_available = True
+        """Whether the database responds. Otherwise the row stays as it is, and the results of requests are unknown."""
 
     async def request(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
         """As the metaserver answers CHANGE_IN_SYNC."""
         await asyncio.sleep(0.002)
+        if not self.is_available:
+            return RowResult.UNAVAILABLE, None
         try:
             self.value = change.applied_to(self.value)
         except ChangeRejected as rejected:
@@ -163,6 +167,11 @@ async def members(loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2) -> 
         cluster.assert_loops_clean()
 
 
+async def in_sync(group: Members, *names: str) -> None:
+    """Wait until these members are in sync."""
+    await eventually_async(lambda: group.row.value.in_sync == names, 60)
+
+
 @asynccontextmanager
 async def client_of(broker: Broker) -> AsyncIterator[Client]:
     """A client that is connected to a master."""
@@ -170,4 +179,4 @@ async def client_of(broker: Broker) -> AsyncIterator[Client]:
         yield client
 
 
-__all__ = ["Members", "client_of", "comparable", "members", "replace"]
+__all__ = ["Members", "client_of", "comparable", "in_sync", "members", "replace"]

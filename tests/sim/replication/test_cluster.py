@@ -56,8 +56,17 @@ class Group:
         )
 
     async def in_sync(self, *nodes: str) -> None:
-        """Wait until these members are in sync."""
-        await eventually_async(lambda: set(self.row.in_sync) == set(nodes), 60)
+        """Wait until these members are in sync, and the master knows it."""
+
+        def known() -> bool:
+            leading = self.master.member.leading if self.runs(self.row.master) else None
+            return (
+                set(self.row.in_sync) == set(nodes)
+                and leading is not None
+                and leading.current_row.in_sync == self.row.in_sync
+            )
+
+        await eventually_async(known, 60)
 
     async def all_equal(self) -> None:
         """Wait until all members have the master's log, applied, and compare what follows from it."""
@@ -124,7 +133,7 @@ async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None
         await group.serves("g1-b")
         assert await received(group) == sent
         assert group.row.epoch == FIRST_EPOCH + 1
-        # Two copies are required, and one is in sync.
+        assert group.master.refuse_sends() == "read only: 2 copies are required, 1 is in sync"
         group.hosts["g1-a"].start()
         await group.in_sync("g1-a", "g1-b")
         async with client_of(group.master) as client:
@@ -259,7 +268,8 @@ async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
         group = Group(cluster)
         await eventually_async(lambda: group.row.members == ("g1-a", "g1-b"), 60)
         broker = group.broker("g1-a")
-        await eventually_async(lambda: "--flush is interval" in broker.member.reason, 60)
+        await eventually_async(lambda: "flush is interval" in broker.member.reason, 60)
+        await eventually_async(lambda: "flush is interval" in group.broker("g1-b").readiness(), 60)
         assert broker.member.role is ReplicaRole.MASTER
         assert broker.replica.state.is_only_member
         async with client_of(broker) as client:

@@ -486,3 +486,19 @@ async def test_a_copy_ends_only_when_it_is_synced_and_applied(monkeypatch: pytes
         master.heartbeat(slave.log.written_end, master.log.written_end)
         await eventually_async(lambda: states(master) == [FollowState.COPYING, FollowState.FOLLOWING])
         assert slave.log.synced_end == master.log.written_end
+
+
+async def test_a_slave_that_leaves_confirms_until_its_session_ends_and_begins_no_other() -> None:
+    master = ScriptedMaster(master_log())
+    async with following(master) as slave:
+        leaving = asyncio.create_task(slave.follower.leave())
+        await eventually_async(lambda: master.confirmed[-1].state == FollowState.LEAVING)
+        master.send_all(Random(1))
+        await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.synced_end)
+        assert master.confirmed[-1].state == FollowState.LEAVING
+        assert not leaving.done()
+        assert master.connection is not None
+        master.connection.abort()
+        await leaving
+        await slave.task
+        assert len(master.requests) == 1

@@ -4,19 +4,15 @@ import asyncio
 
 import pytest
 
+from qmq.daemon.replication.follower import LEAVE_SECONDS
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.replication.row import GroupRow
 from tests.sim.loop import running_loop
-from tests.sim.replication.pair import Members, client_of, members
+from tests.sim.replication.pair import client_of, in_sync, members
 from tests.support.in_process import Client, message
 from tests.support.waiting import eventually_async
-
-
-async def in_sync(group: Members, *names: str) -> None:
-    """Wait until these members are in sync."""
-    await eventually_async(lambda: group.row.value.in_sync == names, 60)
 
 
 async def send(client: Client, numbers: range) -> list[str]:
@@ -176,7 +172,37 @@ async def test_a_slave_writes_checkpoints_and_starts_again_from_them() -> None:
         again = group.broker("g1-b")
         assert again.recovery.loaded_offset == again.log.position.offset > 0
         assert again.recovery.replayed_commits == 0
+        await in_sync(group, "g1-a", "g1-b")
         await group.all_equal()
         await group.promote("g1-b")
         async with client_of(group.broker("g1-b")) as client:
             assert await stored(client) == sent
+
+
+async def test_a_slave_that_stops_gracefully_delays_no_send() -> None:
+    async with members(running_loop(), 3) as group:
+        await group.promote("g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await in_sync(group, "g1-a", "g1-b", "g1-c")
+            stopping = asyncio.create_task(group.hosts["g1-b"].stop())
+            sent: list[str] = []
+            slowest = 0.0
+            for number in range(200):
+                began = running_loop().now
+                sent += await send(client, range(number, number + 1))
+                slowest = max(slowest, running_loop().now - began)
+            await stopping
+            assert group.row.value.in_sync == ("g1-a", "g1-c")
+            assert slowest < 0.1
+            assert await stored(client) == sent
+
+
+async def test_a_slave_stops_although_the_row_without_it_can_not_be_stored() -> None:
+    async with members(running_loop(), 3) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a", "g1-b", "g1-c")
+        group.row.is_available = False
+        began = running_loop().now
+        await group.hosts["g1-b"].stop()
+        assert running_loop().now - began == pytest.approx(LEAVE_SECONDS, abs=0.2)
+        assert group.row.value.in_sync == ("g1-a", "g1-b", "g1-c")
