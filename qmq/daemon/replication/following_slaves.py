@@ -50,7 +50,7 @@ class FollowRules:
                 f"this node belongs to broker group {row.broker_group}, not {request.broker_group}",
             )
         token = request.token.encode()
-        if not any([hmac.compare_digest(token, own.encode()) for own in self._tokens]):
+        if not any(hmac.compare_digest(token, own.encode()) for own in self._tokens):
             raise FollowRejected(
                 FollowResult.WRONG_TOKEN, "the sync tokens differ: set the same one for all members of the broker group"
             )
