@@ -44,7 +44,7 @@ class NodeOptions(DaemonOptions):
     )
     sync_token: str = option(
         "",
-        help="token that slaves need; the same on all nodes of a broker group",
+        help="token that slaves need, the same on all nodes of a broker group; default: derived from the node secret",
         variable="QMQ_SYNC_TOKEN",
         is_secret=True,
     )

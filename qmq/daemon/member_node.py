@@ -305,7 +305,7 @@ class MemberNode(Node):
         assert self.applying is not None
         state, options = self.replica.state, self.options
         identity = FollowerIdentity(
-            options.broker_group, self.node_id, self.boot_id, options.sync_token, state.epoch, state.promotion_id
+            options.broker_group, self.node_id, self.boot_id, self._sync_tokens()[0], state.epoch, state.promotion_id
         )
         return Follower(
             self.log,
@@ -365,11 +365,17 @@ class MemberNode(Node):
             self.checkpoints.committer = self.committer
         self.committer.start()
 
+    def _sync_tokens(self) -> tuple[str, ...]:
+        """Return the token that this node states as a slave, and others that it accepts."""
+        if self.options.sync_token or self.secret is None:
+            return (self.options.sync_token,)
+        return self.secret.tokens("sync", self.options.broker_group.encode())
+
     def _new_leading(self, row: GroupRow) -> Leading:
         leading = Leading(
             self.node_id,
             row,
-            self.options.sync_token,
+            self._sync_tokens(),
             self.log,
             self.committer,
             self.clock,

@@ -32,7 +32,7 @@ class FollowRules:
     _master: MasterState
     _log: SegmentedLog
     _feed: Feed
-    _token: str
+    _tokens: tuple[str, ...]
 
     def check_reader(self, request: ReadCopyRequest) -> None:
         """Check that a node that reads the state would be accepted by FOLLOW. Raises FollowRejected."""
@@ -49,7 +49,8 @@ class FollowRules:
                 FollowResult.UNKNOWN_GROUP,
                 f"this node belongs to broker group {row.broker_group}, not {request.broker_group}",
             )
-        if not hmac.compare_digest(request.token.encode(), self._token.encode()):
+        token = request.token.encode()
+        if not any(hmac.compare_digest(token, own.encode()) for own in self._tokens):
             raise FollowRejected(
                 FollowResult.WRONG_TOKEN, "the sync tokens differ: set the same one for all members of the broker group"
             )

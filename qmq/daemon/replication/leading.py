@@ -57,8 +57,8 @@ class Leading:
     node_id: str
     row: GroupRow
     """With this node as master."""
-    token: str
-    """Sync token of the group's members."""
+    tokens: tuple[str, ...]
+    """Sync tokens that slaves may state."""
     log: SegmentedLog
     committer: Committer
     clock: Clock
@@ -87,7 +87,7 @@ class Leading:
         self._changes = RowChanges(
             self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters
         )
-        self._follow_rules = FollowRules(self._master, log, self._feed, self.token)
+        self._follow_rules = FollowRules(self._master, log, self._feed, self.tokens)
         self._source = CommitSource(
             self.row.epoch, self.row.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
             lambda: self._master.value.high_watermark, self.copy_bytes_per_second,

@@ -49,7 +49,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     leading = Leading(
         "m",
         ROW,
-        "token",
+        ("token",),
         log,
         committer,
         on.clock,

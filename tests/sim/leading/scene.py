@@ -333,7 +333,7 @@ class Scene:
     def new_leading(self, **changes: Any) -> Leading:
         loop = running_loop()
         arguments = {
-            "node_id": "m", "row": self.store.row, "token": TOKEN, "log": self.log, "committer": self.committer,
+            "node_id": "m", "row": self.store.row, "tokens": (TOKEN,), "log": self.log, "committer": self.committer,
             "clock": SimulatedClock(loop), "supervisor": self.supervisor, "rng": loop.rng("sessions"),
             "request": self.store.request, "on_newer_epoch": self.newer_epochs.append,
             "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "copy_bytes_per_second": 0,

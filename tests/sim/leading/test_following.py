@@ -149,3 +149,10 @@ async def test_a_slave_of_the_in_sync_set_does_not_discard_its_log() -> None:
         await eventually_async(lambda: scene.store.row.in_sync == ("m",), 10)
         assert (await slave.ask()).result == FollowResult.TOO_FAR_BEHIND
         await slave.disconnect()
+
+
+async def test_a_slave_may_state_any_of_the_tokens_of_a_secret_that_is_being_replaced() -> None:
+    async with leading(tokens=("new", "old")) as scene:
+        for token in ("new", "old"):
+            assert (await scene.slave("a").ask(token=token)).result is FollowResult.ACCEPTED
+        assert (await scene.slave("a").ask(token="older")).result is FollowResult.WRONG_TOKEN

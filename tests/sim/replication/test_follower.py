@@ -392,6 +392,43 @@ async def test_logs_that_differ_in_what_both_keep_are_an_alarm() -> None:
         assert "differ below offset" in str(error)
 
 
+def without_its_first_segment(source: SegmentedLog) -> SegmentedLog:
+    """A slave's log that has nine commits of the second segment, and no other."""
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=EPOCH, is_copying=False)
+    commits = list(commits_of(source))
+    second = next(number for number, commit in enumerate(commits) if commit.segment_base > 0)
+    for commit in commits[: second + 9]:
+        copied.complete(copied.write(commit))
+    log.drop_before(commits[second].offset)
+    assert log.begin > 0
+    return log
+
+
+@pytest.mark.parametrize("below", [0, 200])
+async def test_a_log_that_begins_behind_what_the_master_keeps_has_to_be_copied(below: int) -> None:
+    master = ScriptedMaster(master_log())
+    log = without_its_first_segment(master.log)
+    master.answer = lambda request, answer: replace(answer, keep_to=log.begin - below, keep_to_crc=1)
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, MustCopy)
+        assert f"this log begins at {log.begin}, and the master's continues it from {log.begin - below} on" in str(
+            error
+        )
+
+
+async def test_a_log_that_begins_behind_what_the_master_keeps_and_is_confirmed_is_an_alarm() -> None:
+    master = ScriptedMaster(master_log())
+    log = without_its_first_segment(master.log)
+    log.confirm(log.synced_end)
+    master.answer = lambda request, answer: replace(answer, keep_to=log.begin - 200, keep_to_crc=1)
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, ReplicationAlarm)
+        assert f"of which everything below {log.synced_end} is confirmed" in str(error)
+
+
 # --- the disk --------------------------------------------------------------------------------------------------------
 
 
