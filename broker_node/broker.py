@@ -85,6 +85,7 @@ class Broker(MemberNode):
         return self.checkpointing(BrokerCheckpoints(self.store), self.recovery.loaded_offset, committer)
 
     async def prepare_to_lead(self) -> None:
+        self.store.continue_times()
         await run_in_slices(renew_leases(self.store))
 
     @property
