@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce
 
 from metaserver import domain, models
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.members import Members
 from metaserver.services.changes import NotFound
 from qmq.protocol.names import real_subject
 
@@ -106,6 +107,27 @@ def broker_group(name: str) -> domain.BrokerGroup | None:
 def _node(row: models.Node) -> domain.Node:
     reported_at_ms = round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0
     return _value(domain.Node, row, broker_group=row.broker_group.name, reported_at_ms=reported_at_ms)
+
+
+def group_members(name: str, now: datetime) -> Members | None:
+    """Return the members of a broker group, as they last reported; None if there is no such group."""
+    group = broker_group(name)
+    if group is None:
+        return None
+    return Members.of(group, [_node(row) for row in nodes().filter(broker_group__name=name)], _milliseconds(now))
+
+
+def all_members(now: datetime) -> list[Members]:
+    """Return the members of each approved broker group, as they last reported."""
+    found: dict[str, list[domain.Node]] = {}
+    for row in approved_nodes():
+        found.setdefault(row.broker_group.name, []).append(_node(row))
+    groups = [_broker_group(row) for row in approved_broker_groups().filter(kind=GroupKind.BROKER)]
+    return [Members.of(group, found.get(group.name, []), _milliseconds(now)) for group in groups]
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
 
 
 def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:
