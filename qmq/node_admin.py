@@ -79,6 +79,13 @@ class NodeAdmin:
         query = {"subject": subject, "after": after or None, "since": since or None, "limit": limit}
         return await self._get("/stats", query)
 
+    async def switch_over(self, to: str = "") -> dict[str, Any]:
+        """Have a slave lead the master's broker group: node `to`, or "" for the one that has the most.
+
+        NodeRefused: `switch_over.rejected`, nothing was changed; `change.unknown`, it may be changed later. It takes up to 10 s.
+        """
+        return await self._post("/switch-over", {"to": to})
+
     # --- messages of a broker node ---------------------------------------------------------------------------------
 
     async def messages(
