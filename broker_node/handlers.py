@@ -134,6 +134,12 @@ class Handlers(RequestHandlers):
         for subject in touched:
             self.wake(subject.name)
 
+    def hold(self) -> None:
+        self.pulls.hold()
+
+    def resume(self) -> None:
+        self.pulls.resume()
+
     def stop(self) -> None:
         """Answer every waiting pull with nothing, and hold none any more."""
         self.rejections.is_stopping = True

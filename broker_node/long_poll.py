@@ -111,11 +111,15 @@ class LongPolls:
             self._deadlines = [item for item in self._deadlines if item[1] in self._by_ticket]
             heapq.heapify(self._deadlines)
 
-    def give_up_all(self) -> None:
-        """The node stops: answer every pull."""
+    def end_all(self) -> None:
+        """Answer every pull as if its time were up."""
         for item in list(self._by_ticket.values()):
             if isinstance(item, ParkedPull):
                 self.on_expired(item)
+
+    def give_up_all(self) -> None:
+        """The node stops: answer every pull."""
+        self.end_all()
         if self._timer is not None:
             self._timer.cancel()
 

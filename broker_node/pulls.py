@@ -47,6 +47,7 @@ class PullHandler:
     known: KnownRequests = field(default_factory=KnownRequests, init=False)
     _cold: dict[asyncio.Future[None], None] = field(default_factory=dict, init=False)
     _is_stopping: bool = field(default=False, init=False)
+    """Whether pulls that find nothing are answered at once."""
 
     def __post_init__(self) -> None:
         self.polls = LongPolls(self._clock, self._supervisor, on_expired=self._expired, on_due=self.wake)
@@ -244,6 +245,15 @@ class PullHandler:
     def _expired(self, pull: ParkedPull) -> None:
         self.polls.done(pull)
         pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+
+    def hold(self) -> None:
+        """Answer every waiting pull with nothing, and let none wait until `resume`."""
+        self._is_stopping = True
+        self.polls.end_all()
+
+    def resume(self) -> None:
+        """Let pulls wait for messages again."""
+        self._is_stopping = False
 
     def stop(self) -> None:
         """Answer every waiting pull with nothing, and hold none any more."""

@@ -38,6 +38,8 @@ class Due:
     """A slave that received something of the master within this time is not promoted."""
     includes_master: bool = False
     """Whether the master itself may be promoted again."""
+    is_conclusion: bool = True
+    """Whether it follows from what did not arrive. Otherwise the master reports it."""
 
 
 def is_due(live: LiveGroup, now: float) -> Due | None:
@@ -50,10 +52,12 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     if not live.is_replicated or not master or group.operator_state is OperatorState.UNAPPROVED:
         return None
     report = live.reports.get(master)
-    if report is not None and _waits(report, live):
-        return Due(f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True)
+    if report is not None and report.is_live(now) and _waits(report, live):
+        return Due(
+            f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True, is_conclusion=False
+        )
     if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report)):
-        return Due(f"master {master} {problem}", 0.0)
+        return Due(f"master {master} {problem}", 0.0, is_conclusion=False)
     if _is_received_by_peer(live, report, now):
         return None
     last = max(live.lease_began_at, report.received_at if report is not None else 0.0)
@@ -148,14 +152,15 @@ class Promotions:
         """Promote slaves of groups whose master is gone. To be called every half second.
 
         After a start or a pause of this metaserver heartbeats may be missing that nodes sent, and while the database can't be read,
-        those that other metaservers receive: then there are no promotions.
+        those that other metaservers receive: then only masters are replaced that report that they do not lead.
         """
-        if not self._groups.is_steady(now):
-            return
+        is_steady = self._groups.is_steady(now)
         blocked = {}
         self._failed = {name: problem for name, problem in self._failed.items() if name in self._groups.groups}
         for name, live in self._groups.groups.items():
             due = is_due(live, now)
+            if due is not None and due.is_conclusion and not is_steady:
+                continue
             if due is None:
                 self._failed.pop(name, None)
                 continue

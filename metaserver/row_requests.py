@@ -56,7 +56,7 @@ class RowRequests:
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
     def resign(self, connection: Connection, frame: Frame) -> None:
-        """Answer a RESIGN of a master, which stays in sync: its successor has all of its log. Raises ProtocolError."""
+        """Answer a RESIGN of a master. It stays in sync unless it stops: its successor has all of its log. Raises ProtocolError."""
         request = ResignRequest.decode(frame.body)
         self._check_sender(connection, request.broker_group, request.node_id)
         if not self._directory.groups[request.broker_group].is_running(request.successor, self._directory.now):
@@ -69,10 +69,11 @@ class RowRequests:
             request.promotion_id,
             request.in_sync_version,
             request.successor,
-            is_leaving=False,
+            request.is_leaving,
         )
         promotion_id = self._directory.new_promotion_id()
-        reason = f"node {request.node_id} resigns in favor of node {request.successor}"
+        stops = " and stops" if request.is_leaving else ""
+        reason = f"node {request.node_id} resigns in favor of node {request.successor}{stops}"
         wish = RowWish(lambda row: resignation.applied_to(row, promotion_id), "resign", reason)
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 

@@ -93,8 +93,9 @@ class Child:
         while time.monotonic() < deadline:
             if self._process is not None and self._process.returncode is not None:
                 raise GaveUp(f"{self.program.name} ended with code {self._process.returncode} {self._last_output()}")
-            if await _answers(self.program.ready_url):
-                return
+            for url in (self.program.ready_url, *self.program.other_ready_urls):
+                if await _answers(url):
+                    return
             await asyncio.sleep(PROBE_SECONDS)
         raise GaveUp(
             f"{self.program.name} did not respond at {_without_password(self.program.ready_url)} in {READY_SECONDS:g} s"

@@ -17,6 +17,13 @@ WORKERS = "2"
 """Control loops that run at a time, without the one for analytics."""
 
 
+COPIES = 2
+"""How many members each broker group has, unless `--copies` says otherwise."""
+BROKER_GROUPS = ("g1", "g2")
+LETTERS = "abc"
+"""Of the members of a broker group, as ends of their node IDs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Where everything listens."""
@@ -24,27 +31,41 @@ class Ports:
     console: int
     meta_http: int
     meta_tcp: int
-    brokers: tuple[tuple[int, int], ...]
-    """(clients, admin) of each broker."""
+    brokers: Mapping[str, tuple[int, int]]
+    """By node ID of a broker: (clients, admin)."""
     delay: tuple[int, int]
     """(clients, admin) of the delay node."""
     redis: int
 
     @classmethod
-    def choose(cls, base: int | None) -> "Ports":
-        """QMQ's defaults, or from `base` on in a row."""
+    def choose(cls, base: int | None, copies: Mapping[str, int] | None = None) -> "Ports":
+        """QMQ's defaults, or from `base` on in a row.
+
+        Args:
+            copies: how many members each broker group has; those that are left out have COPIES.
+        """
         if base is None:
-            return cls(8000, 8080, 20880, ((20881, 20981), (20883, 20983)), (20885, 20985), 6390)
-        return cls(
-            base, base + 1, base + 2, ((base + 3, base + 4), (base + 5, base + 6)), (base + 7, base + 8), base + 9
-        )
+            fixed, brokers, delay, redis = (8000, 8080, 20880), [(20881, 20981), (20883, 20983)], (20885, 20985), 6390
+            clients, admin = 20887, 20987
+        else:
+            fixed, brokers = (base, base + 1, base + 2), [(base + 3, base + 4), (base + 5, base + 6)]
+            delay, redis = (base + 7, base + 8), base + 9
+            clients, admin = base + 10, base + 11
+        # In the order of this list, all of them have a place, so that a node's ports do not depend on `copies`.
+        nodes = [(group, letter) for letter in LETTERS for group in BROKER_GROUPS]
+        brokers += [(clients + 2 * place, admin + 2 * place) for place in range(len(nodes) - len(brokers))]
+        wanted = {
+            f"{group}-{letter}": ports
+            for (group, letter), ports in zip(nodes, brokers, strict=True)
+            if LETTERS.index(letter) < (copies or {}).get(group, COPIES)
+        }
+        return cls(*fixed, wanted, delay, redis)
 
     def named(self) -> dict[str, int]:
         """Ports with what they are for."""
         names = {"console": self.console, "metaserver HTTP": self.meta_http, "metaserver TCP": self.meta_tcp}
-        for i, (clients, admin) in enumerate(self.brokers, 1):
-            names |= {f"broker g{i}": clients, f"broker g{i} admin": admin}
-        names |= {"delay d1": self.delay[0], "delay d1 admin": self.delay[1]}
+        for node, (clients, admin) in (*sorted(self.brokers.items()), ("d1-a", self.delay)):
+            names |= {f"node {node}": clients, f"node {node} admin": admin}
         return names if "QMQ_REDIS_URL" in os.environ else names | {"Redis": self.redis}
 
 
@@ -59,10 +80,17 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     is_node: bool = False
     """A broker or delay node: the system works without it."""
+    other_ready_urls: tuple[str, ...] = ()
+    """It counts as ready, too, once one of these pages answers 200: another member serves the clients of its broker group."""
 
 
-def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
-    """Everything, in the order of starting; `password` is that of the Redis started here."""
+def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -> list[Program]:
+    """Everything, in the order of starting.
+
+    Args:
+        password: of the Redis started here.
+        copies: how many members a new broker group gets.
+    """
     python = sys.executable
     meta = f"http://127.0.0.1:{ports.meta_http}/meta/address"
     redis = os.environ.get("QMQ_REDIS_URL", redis_url(ports.redis, password))
@@ -94,24 +122,27 @@ def programs(data_dir: str, ports: Ports, password: str) -> list[Program]:
             "meta",
             (
                 python, "-m", "metaserver", "--data-dir", f"{data_dir}/meta", "--http-port", str(ports.meta_http),
-                "--tcp-port", str(ports.meta_tcp), "--new-groups", "allow", *database,
+                "--tcp-port", str(ports.meta_tcp), "--new-groups", "allow", "--copies", str(copies), *database,
             ),
             f"http://127.0.0.1:{ports.meta_http}/readyz",
             secret,
         )
     )  # fmt: skip
-    nodes = [("broker_node", f"g{i}", places) for i, places in enumerate(ports.brokers, 1)]
-    for module, group, (clients, admin) in (*nodes, ("delay_node", "d1", ports.delay)):
+    for node, (clients, admin) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
+        group = node.rpartition("-")[0]
+        is_broker = node in ports.brokers
+        members = [page for name, (_, page) in ports.brokers.items() if name.startswith(f"{group}-") and name != node]
         found.append(
             Program(
-                f"{group}-a",
+                node,
                 (
-                    python, "-m", module, "--group", group, "--node-id", f"{group}-a",
-                    "--data-dir", f"{data_dir}/{group}-a", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
+                    python, "-m", "broker_node" if is_broker else "delay_node", "--broker-group", group, "--node-id", node,
+                    "--data-dir", f"{data_dir}/{node}", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
                 ),
                 f"http://127.0.0.1:{admin}/readyz",
                 secret,
                 is_node=True,
+                other_ready_urls=tuple(f"http://127.0.0.1:{page}/readyz" for page in members),
             )
         )  # fmt: skip
     found.append(

@@ -6,10 +6,11 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from console.launcher.child import Child, GaveUp
-from console.launcher.programs import Ports, node_secret_of, programs
+from console.launcher.programs import BROKER_GROUPS, COPIES, Ports, node_secret_of, programs
 from console.redis_server import redis_password, write_redis_config
 from qmq.errors import SettingError
 from qmq.net import node_secret
@@ -24,14 +25,14 @@ _COLOURS = (36, 32, 33, 35, 34, 31)
 class Launcher:
     """All processes of one system."""
 
-    def __init__(self, data_dir: str, ports: Ports) -> None:
+    def __init__(self, data_dir: str, ports: Ports, copies: int = COPIES) -> None:
         self._data_dir = os.path.abspath(data_dir)
         self._ports = ports
         make_private_dir(self._data_dir)
         self._redis_password = "" if "QMQ_REDIS_URL" in os.environ else redis_password(self._data_dir)
         """Of the Redis that is started here; "" when another one is used."""
         self._children = [
-            Child(program, self._say) for program in programs(self._data_dir, ports, self._redis_password)
+            Child(program, self._say) for program in programs(self._data_dir, ports, self._redis_password, copies)
         ]
         self._width = max(len(child.program.name) for child in self._children)
         self._is_tty = sys.stdout.isatty()
@@ -130,10 +131,8 @@ class Launcher:
             ("console", f"http://127.0.0.1:{ports.console}/"),
             ("metaserver", f"http://127.0.0.1:{ports.meta_http}/meta/address (TCP {ports.meta_tcp})"),
         ]
-        for i, (clients, admin) in enumerate(ports.brokers, 1):
-            rows.append((f"broker g{i}", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
-        clients, admin = ports.delay
-        rows.append(("delay d1", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
+        for node, (clients, admin) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
+            rows.append((f"node {node}", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
         rows.append(("data", self._data_dir))
         print()
         for name, text in rows:
@@ -144,10 +143,16 @@ class Launcher:
         print("\nready", flush=True)
 
 
-def main(data_dir: str, port_base: int | None) -> int:
-    """Run a system until Ctrl-C; the exit code."""
+def main(data_dir: str, port_base: int | None, copies: int, stored_copies: Mapping[str, int]) -> int:
+    """Run a system until Ctrl-C; the exit code.
+
+    Args:
+        copies: how many members a new broker group gets.
+        stored_copies: how many the broker groups have that exist already.
+    """
     try:
-        launcher = Launcher(data_dir, Ports.choose(port_base))
+        members = dict.fromkeys(BROKER_GROUPS, copies) | dict(stored_copies)
+        launcher = Launcher(data_dir, Ports.choose(port_base, members), copies)
         launcher.check()
     except SettingError as error:
         print(f"up: {error}", file=sys.stderr)

@@ -6,7 +6,8 @@ from argparse import ArgumentTypeError
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-PORTS_NEEDED = 9
+PORTS_NEEDED = 17
+"""Of `up` with three members in each broker group, behind the first port."""
 
 
 def add_data_dir(parser: CommandParser) -> None:

@@ -125,6 +125,12 @@ class Checkpointing(Generic[D]):
             self._has_failed = True
             raise
 
+    async def make(self) -> None:
+        """Make a checkpoint now, unless nothing was written since the last one. Raises OSError, or LogError if the log fails."""
+        async with self.lock:
+            if self._log.position.offset != self.last_position.offset:
+                await self._make()
+
     async def _make(self) -> None:
         began = self._clock.monotonic()
         draft = await run_in_slices(self._writer.draft())

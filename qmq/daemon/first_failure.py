@@ -8,13 +8,18 @@ class FirstFailure:
 
     def __init__(self) -> None:
         self._error: BaseException | None = None
-        self._is_set = asyncio.Event()
+        self._was_set = asyncio.Event()
 
     def set(self, error: BaseException) -> None:
         """Record a failure; later ones have no effect."""
         if self._error is None:
             self._error = error
-            self._is_set.set()
+            self._was_set.set()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is one."""
+        return self._error is not None
 
     def check(self) -> None:
         """Raise the failure, if there is one."""
@@ -23,7 +28,7 @@ class FirstFailure:
 
     async def wait(self, stop: asyncio.Event) -> None:
         """Wait for `stop` or a failure. Raises the failure, if there is one by then."""
-        await any_of(stop, self._is_set)
+        await any_of(stop, self._was_set)
         self.check()
 
 

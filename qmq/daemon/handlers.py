@@ -102,6 +102,12 @@ class RequestHandlers:
         except Exception as error:  # noqa: BLE001 - every error ends this request only
             self.failed(connection, frame, error)
 
+    def hold(self) -> None:
+        """Have requests that wait for something answered at once, until `resume`."""
+
+    def resume(self) -> None:
+        """Let requests wait again."""
+
     def failed(self, connection: Connection, frame: Frame, error: Exception) -> None:
         """A request raised."""
         self.rejections.fail(connection, frame, error)

@@ -18,33 +18,35 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from qmq import __version__
-from qmq.daemon.admin_http import AdminPages
+from qmq.daemon.admin_http import AdminPages, JsonPost
 from qmq.daemon.applying import Applying
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
-from qmq.daemon.node import Node
+from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
+from qmq.daemon.replication.hand_over import HandOver
+from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.row_client import RowClient
 from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.errors import ProtocolError, QmqError, SettingError
+from qmq.daemon.replication.switch_over import SwitchOver, SwitchOverRejected
+from qmq.daemon.replication.switch_over_page import switch_over_posts
+from qmq.errors import ProtocolError, SettingError
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
 from qmq.log.truncation import Truncation
 from qmq.net.open_files import FileBudget, file_budget
-from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, ResponseCode, Role
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
 from qmq.protocol.frames import Frame
-from qmq.protocol.group_rows import ChangeInSyncRequest, RowResponse, RowResult
 from qmq.protocol.group_rows import GroupRow as SentRow
-from qmq.replication.roles import ReplicaState
-from qmq.replication.row import ChangeInSync, GroupRow
-
-ROW_CHANGE_SECONDS = 6.0
-"""How long a request to change the row waits for the metaserver, which waits 5 s for its database."""
+from qmq.replication.roles import Copying, CopyPhase, ReplicaState
+from qmq.replication.row import GroupRow
 
 
 class MemberNode(Node):
@@ -71,6 +73,10 @@ class MemberNode(Node):
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._accepts_sends = True
         """As metaservers were informed."""
+        rows = RowClient(self.options.broker_group, lambda: self.membership.followed if self.membership else None)
+        self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
+        self._hand_over: HandOver | None = None
+        """Of a node that leads."""
 
     @property
     @abstractmethod
@@ -81,6 +87,23 @@ class MemberNode(Node):
     @abstractmethod
     def replay(self) -> Replay:
         """What has applied the log to the store since it was opened."""
+
+    @abstractmethod
+    def clear_store(self) -> None:
+        """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError."""
+
+    @abstractmethod
+    def save_copied_state(self, data: bytes) -> tuple[int, int]:
+        """As `qmq.daemon.replication.slave_copy.SaveState`."""
+
+    @property
+    @abstractmethod
+    def checkpoint_store(self) -> CheckpointStore:
+        """The checkpoints of the store."""
+
+    @abstractmethod
+    async def retain_as_slave(self, master_begin: int) -> None:
+        """Remove what the master's retention has removed: it keeps its log from `master_begin` on. Called once a second."""
 
     async def prepare_to_lead(self) -> None:
         """Bring what a slave does not keep in its store up to date, now that the whole log is applied."""
@@ -116,10 +139,17 @@ class MemberNode(Node):
 
     async def _start_as_member(self, budget: FileBudget) -> None:
         """Open the log, and wait for the row of the group. Raises SettingError if the node can't be one of several members."""
-        options, copying = self.options, self.replica.state.copying
+        options = self.options
         if not self.replica.state.is_new and (problem := flush_problem(options.broker_group, options.flush)):
             raise SettingError(problem)
-        self.opening = MemberOpening(0, copying.begin if copying is not None else None)
+        copying = self.replica.state.copying
+        if copying is not None and copying.phase is CopyPhase.CLEARING:
+            await asyncio.to_thread(self._clear)
+            copying = self.replica.state.copying
+        if copying is None:
+            self.opening = MemberOpening(0)
+        else:
+            self.opening = MemberOpening(0, copying.begin, is_log_only=not copying.is_usable)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
         self.checkpoints = self.new_checkpoints(None)
@@ -127,13 +157,24 @@ class MemberNode(Node):
         self.server = self.frame_server(budget)
         await self.server.bind()
         await self._sync.start()
-        self.admin = self.admin_server(AdminPages({"/stats": self._stats}), self._no_metrics)
+        self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), self._no_metrics)
         await self.admin.start()
         self.admin_address = self.admin.address
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_started = True
         super().join()
+        self.supervisor.every(JOB_SECONDS, "slave_retention", self._slave_retention)
         self.logger.info("%s waits for the row of its group, admin on %s:%d", self.title, *self.admin.address)
+
+    async def _slave_retention(self) -> None:
+        follower = self.member.follower
+        if follower is not None and not self.is_serving:
+            await self.retain_as_slave(follower.master_begin)
+
+    def _clear(self) -> None:
+        """Remove the log that a copy replaces, and what was derived from it; a crash is completed by the next start."""
+        self.clear_store()
+        self.replica.set_copying(Copying(0, 0, CopyPhase.STATE))
 
     async def _stats(self, _: Any) -> dict[str, Any]:
         follower = self.member.follower
@@ -159,6 +200,11 @@ class MemberNode(Node):
     async def _no_metrics(self) -> list[Metric]:
         return []
 
+    def retained_from(self) -> int:
+        """Return the log offset from which on slaves need the log."""
+        leading = self.member.leading
+        return leading.retained_from if leading is not None else self.log.written_end
+
     def join(self) -> None:
         # A member has joined before it serves.
         if self.opening is None:
@@ -182,6 +228,10 @@ class MemberNode(Node):
         await super().start_writing()
         if self.opening is None and self.replica.state.epoch > self.log.epoch:
             # It was given to this node while the group had no other member.
+            if self.replica.state.copying is not None:
+                # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
+                await asyncio.to_thread(self.log.sync)
+                await asyncio.to_thread(self.replica.end_copying, self.log)
             self.replica.begin_epoch(self.log)
             self._append_epoch()
 
@@ -224,6 +274,8 @@ class MemberNode(Node):
             await super().stopping()
         elif self.membership is not None:
             await self.membership.close()
+        if self._is_started and not self.is_serving:
+            await self.segment_removal.close()
 
     @property
     def drain_seconds(self) -> float:
@@ -231,7 +283,10 @@ class MemberNode(Node):
         return super().drain_seconds if self._has_committer and not self._has_ended else 0.0
 
     async def finish(self) -> None:
-        if self._has_committer:
+        if self._hand_over is not None and self._hand_over.is_done:
+            # There is a checkpoint of a moment ago, and the successor waits for this node to follow.
+            await self.committer.stop()
+        elif self._has_committer:
             await super().finish()
         elif self.log.failed is None:
             await self.checkpoints.finish()
@@ -250,11 +305,11 @@ class MemberNode(Node):
         assert self.applying is not None
         state, options = self.replica.state, self.options
         identity = FollowerIdentity(
-            options.broker_group, self.node_id, self.boot_id, options.sync_token, state.epoch, state.promotion_id
+            options.broker_group, self.node_id, self.boot_id, self._sync_tokens()[0], state.epoch, state.promotion_id
         )
         return Follower(
             self.log,
-            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock),
+            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock, self.save_copied_state),
             identity,
             self.applying,
             self.clock,
@@ -301,25 +356,42 @@ class MemberNode(Node):
         async with self.checkpoints.lock:
             await self.applying.apply_all()
             await self.prepare_to_lead()
+            if self.replica.state.copying is not None:
+                # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
+                await asyncio.to_thread(self.log.sync)
+                await asyncio.to_thread(self.replica.end_copying, self.log)
             self.replica.begin_epoch(self.log)
             self.make_committer()
             self.checkpoints.committer = self.committer
         self.committer.start()
 
+    def _sync_tokens(self) -> tuple[str, ...]:
+        """Return the token that this node states as a slave, and others that it accepts."""
+        if self.options.sync_token or self.secret is None:
+            return (self.options.sync_token,)
+        return self.secret.tokens("sync", self.options.broker_group.encode())
+
     def _new_leading(self, row: GroupRow) -> Leading:
         leading = Leading(
             self.node_id,
             row,
-            self.options.sync_token,
+            self._sync_tokens(),
             self.log,
             self.committer,
             self.clock,
             self.supervisor,
             self.machine.rng,
             self.request_row_change,
+            self.checkpoint_store,
+            self.options.copy_bytes_per_second,
             self.member.newer_epoch,
         )
         leading.on_checked = self._sends_checked
+        clients = HeldClients(self.server, lambda: self.handlers)
+        switch_over = SwitchOver(leading, clients, self.request_resignation, self.clock)
+        self._hand_over = HandOver(
+            self.node_id, switch_over, self.checkpoints.make, self.member.learned, self.clock, self.supervisor
+        )
         return leading
 
     def _append_epoch(self) -> int:
@@ -343,9 +415,31 @@ class MemberNode(Node):
     async def truncate(self, to: Truncation) -> None:
         assert self.applying is not None
         known = min(self.applying.known_high_watermark, self.log.written_end)
+        await self.segment_removal.close()
         async with self.checkpoints.lock:
             at = self.checkpoints.last_position.offset
             await asyncio.to_thread(lambda: self.log.truncate(to, high_watermark=known, checkpoint_offset=at))
+
+    async def discard_log(self) -> None:
+        await self.segment_removal.close()
+        async with self.checkpoints.lock:
+            await asyncio.to_thread(self.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
+
+    def member_posts(self) -> dict[str, JsonPost]:
+        """Return the admin pages that change the node's role in its group."""
+        return switch_over_posts(self.switch_over)
+
+    async def switch_over(self, to: str) -> dict[str, Any]:
+        """Hand over as `HandOver.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
+        if self._hand_over is None or not self.is_serving:
+            raise SwitchOverRejected(f"node {self.node_id} is not a master with slaves")
+        return await self._hand_over.now(to)
+
+    async def close(self) -> None:
+        is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
+        if self._hand_over is not None and is_running:
+            await self._hand_over.before_stop(self.options.stop_seconds)
+        await super().close()
 
     def end(self, error: BaseException) -> None:
         self._has_ended = True
@@ -367,7 +461,7 @@ class MemberNode(Node):
             role=Role.MASTER if self.is_serving else Role.SLAVE,
             state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
             boot_id=self.boot_id,
-            sync_address=f"{host}:{self._sync.server.address[1]}",
+            sync_address=f"{host}:{self._sync.port}",
             rack=self.options.rack,
             replica_role=self.member.role,
             promotion_id=self.replica.state.promotion_id,
@@ -402,22 +496,3 @@ class MemberNode(Node):
     def _problems(self) -> tuple[str, ...]:
         member = self.member
         return (member.reason,) if member.role is ReplicaRole.FAILED or (self.is_serving and member.reason) else ()
-
-    async def request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
-        """Request a change of the in-sync set from the metaserver that this node follows."""
-        session = self.membership.followed if self.membership is not None else None
-        if session is None or session.caller is None:
-            return RowResult.UNAVAILABLE, None
-        request = ChangeInSyncRequest(
-            self.options.broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
-            change.member, reason,
-        )  # fmt: skip
-        try:
-            frame = await session.caller.call(Command.CHANGE_IN_SYNC, request.encode(), timeout_s=ROW_CHANGE_SECONDS)
-            if frame.code != ResponseCode.SUCCESS:
-                return RowResult.UNAVAILABLE, None
-            answer = RowResponse.decode(frame.body)
-        except QmqError as error:
-            self.logger.info("no metaserver has answered a request to change the in-sync set: %s", error)
-            return RowResult.UNAVAILABLE, None
-        return answer.result, GroupRow.of(answer.row) if answer.row is not None else None

@@ -98,6 +98,7 @@ class Node(Daemon):
         """Open the log and what is derived from it; the folder is open."""
         began = self.clock.monotonic()
         await asyncio.to_thread(self._open_log, budget)
+        self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
         _log_recovery(self.log, self.clock.monotonic() - began, self.logger)
 
     def make_committer(self) -> None:
@@ -113,7 +114,6 @@ class Node(Daemon):
             options.flush_interval_seconds,
             self.machine.start_thread,
         )
-        self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
 
     def open_folder(self) -> None:
         """Lock the data folder, and read what applies before the log is opened; in a thread that may wait for the disk."""

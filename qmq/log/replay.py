@@ -56,6 +56,8 @@ class MemberOpening:
     """The highest one that this node knows. Commits above it may be truncated, so they are not applied."""
     copied_from: int | None = None
     """Where the copy of the master's log began that is not complete, as `qmq.log.opening.inspect` takes it."""
+    is_log_only: bool = False
+    """The log is being copied from its begin on: there is no state that belongs to it yet."""
 
 
 @dataclass(frozen=True, slots=True)

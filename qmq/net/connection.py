@@ -28,12 +28,14 @@ class ConnectionOwner(Protocol):
     supervisor: Supervisor
     loop: asyncio.AbstractEventLoop
     is_closing: bool
+    is_held: bool
+    """Whether no further request is handled for now."""
 
     def release(self, connection: "Connection") -> None:
         """The connection is gone."""
 
     def answers_changed(self) -> None:
-        """While the server closes: requests were answered."""
+        """While the server closes or holds requests: requests were answered."""
 
     def warning(self, peer: str, reason: str, what: str) -> None:
         """Log what a peer did wrong, with a back-off for each reason and host."""
@@ -96,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frames: Iterable[Frame]) -> None:
         """Hand requests to the handler until a limit is reached; the rest waits in `_deferred`."""
-        if self._deferred:
+        if self._deferred or self._server.is_held:
             self._deferred.extend(frames)
             return
         handler, requests, usage = self._server.handler, self._metrics.requests, self._usage
@@ -120,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _room_granted(self) -> None:
         """There is room for the large frame that this connection has announced."""
-        self._server.loop.call_soon(self._resume_if_under)
+        self._server.loop.call_soon(self.resume)
 
     def eof_received(self) -> bool:
         return False
@@ -130,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._usage.clear()
         self._deferred.clear()
         self._out.clear()
-        self._server.usage.cancel_wait(self._resume_if_under)
+        self._server.usage.cancel_wait(self.resume)
         self._unfinished.release()
         self._server.release(self)
         for callback in self._close_callbacks:
@@ -171,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         """A request will never be answered: its sender asked again."""
         if not self.is_closed and self._usage.remove(frame):
             self._usage.publish()
-            if self._is_reading_paused:
+            if self._is_reading_paused or self._server.is_held:
                 self._flush_soon()
 
     def holds(self, frame: Frame, answer_bytes: int) -> None:
@@ -201,7 +203,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def unanswered(self) -> int:
         """Requests received that still wait for their answer, or to be handled."""
-        return self._usage.requests + len(self._deferred)
+        return self.in_progress + len(self._deferred)
+
+    @property
+    def in_progress(self) -> int:
+        """Requests that were handled and still wait for their answer."""
+        return self._usage.requests
 
     def abort(self) -> None:
         """Close at once; what is unanswered stays so."""
@@ -222,10 +229,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_closed and self._transport is not None:
             self._out.write(self._transport)
         self._usage.publish()
-        if self._server.is_closing:
+        if self._server.is_closing or self._server.is_held:
             self._server.answers_changed()
         if self._is_reading_paused:
-            self._resume_if_under()
+            self.resume()
 
     def finish(self) -> None:
         """Write what is answered and close."""
@@ -250,9 +257,9 @@ class Connection(asyncio.BufferedProtocol):
             self._metrics.paused += 1
             self._transport.pause_reading()
             if self._server.usage.is_over:
-                self._server.usage.wait_until_under(self._resume_if_under)
+                self._server.usage.wait_until_under(self.resume)
 
-    def _resume_if_under(self) -> None:
+    def resume(self) -> None:
         """Handle what was deferred, then read again, as far as the limits allow."""
         if not self._is_reading_paused or self._transport is None or self.is_closed:
             return
@@ -266,9 +273,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_under(self) -> bool:
         if self._usage.waits_for_others:
-            self._server.usage.wait_until_under(self._resume_if_under)
+            self._server.usage.wait_until_under(self.resume)
             return False
-        return not self.is_closed and self._usage.is_under()
+        return not self.is_closed and not self._server.is_held and self._usage.is_under()
 
     def check(self, now: float) -> None:
         """Close when a deadline has passed. The time for which this side did not read does not count."""

@@ -61,6 +61,7 @@ class FrameServer:
         self._listener: Listener = listen(host, port, self, self.supervisor)
         self._checker: asyncio.Task[None] | None = None
         self.is_closing = False
+        self.is_held = False
         self._watch_answers: asyncio.Event | None = None
         self._log_limiter = LogLimiter()
 
@@ -117,9 +118,36 @@ class FrameServer:
             connection.check(now)
 
     def answers_changed(self) -> None:
-        """Tell a close that waits when nothing is unanswered any more."""
-        if self._watch_answers is not None and not any(connection.unanswered for connection in self.connections):
+        """End the wait of a close, or of `answered`, if nothing is unanswered any more."""
+        if self._watch_answers is not None and not self.requests_in_progress:
             self._watch_answers.set()
+
+    @property
+    def requests_in_progress(self) -> int:
+        """Requests without an answer. Those that are held are not in progress."""
+        if self.is_held:
+            return sum(connection.in_progress for connection in self.connections)
+        return sum(connection.unanswered for connection in self.connections)
+
+    def hold(self) -> None:
+        """Handle no further requests until `resume`. Connections stay open, and those with a request are not read any further.
+
+        Requests in progress are answered. A connection that is accepted meanwhile is held, too. At most what one read of a
+        connection returns is kept in memory, and one unfinished frame.
+        """
+        self.is_held = True
+
+    def resume(self) -> None:
+        """Handle what was held, in the order of its arrival on each connection."""
+        self.is_held = False
+        for connection in list(self.connections):
+            connection.resume()
+
+    async def answered(self) -> None:
+        """Wait until no request is in progress."""
+        self._watch_answers = asyncio.Event()
+        self.answers_changed()
+        await self._watch_answers.wait()
 
     def stop_listening(self) -> None:
         """Take no new connections."""
@@ -127,17 +155,18 @@ class FrameServer:
         self._listener.stop()
 
     async def close(self, grace_seconds: float) -> int:
-        """Take nothing new, wait for the answers under way, then close; how many connections had to be cut off."""
+        """Take nothing new, wait for the answers under way, then close; how many connections had to be cut off.
+
+        Requests that are held are not answered any more.
+        """
         self.stop_listening()
-        self._watch_answers = asyncio.Event()
-        self.answers_changed()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
-                await self._watch_answers.wait()
+                await self.answered()
         self._listener.cancel()
         cut = 0
         for connection in list(self.connections):
-            if connection.unanswered:
+            if connection.in_progress if self.is_held else connection.unanswered:
                 cut += 1
                 connection.abort()
             else:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from qmq.errors import ProtocolError
-from qmq.protocol.kinds import MapWord
+from qmq.protocol.kinds import MapFlag, MapWord
 from qmq.protocol.limited_kinds import MapCount, MapCrc, MapName, MapNote, MapRange, MapUuid, Name
 from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.structures import Counted, Structure
@@ -99,7 +99,7 @@ class ResignRequest(Structure):
     """The master, node `node_id`, has stopped writing and requests that `successor` be promoted.
 
     Its log ends at `end` with a commit whose CRC is `crc`; every in-sync member has synced all of it. `epoch`, `promotion_id` and
-    `in_sync_version` as in a CHANGE_IN_SYNC.
+    `in_sync_version` as in a CHANGE_IN_SYNC. `is_leaving`: the process ends, so the master does not stay in the in-sync set.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -110,6 +110,7 @@ class ResignRequest(Structure):
     successor: Annotated[str, MapName()]
     end: MapCount
     crc: MapCrc
+    is_leaving: Annotated[bool, MapFlag(is_optional=True)] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,13 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
+from console.launcher.programs import BROKER_GROUPS, COPIES
 from console.launcher.system import main
 from console.management.passwords import hand_out
 from console.management.places import add_places
+from metaserver.models import BrokerGroup
 from qmq.private_files import make_private_dir
+from qmq.protocol.group_rows import MEMBERS_MAX
 
 
 def show_first_admin() -> None:
@@ -34,13 +37,20 @@ def show_first_admin() -> None:
 
 
 class Command(BaseCommand):
-    """Runs a whole system until Ctrl-C: Redis, metaserver, two broker groups, a delay group, the console, background jobs."""
+    """Runs a whole system until Ctrl-C: Redis, metaserver, two broker groups with slaves, a delay group, the console, jobs."""
 
     help = __doc__ or ""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Flags."""
         add_places(parser)
+        parser.add_argument(
+            "--copies",
+            type=int,
+            choices=range(1, MEMBERS_MAX + 1),
+            default=COPIES,
+            help="members of each new broker group: 1 has no slave. Groups that exist keep what they have",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate and run."""
@@ -50,4 +60,5 @@ class Command(BaseCommand):
             make_private_dir(folder)
         call_command("migrate", interactive=False, verbosity=0)
         show_first_admin()
-        sys.exit(main(data_dir, options["port_base"]))
+        stored = {row.name: row.copies for row in BrokerGroup.objects.filter(name__in=BROKER_GROUPS)}
+        sys.exit(main(data_dir, options["port_base"], options["copies"], stored))

@@ -7,6 +7,7 @@ from qmq.clock import Clock
 from qmq.daemon.replication.master_state import MasterState
 from qmq.daemon.replication.progress import Progress
 from qmq.protocol.codes import FollowState
+from qmq.replication.master import NOTHING_CONFIRMED, Master
 from qmq.replication.row import ChangeInSync
 
 PROGRESS_SECONDS = 3.0
@@ -93,7 +94,7 @@ class InSyncSet:
         """
         master = self._master.value
         for member in self._counted_slaves():
-            reason = self._removal_reason(self._slaves[member])
+            reason = _loss(master, member) or self._removal_reason(self._slaves[member])
             if reason:
                 return master.remove(member), reason
         for member, slave in self._slaves.items():
@@ -124,3 +125,14 @@ class InSyncSet:
             return "it copies the log"
         waited = slave.progress.waited_seconds(now)
         return f"it has confirmed nothing for {waited:.1f} s" if waited >= PROGRESS_SECONDS else ""
+
+
+def _loss(master: Master, member: str) -> str:
+    """Return why a slave that counts has less than a member of the in-sync set has; "" if it has all.
+
+    Its disk was replaced, for example. It copies what it lacks, and must not be promoted before it has that.
+    """
+    session = master.session_of(member)
+    if session is None or not NOTHING_CONFIRMED < session.confirmed < master.high_watermark:
+        return ""
+    return f"its log ends at {session.confirmed}, below the high watermark {master.high_watermark}: it has lost data"

@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from qmq.daemon.replication.follow_outcomes import Diverged, MustCopy, ReplicationAlarm
+from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.errors import LogError, QmqError
@@ -15,6 +15,9 @@ from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
+
+COPY_RETRY_SECONDS = 1.0
+"""How long a slave that has to copy waits for the row without it."""
 
 logger = logging.getLogger("qmq.replication")
 
@@ -60,6 +63,9 @@ class Shell(Protocol):
     async def truncate(self, to: Truncation) -> None:
         """Truncate the log, which is not used any more. Raises LogError or OSError."""
 
+    async def discard_log(self) -> None:
+        """Record that the log, which is not used any more, is replaced by a copy of the master's. Raises OSError."""
+
     def end(self, error: BaseException) -> None:
         """End this node with an error; after LifeEnded, the process makes a new one."""
 
@@ -85,7 +91,7 @@ class Member:
     _task: "asyncio.Task[None] | None" = field(default=None, init=False)
     """Follows, or waits for the epoch to be confirmed."""
     _is_truncating: bool = field(default=False, init=False)
-    """The log is being truncated, after which the next life does what the row says."""
+    """The log is being truncated or discarded, after which the next life does what the row says."""
     _is_alone: bool = field(default=False, init=False)
     """It serves as the only member."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -152,6 +158,9 @@ class Member:
             self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
             self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+        elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
+            self.role = ReplicaRole.WAITING
+            self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(row)
         elif problem := self._shell.replication_problem():
@@ -207,20 +216,41 @@ class Member:
         assert self.row is not None
         assert self.follower is not None
         if self.follower.copy.is_copying:
-            self.role, self.reason = ReplicaRole.COPYING, "it lacks much of the master's log and confirms nothing yet"
+            self.role, self.reason = ReplicaRole.COPYING, "it copies the log of the master and confirms nothing yet"
         else:
             self.role = ReplicaRole.IN_SYNC if self.node_id in self.row.in_sync else ReplicaRole.FOLLOWING
             self.reason = ""
 
     async def _run_follower(self, follower: Follower, address: str) -> None:
+        while True:
+            try:
+                await follower.run(address)
+            except Diverged as diverged:
+                await self._truncate(diverged.truncation)
+            except LogCopied as copied:
+                self._shell.end(LifeEnded(str(copied)))
+            except MustCopy as error:
+                assert self.row is not None
+                if self.node_id in self.row.in_sync:
+                    # It lost what the set counts on. Until the master has removed it, what is left of its log stays.
+                    self.role, self.reason = ReplicaRole.WAITING, f"in the in-sync set, and has to copy: {error}"
+                    await asyncio.sleep(COPY_RETRY_SECONDS)
+                    continue
+                await self._copy_all(str(error))
+            except ReplicationAlarm as error:
+                self._fail(str(error))
+            return
+
+    async def _copy_all(self, why: str) -> None:
+        """Replace the log by a copy of the master's, in the next life."""
+        self._is_truncating = True
+        self.role, self.reason = ReplicaRole.COPYING, f"its log is replaced by a copy of the master's: {why}"
         try:
-            await follower.run(address)
-        except Diverged as diverged:
-            await self._truncate(diverged.truncation)
-        except MustCopy as error:
-            self._fail(f"its log has nothing in common with what the master still has: {error}")
-        except ReplicationAlarm as error:
-            self._fail(str(error))
+            await self._shell.discard_log()
+        except OSError as error:
+            self._shell.end(error)
+            return
+        self._shell.end(LifeEnded(self.reason))
 
     async def _truncate(self, to: Truncation) -> None:
         """Remove what the new master does not have; it was never acknowledged."""

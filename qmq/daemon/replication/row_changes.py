@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from qmq.clock import Clock
 from qmq.daemon.replication.counters import ReplicationCounters
 from qmq.daemon.replication.in_sync_set import InSyncSet
-from qmq.protocol.group_rows import RowResult
+from qmq.protocol.group_rows import InSyncChange, RowResult
 from qmq.replication.row import ChangeInSync, GroupRow
 from qmq.supervisor import Supervisor
 
@@ -74,7 +74,8 @@ class RowChanges:
         if change != self._logged:
             # Not for each repetition.
             self._logged = change
-            logger.warning("%s: %s", what, reason)
+            level = logging.INFO if change.change is InSyncChange.ADD else logging.WARNING
+            logger.log(level, "%s: %s", what, reason)
         try:
             result, row = await self._request(change, reason)
             self._counters.row_changes[result] += 1

@@ -41,6 +41,8 @@ class CommitSource:
     supervisor: Supervisor
     counters: ReplicationCounters
     high_watermark: Callable[[], int]
+    copy_bytes_per_second: int
+    """How fast a slave may catch up by reads of the disk: by so much more than what is written meanwhile. 0: no limit."""
 
 
 class Sender:
@@ -87,6 +89,9 @@ class Sender:
         self._read: CommitBatch | None = None
         """Read from the log, and not sent because of the window."""
         self._reading: asyncio.Task[None] | None = None
+        self._read_not_before = 0.0
+        self._read_at_end = 0
+        """Where the log ended at the last read."""
         self._sent_at = source.clock.monotonic()
         self._stated_high_watermark = source.high_watermark()
         self.is_open = True
@@ -165,6 +170,9 @@ class Sender:
     async def _read_on(self) -> None:
         source, size = self._source, min(READ_BYTES, self._window_bytes)
         try:
+            delay = self._read_not_before - source.clock.monotonic()
+            if delay > 0:
+                await asyncio.sleep(delay)
             self._read = await asyncio.to_thread(read_batch, source.log, self._sent, source.log.written_end, size)
         except LogError as error:
             if self.is_open:
@@ -172,7 +180,17 @@ class Sender:
             return
         finally:
             self._reading = None
+        self._limit_reads(self._read.bytes)
         self.pump()
+
+    def _limit_reads(self, read_bytes: int) -> None:
+        """Delay the next read: other clients need the disk, too. What was written since the last one does not count."""
+        source = self._source
+        end, now = source.log.written_end, source.clock.monotonic()
+        gained = read_bytes - (end - self._read_at_end if self._read_at_end else 0)
+        self._read_at_end = end
+        if source.copy_bytes_per_second and gained > 0:
+            self._read_not_before = max(self._read_not_before, now) + gained / source.copy_bytes_per_second
 
     def _send(self, batch: CommitBatch) -> None:
         self._push(batch.offset, batch.segment_base, batch.segment_bytes, batch)
@@ -204,6 +222,7 @@ class Sender:
             source.epoch,
             source.promotion_id,
             self._stated_high_watermark,
+            source.log.begin,
             offset,
             segment_base,
             segment_bytes,

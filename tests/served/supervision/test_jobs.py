@@ -72,12 +72,17 @@ PERIODIC = {
 """Every periodic job, by process."""
 MAIN = {"garbage"}
 """Started by the main function, and not where a node runs inside another process."""
-REPLICATION = {"every": {"master_silence"}, "critical": {"applying", "member"}, "one_shot": {"following", "promotion"}}
+REPLICATION = {
+    "every": {"master_silence", "slave_retention"},
+    "critical": {"applying", "member"},
+    "one_shot": {"following", "promotion", "switch_over_checkpoint"},
+}
 """Of members of larger groups: tests/sim/replication runs them."""
 LEADING = {
     "every": {"replication_checks", "replication_connections"},
     "one_shot": {
         "replication_feed", "replication_send", "replication_read", "replication_row_change", "replication_follow",
+        "replication_copy",
     },
 }  # fmt: skip
 """Of a master with slaves: tests/sim/leading/test_jobs.py breaks each of them."""

@@ -4,6 +4,7 @@ import pytest
 
 from qmq.daemon.replication import feed, sender
 from qmq.log.record import HEADER_BYTES
+from qmq.protocol.codes import FollowResult
 from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
 from tests.support.waiting import eventually_async
 
@@ -131,3 +132,10 @@ async def test_what_a_slave_keeps_is_checked_as_far_as_its_crc_is_in_memory(monk
         slave.confirm(crc=7)
         await eventually_async(lambda: not slave.is_connected)
         assert scene.leading.counters.rejected_confirmations == {"other_crc": 1}
+
+
+async def test_a_slave_may_state_any_of_the_tokens_of_a_secret_that_is_being_replaced() -> None:
+    async with leading(tokens=("new", "old")) as scene:
+        for token in ("new", "old"):
+            assert (await scene.slave("a").ask(token=token)).result is FollowResult.ACCEPTED
+        assert (await scene.slave("a").ask(token="older")).result is FollowResult.WRONG_TOKEN

@@ -50,6 +50,22 @@ async def test_a_slave_that_stalls_is_removed_after_three_seconds_row_first() ->
         await eventually_async(lambda: slave.in_sync)
 
 
+async def test_a_slave_that_lost_its_data_is_removed_although_it_makes_progress() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        for _ in range(5):
+            await scene.write()
+        await eventually_async(lambda: len(scene.answered) == scene.sent)
+        await slave.disconnect()
+        slave.commits.clear()
+        slave.synced_end, slave.sync_seconds = 0, 1.0
+        await slave.follow()
+        slave.confirm()
+        await eventually_async(lambda: len(changes(scene)) == 3)
+        assert changes(scene)[1:] == [(InSyncChange.REMOVE, "a"), (InSyncChange.ADD, "a")]
+        assert slave.has_all
+
+
 async def test_progress_however_slow_keeps_a_slave_in_the_set() -> None:
     async with leading() as scene:
         slave = await scene.following("a")

@@ -6,6 +6,7 @@ import pytest
 
 from qmq.daemon.replication import sender
 from qmq.daemon.replication.listener import QUEUED_BYTES_MAX, sync_limits
+from qmq.daemon.replication.retention_holds import HOLD_SECONDS
 from qmq.daemon.replication.sender import HEARTBEAT_SECONDS, READ_BYTES, UNCONFIRMED_COMMITS_MAX, WINDOW_BYTES_MAX
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from tests.sim.leading.scene import Scene, ScriptedSlave, commit_bytes, leading, row
@@ -205,6 +206,9 @@ async def test_retention_keeps_what_slaves_need_that_make_progress() -> None:
         await scene.wait(2.0)
         assert scene.leading.retained_from == slow.synced_end
         await scene.wait(2.5)
+        assert scene.leading.retained_from == slow.synced_end
+        # The slave gets no further.
+        await scene.wait(HOLD_SECONDS)
         high_watermark = scene.committer.high_watermark
         assert high_watermark < scene.log.synced_end, "the slave in sync lacks the rest"
         assert scene.leading.retained_from == high_watermark

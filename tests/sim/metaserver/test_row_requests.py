@@ -44,9 +44,11 @@ class Pair:
         )
         return await self.call(Command.CHANGE_IN_SYNC, replace(request, **values).encode())  # type: ignore[arg-type]
 
-    async def resign(self, successor: str = "g1-b") -> RowResponse:
+    async def resign(self, successor: str = "g1-b", *, is_leaving: bool = False) -> RowResponse:
         row = self.row
-        request = ResignRequest("g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, successor, 500, 7)
+        request = ResignRequest(
+            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, successor, 500, 7, is_leaving
+        )
         return await self.call(Command.RESIGN, request.encode())
 
     async def call(self, command: Command, body: bytes) -> RowResponse:
@@ -111,6 +113,14 @@ async def test_only_the_connection_of_a_node_changes_its_row(tmp_path: Path) -> 
             RowResult.REFUSED, "node 'g1-b' is not the master of broker group g1",
         )  # fmt: skip
         assert pair.row.in_sync == ("g1-a",)
+
+
+async def test_a_master_that_stops_hands_over_and_leaves_the_in_sync_set(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        await pair.change(InSyncChange.ADD)
+        answer = await pair.resign(is_leaving=True)
+        assert (answer.result, answer.row) == (RowResult.DONE, pair.row)
+        assert (pair.row.master, pair.row.epoch, pair.row.in_sync) == ("g1-b", 2, ("g1-b",))
 
 
 async def test_a_master_hands_over_and_stays_in_sync(tmp_path: Path) -> None:

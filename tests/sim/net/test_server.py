@@ -506,3 +506,67 @@ async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_coun
         assert (server.usage.in_flight_bytes, server.usage.answer_bytes, server.usage.is_over) == (0, 0, False)
         assert server.usage.large_frames._free == limits["large_frames_bytes_max"]
         assert not server.usage.large_frames._waiting
+
+
+async def test_requests_that_are_held_are_handled_in_order_once_they_no_longer_are() -> None:
+    handled: list[bytes] = []
+    slow: list[tuple[Connection, Frame]] = []
+
+    def handler(connection: Connection, frame: Frame) -> None:
+        handled.append(bytes(frame.body))
+        if frame.body == b"slow":
+            slow.append((connection, frame))
+        else:
+            connection.reply(frame, 0)
+
+    async with serving(handler) as server, calling(server) as first, calling(server) as second:
+        under_way = asyncio.create_task(first.call(1, b"slow", timeout_s=60))
+        await eventually_async(lambda: handled == [b"slow"])
+        server.hold()
+        held = [
+            asyncio.create_task(caller.call(1, b"%d" % number, timeout_s=60))
+            for number, caller in enumerate((first, first, second, second, first))
+        ]
+        answered = asyncio.create_task(server.answered())
+        async with calling(server) as later:
+            held.append(asyncio.create_task(later.call(1, b"5", timeout_s=60)))
+            await asyncio.sleep(5)
+            assert (handled, answered.done(), server.requests_in_progress) == ([b"slow"], False, 1)
+            connection, frame = slow.pop()
+            connection.reply(frame, 0)
+            await answered
+            assert (await under_way).code == 0
+            await asyncio.sleep(5)
+            assert (handled, server.requests_in_progress) == ([b"slow"], 0)
+            assert not any(task.done() for task in held)
+            server.resume()
+            assert [(await task).code for task in held] == [0] * 6
+        for of_one in ((b"0", b"1", b"4"), (b"2", b"3")):
+            assert [body for body in handled if body in of_one] == list(of_one)
+
+
+async def test_held_requests_use_no_more_memory_than_one_read() -> None:
+    async with serving(lambda connection, frame: connection.reply(frame, 0)) as server, calling(server) as caller:
+        assert (await caller.call(1, timeout_s=5)).code == 0
+        server.hold()
+        body = bytes(4096)
+        calls = [asyncio.create_task(caller.call(1, body, timeout_s=60)) for _ in range(1_000)]
+        await asyncio.sleep(5)
+        (connection,) = server.connections
+        assert 0 < connection.unanswered < 100
+        server.resume()
+        assert {(await call).code for call in calls} == {0}
+
+
+async def test_a_server_that_holds_requests_closes_without_waiting_for_them() -> None:
+    handled: list[Frame] = []
+    async with serving(lambda connection, frame: handled.append(frame)) as server, calling(server) as caller:
+        server.hold()
+        held = asyncio.create_task(caller.call(1, timeout_s=60))
+        await asyncio.sleep(1)
+        began = running_loop().now
+        assert await server.close(30.0) == 0
+        assert running_loop().now - began < 0.1
+        with pytest.raises(ConnectionLost):
+            await held
+        assert handled == []

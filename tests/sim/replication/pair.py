@@ -1,18 +1,20 @@
 """Whole broker nodes of one group on simulated hosts, and its row, which a test sets by hand."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from broker_node.store import MessageStore
 from qmq.daemon.machine import Machine
 from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.protocol.group_rows import RowResult
+from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.group_rows import RowResponse, RowResult
 from qmq.replication.roles import ReplicaState
-from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
+from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
 from tests.sim.cluster import SMALL, Cluster, Host
 from tests.sim.loop import SimulatedLoop
 from tests.support.in_process import Client, connected
@@ -30,6 +32,14 @@ class Row:
 
     def __init__(self, members: tuple[str, ...], in_sync_min: int) -> None:
         self.value = GroupRow("g1", members, "", members, 1, 0, "", in_sync_min)
+        self.resignations: list[tuple[Resignation, int, int]] = []
+        """Those that were requested, each with the end of the log and the CRC there."""
+        self.outcomes: list[RowResult] = []
+        """Of the next resignations: REFUSED, or UNAVAILABLE, which is done and its answer lost."""
+        self.sync_address: Callable[[str], str] = lambda name: ""
+        """Where slaves of a node connect to."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after a resignation."""
         self.is_available = True
         """Whether the database responds. Otherwise the row stays as it is, and the results of requests are unknown."""
 
@@ -44,6 +54,29 @@ class Row:
             return (RowResult.STALE if rejected.is_stale else RowResult.REFUSED), self.value
         return RowResult.DONE, self.value
 
+    async def resign(self, resignation: Resignation, end: int, crc: int) -> RowResponse:
+        """As the metaserver answers RESIGN."""
+        self.resignations.append((resignation, end, crc))
+        await asyncio.sleep(0.002)
+        if not self.is_available:
+            return RowResponse(RowResult.UNAVAILABLE, "the database does not respond")
+        outcome = self.outcomes.pop(0) if self.outcomes else RowResult.DONE
+        if outcome is RowResult.REFUSED:
+            return RowResponse(RowResult.REFUSED, "not now", self.sent())
+        try:
+            self.value = resignation.applied_to(self.value, PROMOTION.format(self.value.epoch + 1))
+        except ChangeRejected as rejected:
+            result = RowResult.STALE if rejected.is_stale else RowResult.REFUSED
+            return RowResponse(result, str(rejected), self.sent())
+        self.on_change()
+        if outcome is RowResult.UNAVAILABLE:
+            return RowResponse(RowResult.UNAVAILABLE, "the answer was lost")
+        return RowResponse(RowResult.DONE, "", self.sent())
+
+    def sent(self) -> SentRow:
+        """The row as metaservers send it to nodes."""
+        return self.value.sent(self.sync_address(self.value.master))
+
     def promote(self, candidate: str) -> None:
         """Begin the next epoch."""
         row = self.value
@@ -54,9 +87,12 @@ class Row:
 class Members:
     """The nodes of one broker group."""
 
-    def __init__(self, cluster: Cluster, count: int = 2, in_sync_min: int = 2) -> None:
+    def __init__(self, cluster: Cluster, count: int = 2, in_sync_min: int = 2, **settings: Any) -> None:
         self._cluster = cluster
+        self._settings = {**SMALL, **settings}
         self.row = Row(NAMES[:count], in_sync_min)
+        self.row.sync_address = self._sync_address
+        self.row.on_change = self.announce
         self.uninformed: set[str] = set()
         """Nodes to which no metaserver sends the row."""
         self.hosts: dict[str, Host] = {}
@@ -66,7 +102,7 @@ class Members:
     def _host(self, name: str, port: int) -> Host:
         options = BrokerOptions(
             broker_group="g1", node_id=name, data_dir=f"/{name}", port=port, admin_port=port + 1, sync_port=port + 2,
-            sync_token="secret", meta="", **SMALL,
+            sync_token="secret", meta="", **self._settings,
         )  # fmt: skip
 
         def make(host: Host, machine: Machine) -> Broker:
@@ -76,7 +112,7 @@ class Members:
             if state.state.is_only_member:
                 state.save(ReplicaState(is_only_member=False))
             broker = Broker(options, machine)
-            broker.request_row_change = self.row.request  # type: ignore[method-assign]
+            broker.request_row_change, broker.request_resignation = self.row.request, self.row.resign
             return broker
 
         return Host(self._cluster, name, port, make)
@@ -86,6 +122,9 @@ class Members:
         server = self.hosts[name].server
         assert isinstance(server, Broker)
         return server
+
+    def _sync_address(self, name: str) -> str:
+        return f"127.0.0.1:{self.hosts[name].port + 2}" if name else ""
 
     async def start(self, *names: str) -> None:
         """Start nodes, and wait until they wait for the row."""
@@ -102,13 +141,12 @@ class Members:
 
     def announce(self) -> None:
         """Send the row to all nodes that run."""
-        row = self.row.value
-        address = f"127.0.0.1:{self.hosts[row.master].port + 2}" if row.master else ""
+        row = self.row.sent()
         for name, host in self.hosts.items():
             if name in self.uninformed or not row.master:
                 continue
             if host.server is not None and (member := self.broker(name).member) is not None:
-                member.learned(row.sent(address))
+                member.learned(row)
 
     async def promote(self, name: str) -> None:
         """Promote a member, and wait until it serves."""
@@ -152,11 +190,17 @@ def comparable(store: MessageStore) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def members(loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2) -> AsyncIterator[Members]:
-    """Nodes of one group that wait for its row."""
+async def members(
+    loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2, *, starts: Sequence[str] = (), **settings: Any
+) -> AsyncIterator[Members]:
+    """Nodes of one group that wait for its row.
+
+    Args:
+        starts: those that are started; default: all.
+    """
     cluster = Cluster(loop, brokers=0, delays=0)
-    found = Members(cluster, count, in_sync_min)
-    await found.start()
+    found = Members(cluster, count, in_sync_min, **settings)
+    await found.start(*starts)
     heartbeats = asyncio.create_task(found.heartbeats())
     try:
         yield found
@@ -179,4 +223,13 @@ async def client_of(broker: Broker) -> AsyncIterator[Client]:
         yield client
 
 
-__all__ = ["Members", "client_of", "comparable", "in_sync", "members", "replace"]
+async def stored(client: Client) -> list[str]:
+    """The IDs of all messages, as a new consumer group receives them."""
+    await client.begin(group="reader")
+    found: list[str] = []
+    while (pulled := await client.pull(group="reader", limit=1000, last=len(found) - 1))[1]:
+        found += pulled[1]
+    return found
+
+
+__all__ = ["Members", "client_of", "comparable", "in_sync", "members", "replace", "stored"]

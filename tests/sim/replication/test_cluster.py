@@ -9,6 +9,7 @@ import pytest
 
 from broker_node.broker import Broker
 from metaserver.domain import BrokerGroup
+from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
 from qmq.log.record import FIRST_EPOCH
@@ -250,6 +251,18 @@ async def test_a_master_with_a_new_disk_is_replaced_and_becomes_a_slave() -> Non
         await group.in_sync("g1-a", "g1-b")
         assert await received(group) == sent
         await group.all_equal()
+
+
+async def test_members_that_stop_deregister() -> None:
+    async with cluster_of() as group:
+        await group.hosts["g1-b"].stop()
+        await eventually_async(lambda: group.row.in_sync == ("g1-a",), 60)
+        metaserver = group.cluster.meta.server
+        assert isinstance(metaserver, Metaserver)
+        reports = metaserver.directory.groups["g1"].reports
+        assert reports["g1-b"].has_left
+        await group.hosts["g1-a"].stop()
+        assert reports["g1-a"].has_left
 
 
 async def test_failover_works_with_one_of_two_metaservers() -> None:

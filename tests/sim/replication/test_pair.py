@@ -10,7 +10,7 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.replication.row import GroupRow
 from tests.sim.loop import running_loop
-from tests.sim.replication.pair import client_of, in_sync, members
+from tests.sim.replication.pair import client_of, in_sync, members, stored
 from tests.support.in_process import Client, message
 from tests.support.waiting import eventually_async
 
@@ -19,15 +19,6 @@ async def send(client: Client, numbers: range) -> list[str]:
     """Send messages; their IDs once all are acknowledged."""
     assert await client.send(*(message(number) for number in numbers)) == {}
     return [f"m{number}" for number in numbers]
-
-
-async def stored(client: Client) -> list[str]:
-    """The IDs of all messages, as a new consumer group receives them."""
-    await client.begin(group="reader")
-    found: list[str] = []
-    while (pulled := await client.pull(group="reader", limit=1000, last=len(found) - 1))[1]:
-        found += pulled[1]
-    return found
 
 
 async def test_a_member_waits_for_the_row_and_refuses_clients() -> None:

@@ -21,7 +21,7 @@ from tests.support.up import PORTS
 from tests.support.waiting import eventually
 
 PASSWORD = "a password of Redis"
-WITHOUT_ANALYTICS = ["redis", "meta", "g1-a", "g2-a", "d1-a", "console", "collector", "worker", "beat"]
+WITHOUT_ANALYTICS = ["redis", "meta", "g1-a", "g1-b", "g2-a", "g2-b", "d1-a", "console", "collector", "worker", "beat"]
 
 
 def started() -> dict[str, Program]:
@@ -69,6 +69,24 @@ def test_another_redis_is_used_as_it_is(monkeypatch: Any, tmp_path: Path) -> Non
     assert not (tmp_path / "data/redis_password").exists()
 
 
+def test_broker_groups_have_as_many_members_as_they_are_to_have() -> None:
+    assert Ports.choose(None, {"g1": 3, "g2": 1}).brokers == {
+        "g1-a": (20881, 20981),
+        "g2-a": (20883, 20983),
+        "g1-b": (20887, 20987),
+        "g1-c": (20891, 20991),
+    }
+    every = Ports.choose(9000, {"g1": 3, "g2": 3})
+    used = [*every.named().values()]
+    assert sorted(used) == list(range(9000, 9000 + PORTS)), "all different, in a row"
+    assert option(started()["meta"], "--copies") == "2"
+    slave = started()["g1-b"]
+    assert (slave.ready_url, slave.other_ready_urls) == (
+        "http://127.0.0.1:9011/readyz",
+        ("http://127.0.0.1:9004/readyz",),
+    )
+
+
 async def test_a_redis_that_does_not_start_is_reported_without_its_password(monkeypatch: Any) -> None:
     monkeypatch.setattr(child, "READY_SECONDS", 0.0)
     server = Child(started()["redis"], lambda *_: None)
@@ -78,7 +96,7 @@ async def test_a_redis_that_does_not_start_is_reported_without_its_password(monk
 
 def test_the_redis_of_a_system_refuses_clients_without_its_password(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
-    ports = Ports.choose(free_ports(10))
+    ports = Ports.choose(free_ports(PORTS))
     own = Launcher(str(tmp_path / "data"), ports)
     own.check()
     secret = tmp_path / "data/redis_password"
@@ -171,7 +189,7 @@ async def test_any_other_process_that_keeps_ending_stops_the_system() -> None:
 
 
 def test_nodes_are_the_brokers_and_the_delay_node() -> None:
-    assert [name for name, program in started().items() if program.is_node] == ["g1-a", "g2-a", "d1-a"]
+    assert [name for name, program in started().items() if program.is_node] == ["g1-a", "g1-b", "g2-a", "g2-b", "d1-a"]
 
 
 def test_the_groups_of_up_need_no_approval() -> None:

@@ -241,6 +241,16 @@ def test_there_are_no_promotions_after_a_start_or_a_pause() -> None:
     assert seconds_until_promotion(groups, b=DEAF, c=DEAF) <= 2
 
 
+def test_a_master_that_reports_that_it_waits_is_promoted_also_after_a_pause() -> None:
+    groups = Groups()
+    groups.clock.advance(30)
+    groups.directory.expire()
+    groups.second(a={"replica_role": WAITING, "state": 4, "log_end": 5002})
+    assert groups.promoted()[0] == "g1-a", (
+        "when all nodes start together, nobody waits for the metaserver's first seconds"
+    )
+
+
 def test_there_are_no_promotions_while_peers_are_out_of_sight() -> None:
     groups = Groups()
     groups.directory.observe_peers(Leases((), {"m2": 1}))

@@ -26,7 +26,7 @@ from console.launcher.programs import Ports
 from console.launcher.system import Launcher
 from tests.support.ports import free_ports
 with tempfile.TemporaryDirectory() as folder:
-    Launcher(folder, Ports.choose(free_ports(10))).check()
+    Launcher(folder, Ports.choose(free_ports(18))).check()
 """
 
 
