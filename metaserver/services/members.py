@@ -99,7 +99,7 @@ def plan_switch_over(name: str, to: str, expected_version: int | None) -> tuple[
     found, code = members(name), "broker_group.no_successor"
     master = found.leading
     if master is None or len(found.group.members) == 1:
-        why = "no node serves as its master" if len(found.group.members) > 1 else "it has one member"
+        why = "it has one member" if len(found.group.members) == 1 else "no node serves as its master"
         raise Conflict(f"Broker group {name} can't switch over: {why}.", code=code)
     if not to:
         candidates = found.candidates(without=master.node_id)
