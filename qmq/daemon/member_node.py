@@ -72,7 +72,7 @@ class MemberNode(Node):
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._accepts_sends = True
         """As metaservers were informed."""
-        rows = RowClient(self.options.broker_group, lambda: self.membership.followed if self.membership else None)
+        rows = RowClient(self.options.broker_group, lambda: self.membership.in_order() if self.membership else ())
         self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
         self._hand_over: HandOver | None = None
         """Of a node that leads."""
