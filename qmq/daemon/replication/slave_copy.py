@@ -55,8 +55,8 @@ class SlaveCopy:
     goal: int = field(default=0, init=False)
     """The highest high watermark that a master has stated."""
     applies: bool = field(init=False)
-    """Whether commits are applied to the store. While the log is copied from its begin on, the store is not that of the log, not even
-    when the copy is complete: the node has to open it again."""
+    """Whether commits are applied to the store. While the log is copied from its begin on, the store is not that of the log,
+    not even when the copy is complete: the node has to open it again."""
     is_log_copied: bool = field(default=False, init=False)
     """Phase LOG is complete: the log and the state have to be opened."""
     _begin: int = field(default=0, init=False)
