@@ -8,6 +8,7 @@ from typing import Protocol
 from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
+from qmq.daemon.role_changes import RoleChanges
 from qmq.errors import LogError, QmqError
 from qmq.log.truncation import Truncation
 from qmq.protocol.codes import ReplicaRole
@@ -74,7 +75,8 @@ class Member:
     node_id: str
     _shell: Shell
     _supervisor: Supervisor
-    role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
+    _role_changes: RoleChanges
+    _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
     reason: str = field(default="no metaserver has sent the row of the broker group yet", init=False)
     """Why it has this role; "" if that is what it should have."""
     refusal: str = field(default="", init=False)
@@ -93,6 +95,19 @@ class Member:
     """It serves as the only member."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
+    def __post_init__(self) -> None:
+        self._role_changes.became(self._role)
+
+    @property
+    def role(self) -> ReplicaRole:
+        """The role that the node has now."""
+        return self._role
+
+    @role.setter
+    def role(self, role: ReplicaRole) -> None:
+        self._role = role
+        self._role_changes.became(role)
+
     def learned(self, row: SentRow) -> None:
         """A metaserver sent the row. An older one than known changes nothing."""
         place = (row.epoch, row.in_sync_version)
@@ -105,6 +120,11 @@ class Member:
             # It became known, or the master has another port.
             self.row = row
             self._wake.set()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the node serves as the only member."""
+        return self._is_alone
 
     def serves_alone(self) -> None:
         """The node serves as the only member, as far as it knows."""

@@ -146,8 +146,9 @@ async def test_a_node_that_copies_does_not_lead() -> None:
         assert member.role is ReplicaRole.COPYING
         stats = await group.broker("g1-b")._stats(None)
         assert stats["role"] == "copying"
-        assert stats["copy"]["phase"] == "log"
-        assert stats["copy"]["total_bytes"] > stats["copy"]["done_bytes"] >= 0
+        assert stats["replication"]["copy"]["phase"] == "log"
+        copy = stats["replication"]["copy"]
+        assert copy["total_bytes"] > copy["done_bytes"] >= 0
         group.hosts["g1-a"].kill()
         # As an operator would have to accept the loss of everything.
         row = group.row.value
