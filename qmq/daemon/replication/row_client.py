@@ -18,7 +18,7 @@ logger = logging.getLogger("qmq.replication")
 
 @dataclass(eq=False, repr=False)
 class RowClient:
-    """Sends a request to one metaserver after the other, until the outcome is known. One without an answer may have changed the row.
+    """Sends a request to one metaserver after another, until the outcome is known. One without answer may have changed the row.
 
     A request is valid for one version of the row, so several metaservers can't make the change twice.
     """
