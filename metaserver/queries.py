@@ -19,6 +19,16 @@ T = TypeVar("T")
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
 NAMES_PER_QUERY = 500
+ROLE_HISTORY_MAX = 50
+"""Role changes of a broker group that are shown."""
+MASTER_ACTIONS = tuple(
+    f"broker_group.{action}" for action in ("promote", "promote_by_operator", "resign", "replace_member")
+)
+"""Audit entries of changes of a broker group's master."""
+ROLE_ACTIONS = (
+    *MASTER_ACTIONS,
+    *(f"broker_group.{action}" for action in ("add_in_sync", "remove_in_sync", "add_member", "recover")),
+)
 
 
 def metadata() -> domain.Metadata:
@@ -124,6 +134,17 @@ def all_members(now: datetime) -> list[Members]:
         found.setdefault(row.broker_group.name, []).append(_node(row))
     groups = [_broker_group(row) for row in approved_broker_groups().filter(kind=GroupKind.BROKER)]
     return [Members.of(group, found.get(group.name, []), _milliseconds(now)) for group in groups]
+
+
+def role_history(name: str) -> list[models.AuditEntry]:
+    """Return the newest changes of a broker group's master, members and in-sync set, newest first."""
+    return list(audit_entries().filter(target=name, action__in=ROLE_ACTIONS)[:ROLE_HISTORY_MAX])
+
+
+def role_changes(since: datetime) -> dict[str, int]:
+    """Return how often broker groups have got another master since a time, without those that have not."""
+    rows = models.AuditEntry.objects.filter(at__gt=since, action__in=MASTER_ACTIONS).order_by()
+    return dict(rows.values_list("target").annotate(count=Count("pk")))
 
 
 def _milliseconds(at: datetime) -> int:

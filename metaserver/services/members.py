@@ -84,6 +84,49 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
     return edit.change
 
 
+def plan_switch_over(name: str, to: str, expected_version: int | None) -> tuple[Member, Member, int]:
+    """Return the master of a broker group, the slave that would take over from it, and the version of the group.
+
+    Args:
+        to: the node ID of the slave; "": the best.
+
+    Raises NotFound, Conflict if there is no such slave, and Stale.
+    """
+    version = BrokerGroup.objects.filter(name=name).values_list("version", flat=True).first()
+    if version is None:
+        raise COPIES.unknown(name)
+    check_version(f"broker group {name}", version, expected_version)
+    found, code = members(name), "broker_group.no_successor"
+    master = found.leading
+    if master is None or len(found.group.members) == 1:
+        why = "it has one member" if len(found.group.members) == 1 else "no node serves as its master"
+        raise Conflict(f"Broker group {name} can't switch over: {why}.", code=code)
+    if not to:
+        candidates = found.candidates(without=master.node_id)
+        if not candidates:
+            raise Conflict(f"Broker group {name} can't switch over: {found.candidate_problem}.", code=code)
+        return master, candidates[0], version
+    successor = _member(found, to)
+    if to == master.node_id:
+        raise Conflict(f"Node {to} is the master of broker group {name} already.", code=code)
+    if found.is_restored or successor.problem:
+        problem = found.candidate_problem if found.is_restored else f"node {to}: {successor.problem}"
+        raise Conflict(f"Broker group {name} can't switch over: {problem}.", code=code)
+    return master, successor, version
+
+
+def _member(found: Members, node_id: str) -> Member:
+    """Return a member. Raises NotFound."""
+    member = found.find(node_id)
+    if member is None or not member.is_member:
+        names = ", ".join(found.group.members) or "none"
+        raise NotFound(
+            f"Node {node_id!r} is not a member of broker group {found.group.name}; members are {names}.",
+            code="node.unknown",
+        )
+    return member
+
+
 def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: Unpack[VersionedRequest]) -> Change:
     """Make a member the master although it may lack acknowledged messages, or after the database was restored from a backup.
 
@@ -100,12 +143,7 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
         row = locked(name)
         check_version(f"broker group {name}", row.version, request.get("expected_version"))
         found = members(name)
-        member = found.find(node_id)
-        if member is None or not member.is_member:
-            names = ", ".join(found.group.members) or "none"
-            raise NotFound(
-                f"Node {node_id!r} is not a member of broker group {name}; members are {names}.", code="node.unknown"
-            )
+        member = _member(found, node_id)
         _check_promotable(found, member)
         is_clean = member.is_in_sync and not found.is_restored
         at_risk = 0 if is_clean else found.bytes_at_risk(node_id)

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from metaserver import queries
 from metaserver.models import BrokerGroup
-from metaserver.row_changes import RowChange
+from metaserver.row_wishes import RowChange
 from metaserver.services import audit
 from metaserver.services.changes import Actor, NotFound
 from qmq.replication.row import ChangeRejected, GroupRow

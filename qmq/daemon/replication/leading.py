@@ -125,7 +125,6 @@ class Leading:
             await self.supervisor.cancel(self._checks)
         await self._changes.stop()
         await self._sessions.close()
-        self._state_reads.close()
 
     # --- for the send path and the node ----------------------------------------------------------------------------
 

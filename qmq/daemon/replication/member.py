@@ -17,9 +17,6 @@ from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
 
-COPY_RETRY_SECONDS = 1.0
-"""How long a slave that has to copy waits for the row without it."""
-
 logger = logging.getLogger("qmq.replication")
 
 
@@ -242,27 +239,19 @@ class Member:
             self.reason = ""
 
     async def _run_follower(self, follower: Follower, address: str) -> None:
-        while True:
-            try:
-                await follower.run(address)
-            except Diverged as diverged:
-                await self._truncate(diverged.truncation)
-            except LogCopied as copied:
-                self._shell.end(LifeEnded(str(copied)))
-            except MustCopy as error:
-                assert self.row is not None
-                if self.node_id in self.row.in_sync:
-                    # It lost what the set counts on. Until the master has removed it, what is left of its log stays.
-                    self.role, self.reason = ReplicaRole.WAITING, f"in the in-sync set, and has to copy: {error}"
-                    await asyncio.sleep(COPY_RETRY_SECONDS)
-                    continue
-                await self._copy_all(str(error))
-            except ReplicationAlarm as error:
-                self._fail(str(error))
-            return
+        try:
+            await follower.run(address)
+        except Diverged as diverged:
+            await self._truncate(diverged.truncation)
+        except LogCopied as copied:
+            self._shell.end(LifeEnded(str(copied)))
+        except MustCopy as error:
+            await self._copy_all(str(error))
+        except ReplicationAlarm as error:
+            self._fail(str(error))
 
     async def _copy_all(self, why: str) -> None:
-        """Replace the log by a copy of the master's, in the next life."""
+        """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""
         self._is_truncating = True
         self.role, self.reason = ReplicaRole.COPYING, f"its log is replaced by a copy of the master's: {why}"
         try:

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.members import SILENT_MS
 from metaserver.models import BrokerGroup, Node
 from metaserver.reports import StoredReport
 from metaserver.services import broker_groups
@@ -208,6 +209,24 @@ def test_a_promotion_of_a_group_that_changed_is_stale(monkeypatch: pytest.Monkey
     with pytest.raises(Stale, match="changed in the meantime"):
         promote("c", 5600)
     assert (row().master, len(audit_rows())) == ("a", count)
+
+
+def test_the_loss_of_one_of_several_members_is_not_accepted() -> None:
+    with pytest.raises(Conflict, match="Node b is one of 3 members of broker group g1"):
+        broker_groups.accept_log_loss("b", log_end=10, actor=ACTOR, reason="disk lost")
+    assert Node.objects.get(node_id="b").log_end == 5000
+    BrokerGroup.objects.filter(name="g1").update(members=["b"])
+    assert broker_groups.accept_log_loss("b", log_end=10, actor=ACTOR, reason="disk lost").is_change
+
+
+def test_a_group_is_not_removed_while_a_slave_runs() -> None:
+    BrokerGroup.objects.filter(name="g1").update(state=GroupState.OFFLINE)
+    with pytest.raises(Conflict, match="Node b of broker group g1 is running"):
+        broker_groups.remove_group("g1", actor=ACTOR)
+    for node_id in ("b", "c"):
+        report(node_id, REPORT, seconds_ago=SILENT_MS / 1000 + 1)
+    assert broker_groups.remove_group("g1", actor=ACTOR).after is None
+    assert queries.broker_group("g1") is None
 
 
 # --- stopping ---
