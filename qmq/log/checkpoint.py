@@ -127,7 +127,8 @@ def decode_checkpoint(data: bytes) -> Checkpoint | str:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """A checkpoint's file, open. It can be read from any thread, also when it is removed meanwhile. The last reference closes it."""
+    """An open file of a checkpoint. It can be read from any thread, also when it is removed meanwhile.
+    Its last reference closes it."""
 
     _file: File
     position: Position
