@@ -84,9 +84,12 @@ def replicated(new_system: Callable[..., System]) -> System:
 
 async def in_sync(system: System, group: str, node: str = "") -> str:
     """Wait until a group has all of its members in sync; its master, which is `node` if that is given."""
-    while not (found := await asyncio.to_thread(master_of, system, group)) or found != (node or found):
-        await asyncio.sleep(0.1)
-    return found
+
+    def found() -> str:
+        master = master_of(system, group)
+        return master if master == (node or master) else ""
+
+    return await asyncio.to_thread(eventually, found)
 
 
 async def test_f6_all_nodes_are_restarted_one_after_the_other(replicated: System) -> None:
