@@ -422,7 +422,8 @@ class MemberNode(Node):
     async def close(self) -> None:
         is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
         if self._hand_over is not None and is_running:
-            await self._hand_over.before_stop(self.options.stop_seconds)
+            # The rest of the time is for requests in progress if nobody takes over.
+            await self._hand_over.before_stop(self.options.stop_seconds / 2)
         await super().close()
 
     def end(self, error: BaseException) -> None:
