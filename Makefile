@@ -13,7 +13,7 @@ DATABASES ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim bench bench-clients bench-delay bench-pages \
+.PHONY: openapi help setup packages nodejs frontend wheel up quick test test-pythons test-databases services lint lint-python sim sim-slaves bench bench-clients bench-delay bench-pages \
   bench-population bench-compare faults \
   fuzz lock test-all attack
 
@@ -83,6 +83,9 @@ test-pythons: setup ## nodes and clients on the other Python versions of this ma
 
 sim: setup ## one seed of the simulation, or many: make sim SEED=17, ARGS="--seeds 1000"
 	$(BIN)/python -m tests.sim.swarm $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
+
+sim-slaves: setup ## the same with broker groups that have slaves: make sim-slaves SEED=17, ARGS="--seeds 1000"
+	$(BIN)/python -m tests.sim.slaves.schedule $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
 
 e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
 	QMQ_STORIES=full $(BIN)/python -m pytest tests/served/e2e tests/served/demo $(ARGS)

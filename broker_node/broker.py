@@ -97,6 +97,7 @@ class Broker(MemberNode):
         return save_copied(self.checkpoint_store, data)
 
     async def prepare_to_lead(self) -> None:
+        self.store.continue_times()
         await run_in_slices(renew_leases(self.store))
 
     @property

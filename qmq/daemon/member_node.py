@@ -15,9 +15,6 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
-from prometheus_client.core import Metric
-
-from qmq import __version__
 from qmq.daemon.admin_http import AdminPages, JsonPost
 from qmq.daemon.applying import Applying
 from qmq.daemon.checkpointing import Checkpointing
@@ -31,6 +28,8 @@ from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.role_metrics import MemberMetrics
+from qmq.daemon.replication.role_report import role_report
 from qmq.daemon.replication.row_client import RowClient
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.daemon.replication.switch_over import SwitchOver, SwitchOverRejected
@@ -56,7 +55,7 @@ class MemberNode(Node):
         super().__init__(*arguments, **settings)
         self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
         """Identifies this life."""
-        self.member = Member(self.node_id, self, self.supervisor)
+        self.member = Member(self.node_id, self, self.supervisor, self.machine.role_changes)
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
@@ -157,7 +156,8 @@ class MemberNode(Node):
         self.server = self.frame_server(budget)
         await self.server.bind()
         await self._sync.start()
-        self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), self._no_metrics)
+        metrics = MemberMetrics(self, self.space, f"qmq_{self.kind}")
+        self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), metrics.families)
         await self.admin.start()
         self.admin_address = self.admin.address
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
@@ -177,28 +177,11 @@ class MemberNode(Node):
         self.replica.set_copying(Copying(0, 0, CopyPhase.STATE))
 
     async def _stats(self, _: Any) -> dict[str, Any]:
-        follower = self.member.follower
-        progress = follower.copy.progress if follower is not None else None
-        assert self.applying is not None
-        return {
-            "broker_group": self.options.broker_group,
-            "node_id": self.node_id,
-            "role": self.member.role.name.lower(),
-            "role_reason": self.member.reason,
-            "epoch": self.replica.state.epoch,
-            "version": __version__,
-            "log": {
-                "begin": self.log.begin,
-                "end": self.log.written_end,
-                "synced_end": self.log.synced_end,
-                "high_watermark": self.applying.known_high_watermark,
-                "applied_end": self.applying.applied_end,
-            },
-            "copy": progress.report() if progress is not None else None,
-        }
+        role = {"role": self.member.role.name.lower(), "state_reason": self.readiness()}
+        return {**self.head(), **role, "log": self.log_report(), "replication": role_report(self)}
 
-    async def _no_metrics(self) -> list[Metric]:
-        return []
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "replication": role_report(self)}
 
     def retained_from(self) -> int:
         """Return the log offset from which on slaves need the log."""
@@ -222,7 +205,8 @@ class MemberNode(Node):
         return super().health() if self._has_committer else ""
 
     def restrictions(self) -> dict[str, str]:
-        return super().restrictions() if self.is_serving else {}
+        found = super().restrictions() if self.is_serving else {}
+        return found if self.member.is_alone else {**found, "role": self.member.role.name.lower()}
 
     async def start_writing(self) -> None:
         await super().start_writing()

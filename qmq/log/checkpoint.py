@@ -127,7 +127,8 @@ def decode_checkpoint(data: bytes) -> Checkpoint | str:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """A checkpoint's file, open. It can be read until it is closed, also when it is removed meanwhile."""
+    """An open file of a checkpoint. It can be read from any thread, also when it is removed meanwhile.
+    Its last reference closes it."""
 
     _file: File
     position: Position
@@ -137,7 +138,3 @@ class CheckpointFile:
     def read(self, begin: int, size: int) -> bytes:
         """Return bytes of the file. Raises OSError."""
         return self._file.pread(size, begin)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()

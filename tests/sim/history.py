@@ -88,6 +88,8 @@ class History:
     """The same while a delay node was away, or may have ended before it kept the step: a start accepts it."""
     damaged: set[str] = field(default_factory=set)
     """Broker groups whose log was damaged: what was in the damaged commits is withheld."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What else a run counts."""
     broken: list[Broken] = field(default_factory=list)
     """Broken promises that were seen at once."""
 

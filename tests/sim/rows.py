@@ -1,6 +1,7 @@
 """The metaservers' database: rows in memory with the rules of `metaserver.services`, and its faults."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
@@ -64,6 +65,8 @@ class Database:
         self._backup: Rows | None = None
         self.was_faulty = False
         """A query failed."""
+        self.on_row: Callable[[str, GroupRow, GroupRow], None] | None = None
+        """Called with the name of a broker group and its row before and after each change that a metaserver stores."""
 
     def back_up(self) -> None:
         """Keep a copy for `restore`."""
@@ -273,6 +276,8 @@ class RowStore:
         if there is None or there.group_row.place != row.place:
             raise ChangeRejected(f"the row of broker group {name} has changed meanwhile", is_stale=True)
         self._database.rows.groups[name] = there.with_group_row(changed)
+        if self._database.on_row is not None:
+            self._database.on_row(name, row, changed)
         self._database.changed(group=name)
         self._database.reply()
         return changed

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Protocol
 
 import qmq.clock
 from broker_node.broker import Broker
@@ -116,6 +117,8 @@ class Report:
     virtual_seconds: float
     cpu_seconds: float
     counts: dict[str, int] = field(default_factory=dict)
+    command: str = "make sim"
+    """Repeats the run, with its seed."""
 
     def __str__(self) -> str:
         """What a failed run prints."""
@@ -127,7 +130,7 @@ class Report:
             + "\n".join(self.log[-EVENTS_SHOWN:])
             + "\nfaults:\n"
             + "\n".join(self.events[-EVENTS_SHOWN:])
-            + f"\nmix: {self.mix}\nrepeat it with: make sim SEED={self.seed}"
+            + f"\nmix: {self.mix}\nrepeat it with: {self.command} SEED={self.seed}"
         )
 
 
@@ -161,12 +164,12 @@ class Storm:
             if self._cluster.loop.now + pause >= end:
                 break
             await asyncio.sleep(pause)
-            self._begin(FAULTS[self._rng.choice(self._mix.faults)])
+            self._begin(getattr(self, self._rng.choice(self._mix.faults)))
         await asyncio.sleep(max(0.0, end - self._cluster.loop.now))
         await asyncio.gather(*self._tasks)
 
-    def _begin(self, fault: "Callable[[Storm], object]") -> None:
-        work = fault(self)
+    def _begin(self, fault: "Callable[[], object]") -> None:
+        work = fault()
         if asyncio.iscoroutine(work):
             task = asyncio.get_running_loop().create_task(work)
             self._tasks[task] = None
@@ -396,8 +399,8 @@ class Storm:
         self._cluster.database.restore()
 
 
-FAULTS: "dict[str, Callable[[Storm], object]]" = {
-    method.__name__: method
+FAULTS = tuple(
+    method.__name__
     for method in (
         Storm.kill,
         Storm.power_cut,
@@ -417,7 +420,7 @@ FAULTS: "dict[str, Callable[[Storm], object]]" = {
         Storm.lost_replies,
         Storm.restored_database,
     )
-}
+)
 DAMAGE = ("flipped_bit", "bad_sector")
 DAMAGE_SHARE = 0.1
 """Of runs that have these: their checks are weaker."""
@@ -677,13 +680,29 @@ def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] |
     world = World(seed)
     world.observe = observe
     mix = mix or _mix_of(seed, world)
+    return simulated(world, mix, lambda: Run(world, mix))
+
+
+class SimulatedRun(Protocol):
+    """What happens in a run, and what comes of it."""
+
+    cluster: Cluster
+    history: History
+    storm: Storm
+
+    async def run(self) -> None:
+        """Do all phases; what is broken is in `history.broken`."""
+
+
+def simulated(world: World, mix: Mix, make_run: Callable[[], SimulatedRun], command: str = "make sim") -> Report:
+    """Do a run in a world of its own, which is closed afterwards."""
     began = time.process_time()
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     asyncio.set_event_loop(world)
     try:
         with virtual_clock():
-            run = Run(world, mix)
+            run = make_run()
             root.handlers[:] = [run.cluster.log]
             root.setLevel(logging.INFO)
             try:
@@ -694,7 +713,7 @@ def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] |
                 run.history.broken.append(Broken("progress", f"the run did not come to its end: {error!r}"))
             history = run.history
             return Report(
-                seed=seed,
+                seed=world.seed,
                 mix=mix,
                 broken=list(history.broken),
                 digest=world.digest,
@@ -707,7 +726,9 @@ def run_seed(seed: int, mix: Mix | None = None, observe: Callable[[str], None] |
                     "acked": sum(sent.is_acked for sent in history.sent.values()),
                     "got": len(history.got),
                     "faults": len(run.storm.events),
+                    **history.counts,
                 },
+                command=command,
             )
     finally:
         # What killed processes left behind ends now, and logs that it was interrupted.
@@ -730,9 +751,9 @@ def virtual_clock() -> Iterator[None]:
         kind.monotonic, kind.wall_ms = monotonic, wall_ms  # type: ignore[method-assign]
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], run: Callable[[int], Report] = run_seed, command: str = "make sim") -> int:
     """Do runs, and print those that failed; the exit code."""
-    parser = argparse.ArgumentParser(prog="make sim", description="Run a simulated system under faults.")
+    parser = argparse.ArgumentParser(prog=command, description="Run a simulated system under faults.")
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--seed", type=int, help="the run of this seed")
     chosen.add_argument("--seeds", type=int, metavar="COUNT", help="so many runs")
@@ -742,14 +763,14 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        report = run_seed(options.seed)
+        report = run(options.seed)
         print(report if report.broken else _line(report))
         return int(bool(report.broken))
     seeds = range(options.first, options.first + options.seeds)
     failed: list[Report] = []
     began = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=CHUNKS_OF_A_PROCESS) as pool:
-        for count, report in enumerate(pool.imap_unordered(run_seed, seeds, chunksize=2), 1):
+        for count, report in enumerate(pool.imap_unordered(run, seeds, chunksize=2), 1):
             if report.broken:
                 failed.append(report)
                 print(report, flush=True)

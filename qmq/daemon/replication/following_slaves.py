@@ -79,7 +79,7 @@ class FollowRules:
                 raise FollowRejected(FollowResult.BUSY, "the master's log or row changed during the request: repeat it")
         if crc is None and end <= self._log.begin:
             # Its commit was in a segment that was removed.
-            raise FollowRejected(FollowResult.TOO_FAR_BEHIND, self._reason(FollowResult.TOO_FAR_BEHIND, request))
+            raise self._too_far_behind(request)
         if crc is None:
             raise FollowRejected(
                 FollowResult.CRC_DIFFERS,
@@ -104,9 +104,18 @@ class FollowRules:
         answer = answer_follow(
             row, own, request.node_id, request.epoch, request.promotion_id, theirs, request.state_offset
         )
+        if answer.result is FollowResult.TOO_FAR_BEHIND:
+            raise self._too_far_behind(request)
         if answer.result is not FollowResult.ACCEPTED:
             raise FollowRejected(answer.result, self._reason(answer.result, request))
         return answer.keep_to
+
+    def _too_far_behind(self, request: FollowRequest) -> FollowRejected:
+        """The slave has to discard its log. While it counts, it may not: the row may have it promoted with what it has."""
+        reason = self._reason(FollowResult.TOO_FAR_BEHIND, request)
+        if request.node_id in self._master.value.counted:
+            return FollowRejected(FollowResult.BUSY, f"{reason}; it can copy when it has left the in-sync set")
+        return FollowRejected(FollowResult.TOO_FAR_BEHIND, reason)
 
     def _reason(self, result: FollowResult, request: FollowRequest | ReadCopyRequest) -> str:
         row, log = self._master.value.row, self._log

@@ -81,13 +81,13 @@ class Joining:
         if keep_to > log.written_end:
             raise ProtocolError(f"the master keeps {keep_to} bytes of this log, which ends at {log.written_end}")
         if 0 < keep_to <= log.begin and keep_to < log.written_end:
-            # Retention removed the commit there, which a checkpoint here counts on, unless the whole log is a copy.
-            known = min(self._applying.known_high_watermark, log.written_end)
-            if keep_to < known:
-                raise ReplicationAlarm(
-                    f"the master keeps {keep_to} bytes of this log, of which everything below {known} is confirmed"
-                )
-            raise MustCopy(f"this log begins at {log.begin}, and the master's continues it from {keep_to} on")
+            if not self._copy.applies:
+                # All of it is a copy, of a master that had other commits.
+                raise MustCopy(f"this log begins at {log.begin}, and the master's continues it from {keep_to} on")
+            # Retention has removed only what is confirmed.
+            raise ReplicationAlarm(
+                f"the master keeps {keep_to} bytes of this log, which begins at {log.begin}: everything below is confirmed"
+            )
         if await self.crc_at(keep_to) != answer.keep_to_crc:
             raise ReplicationAlarm(
                 f"this log and the master's differ below offset {keep_to}, where both have commits of the same epoch"

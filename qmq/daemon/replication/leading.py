@@ -81,7 +81,8 @@ class Leading:
     def __post_init__(self) -> None:
         log = self.log
         value = Master(self.node_id, self.row, log.written_end, log.synced_end, log.high_watermark)
-        self._master = MasterState(value, self.committer, self.clock, self._high_watermark_rose)
+        observe = self.counters.confirm_seconds.observe
+        self._master = MasterState(value, self.committer, self.clock, self._high_watermark_rose, observe)
         self._feed = Feed(log, self.clock, self.supervisor, self._pump)
         self._in_sync = InSyncSet(self._master, self.clock)
         self._changes = RowChanges(
@@ -124,7 +125,6 @@ class Leading:
             await self.supervisor.cancel(self._checks)
         await self._changes.stop()
         await self._sessions.close()
-        self._state_reads.close()
 
     # --- for the send path and the node ----------------------------------------------------------------------------
 

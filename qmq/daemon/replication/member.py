@@ -8,6 +8,7 @@ from typing import Protocol
 from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
+from qmq.daemon.role_changes import RoleChanges
 from qmq.errors import LogError, QmqError
 from qmq.log.truncation import Truncation
 from qmq.protocol.codes import ReplicaRole
@@ -15,9 +16,6 @@ from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
-
-COPY_RETRY_SECONDS = 1.0
-"""How long a slave that has to copy waits for the row without it."""
 
 logger = logging.getLogger("qmq.replication")
 
@@ -77,7 +75,8 @@ class Member:
     node_id: str
     _shell: Shell
     _supervisor: Supervisor
-    role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
+    _role_changes: RoleChanges
+    _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
     reason: str = field(default="no metaserver has sent the row of the broker group yet", init=False)
     """Why it has this role; "" if that is what it should have."""
     refusal: str = field(default="", init=False)
@@ -96,6 +95,19 @@ class Member:
     """It serves as the only member."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
+    def __post_init__(self) -> None:
+        self._role_changes.became(self._role)
+
+    @property
+    def role(self) -> ReplicaRole:
+        """The role that the node has now."""
+        return self._role
+
+    @role.setter
+    def role(self, role: ReplicaRole) -> None:
+        self._role = role
+        self._role_changes.became(role)
+
     def learned(self, row: SentRow) -> None:
         """A metaserver sent the row. An older one than known changes nothing."""
         place = (row.epoch, row.in_sync_version)
@@ -108,6 +120,11 @@ class Member:
             # It became known, or the master has another port.
             self.row = row
             self._wake.set()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the node serves as the only member."""
+        return self._is_alone
 
     def serves_alone(self) -> None:
         """The node serves as the only member, as far as it knows."""
@@ -222,27 +239,19 @@ class Member:
             self.reason = ""
 
     async def _run_follower(self, follower: Follower, address: str) -> None:
-        while True:
-            try:
-                await follower.run(address)
-            except Diverged as diverged:
-                await self._truncate(diverged.truncation)
-            except LogCopied as copied:
-                self._shell.end(LifeEnded(str(copied)))
-            except MustCopy as error:
-                assert self.row is not None
-                if self.node_id in self.row.in_sync:
-                    # It lost what the set counts on. Until the master has removed it, what is left of its log stays.
-                    self.role, self.reason = ReplicaRole.WAITING, f"in the in-sync set, and has to copy: {error}"
-                    await asyncio.sleep(COPY_RETRY_SECONDS)
-                    continue
-                await self._copy_all(str(error))
-            except ReplicationAlarm as error:
-                self._fail(str(error))
-            return
+        try:
+            await follower.run(address)
+        except Diverged as diverged:
+            await self._truncate(diverged.truncation)
+        except LogCopied as copied:
+            self._shell.end(LifeEnded(str(copied)))
+        except MustCopy as error:
+            await self._copy_all(str(error))
+        except ReplicationAlarm as error:
+            self._fail(str(error))
 
     async def _copy_all(self, why: str) -> None:
-        """Replace the log by a copy of the master's, in the next life."""
+        """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""
         self._is_truncating = True
         self.role, self.reason = ReplicaRole.COPYING, f"its log is replaced by a copy of the master's: {why}"
         try:

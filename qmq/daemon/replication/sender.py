@@ -25,6 +25,8 @@ UNCONFIRMED_COMMITS_MAX = 16_384
 """With so many commits sent and not confirmed, no further frame is: of each, the CRC is kept until then."""
 READ_BYTES = 1 << 20
 """Bytes read from the log at a time. A larger commit is read alone."""
+READ_CREDIT_SECONDS = 1.0
+"""Reads that the limit of the rate would have allowed in this time and that were not made may be made later, without a pause."""
 HEARTBEAT_SECONDS = 0.5
 """When nothing was sent for so long, an empty frame is."""
 
@@ -89,9 +91,10 @@ class Sender:
         self._read: CommitBatch | None = None
         """Read from the log, and not sent because of the window."""
         self._reading: asyncio.Task[None] | None = None
-        self._read_not_before = 0.0
-        self._read_at_end = 0
-        """Where the log ended at the last read."""
+        self._read_due = source.clock.monotonic()
+        """When the next read may begin. In the past: how much sooner further ones may."""
+        self._read_lag = source.log.written_end - keep_to.offset
+        """How much had not been read when that was determined."""
         self._sent_at = source.clock.monotonic()
         self._stated_high_watermark = source.high_watermark()
         self.is_open = True
@@ -170,7 +173,7 @@ class Sender:
     async def _read_on(self) -> None:
         source, size = self._source, min(READ_BYTES, self._window_bytes)
         try:
-            delay = self._read_not_before - source.clock.monotonic()
+            delay = self._read_due - source.clock.monotonic()
             if delay > 0:
                 await asyncio.sleep(delay)
             self._read = await asyncio.to_thread(read_batch, source.log, self._sent, source.log.written_end, size)
@@ -180,17 +183,19 @@ class Sender:
             return
         finally:
             self._reading = None
-        self._limit_reads(self._read.bytes)
+        self._limit_reads(source.log.written_end - self._read.end.offset)
         self.pump()
 
-    def _limit_reads(self, read_bytes: int) -> None:
-        """Delay the next read: other clients need the disk, too. What was written since the last one does not count."""
+    def _limit_reads(self, lag: int) -> None:
+        """Delay the next read so that the lag falls at the rate that is allowed, however much is written meanwhile.
+
+        Args:
+            lag: bytes of the log that have not been read.
+        """
         source = self._source
-        end, now = source.log.written_end, source.clock.monotonic()
-        gained = read_bytes - (end - self._read_at_end if self._read_at_end else 0)
-        self._read_at_end = end
-        if source.copy_bytes_per_second and gained > 0:
-            self._read_not_before = max(self._read_not_before, now) + gained / source.copy_bytes_per_second
+        if source.copy_bytes_per_second:
+            due = self._read_due + (self._read_lag - lag) / source.copy_bytes_per_second
+            self._read_due, self._read_lag = max(due, source.clock.monotonic() - READ_CREDIT_SECONDS), lag
 
     def _send(self, batch: CommitBatch) -> None:
         self._push(batch.offset, batch.segment_base, batch.segment_bytes, batch)

@@ -16,7 +16,7 @@ from qmq.log.checkpoint import CheckpointFile, CheckpointStore
 from qmq.protocol.replication import COPY_BUSY, COPY_FORBIDDEN, COPY_REMOVED, ReadCopyRequest, ReadCopyResponse
 
 STATE_SECONDS = 60.0
-"""A checkpoint that no slave reads for so long is closed; its disk space may be free then."""
+"""A checkpoint that no slave reads for so long is closed, so that its disk space can be used."""
 READS_MAX = 4
 """Reads in progress; a further one is rejected as busy."""
 PIECE_BYTES = 1 << 20
@@ -68,7 +68,6 @@ class StateReads:
             newest = await asyncio.to_thread(self._checkpoints.open_newest)
             if newest is None:
                 raise ReadRefused("this node has no checkpoint yet", code=COPY_BUSY)
-            self.close()
             self._open = newest
         found = self._open
         if found is None or request.position not in (0, found.position.offset):
@@ -84,14 +83,8 @@ class StateReads:
         return ReadCopyResponse(found.position.offset, found.size, data)
 
     def expire(self) -> None:
-        """Close the checkpoint if no slave reads it any more. To be called periodically."""
-        if self._open is not None and not self._reads and self._clock.monotonic() - self._used_at >= STATE_SECONDS:
-            self.close()
-
-    def close(self) -> None:
-        """Close the checkpoint. A read in progress fails."""
-        if self._open is not None:
-            self._open.close()
+        """Let go of the checkpoint if no slave reads it any more. To be called periodically."""
+        if self._open is not None and self._clock.monotonic() - self._used_at >= STATE_SECONDS:
             self._open = None
 
 

@@ -73,12 +73,16 @@ class Traffic:
 
     async def check(self, client: Client) -> None:
         """A master that was a copy knows all of it."""
-        assert await client.pull("idle", limit=5, last=4) == (-1, [])
-        await self.send(client, 1, "idle", 10)
-        assert await client.pull("idle", limit=5, last=4) == (5, self.sent["idle"][5:])
+        await self.check_idle(client)
         # The same consumer gets what it has not acknowledged, under the same numbers.
         begin, pulled = await client.pull("large", "busy", limit=6, last=-1)
         assert (begin, pulled) == self.in_flight
+
+    async def check_idle(self, client: Client) -> None:
+        """The idle group gets what is new, and nothing else."""
+        assert await client.pull("idle", limit=5, last=4) == (-1, [])
+        await self.send(client, 1, "idle", 10)
+        assert await client.pull("idle", limit=5, last=4) == (5, self.sent["idle"][5:])
 
 
 def crash(group: Members, name: str, *, is_power_cut: bool) -> None:

@@ -24,17 +24,18 @@ from tests.support.waiting import eventually_async
 
 
 class Group:
-    """The first broker group of a cluster."""
+    """A broker group of a cluster, the first one by default."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, name: str = "g1") -> None:
         self.cluster = cluster
-        self.hosts = cluster.members("g1")
+        self.name = name
+        self.hosts = cluster.members(name)
         self.readers = 0
 
     @property
     def row(self) -> BrokerGroup:
         """As the database has it."""
-        return self.cluster.database.rows.groups["g1"]
+        return self.cluster.database.rows.groups[self.name]
 
     def broker(self, node: str) -> Broker:
         """A node as it runs now."""
@@ -92,8 +93,8 @@ class Group:
     def set(self, **values: object) -> None:
         """An operator changes the group."""
         rows = self.cluster.database.rows
-        rows.groups["g1"] = replace(rows.groups["g1"], **values)  # type: ignore[arg-type]
-        self.cluster.database.changed(group="g1")
+        rows.groups[self.name] = replace(rows.groups[self.name], **values)  # type: ignore[arg-type]
+        self.cluster.database.changed(group=self.name)
 
 
 @asynccontextmanager

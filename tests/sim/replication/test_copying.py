@@ -8,8 +8,17 @@ import pytest
 from qmq.protocol.codes import ReplicaRole
 from qmq.replication.roles import CopyPhase
 from tests.sim.loop import running_loop
-from tests.sim.replication.copying import ahead, all_equal, crash, in_sync, make_copies_small, phase_of
-from tests.sim.replication.pair import client_of
+from tests.sim.replication.copying import (
+    SETTINGS,
+    Traffic,
+    ahead,
+    all_equal,
+    crash,
+    in_sync,
+    make_copies_small,
+    phase_of,
+)
+from tests.sim.replication.pair import client_of, members
 from tests.support.waiting import eventually_async
 
 
@@ -119,8 +128,9 @@ async def test_a_node_that_copies_does_not_lead() -> None:
         assert member.role is ReplicaRole.COPYING
         stats = await group.broker("g1-b")._stats(None)
         assert stats["role"] == "copying"
-        assert stats["copy"]["phase"] == "log"
-        assert stats["copy"]["total_bytes"] > stats["copy"]["done_bytes"] >= 0
+        assert stats["replication"]["copy"]["phase"] == "log"
+        copy = stats["replication"]["copy"]
+        assert copy["total_bytes"] > copy["done_bytes"] >= 0
         group.hosts["g1-a"].kill()
         # As an operator would have to accept the loss of everything.
         row = group.row.value
@@ -128,3 +138,34 @@ async def test_a_node_that_copies_does_not_lead() -> None:
         group.row.promote("g1-b")
         group.announce()
         await eventually_async(lambda: "it can't lead epoch 3" in group.broker("g1-b").readiness())
+
+
+async def test_a_slave_removes_what_the_retention_of_its_master_removed() -> None:
+    async with members(running_loop(), in_sync_min=1, **SETTINGS) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a", "g1-b")
+        slave, traffic = group.broker("g1-b"), Traffic()
+        ticks = []
+        slave.history_retention.tick = lambda: asyncio.sleep(0, ticks.append(1))  # type: ignore[method-assign]
+        async with client_of(group.broker("g1-a")) as client:
+            await traffic.prepare(client)
+            await traffic.fill(client, group, "g1-a")
+            begin = group.broker("g1-a").log.begin
+            assert begin > 0
+            # As soon as its own checkpoints need it no more.
+            while slave.log.begin < begin:
+                await traffic.send(client, 5)
+            await eventually_async(lambda: not slave.log.hidden_segments)
+            segments = group.hosts["g1-b"].disk.list_dir("/g1-b/log")
+            assert int(segments[0]) == slave.log.begin
+            assert slave.log.begin <= slave.checkpoints.floor
+            assert min(slave.store.segment_newest_ms) >= slave.log.begin
+            assert ticks, "histories are removed by time"
+            await all_equal(group)
+        await group.hosts["g1-b"].stop()
+        await group.start("g1-b")
+        assert not group.broker("g1-b").log.damaged
+        await in_sync(group, "g1-a", "g1-b")
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            await traffic.check_idle(client)

@@ -26,7 +26,7 @@ from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
-from qmq.replication.roles import Copying
+from qmq.replication.roles import Copying, CopyPhase
 from qmq.supervisor import Supervisor
 from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent, slave_copy_of
 from tests.support.in_process import machine
@@ -390,6 +390,44 @@ async def test_logs_that_differ_in_what_both_keep_are_an_alarm() -> None:
         error = await slave.ended()
         assert isinstance(error, ReplicationAlarm)
         assert "differ below offset" in str(error)
+
+
+def without_its_first_segment(source: SegmentedLog) -> SegmentedLog:
+    """A slave's log that has nine commits of the second segment, and no other."""
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=EPOCH, is_copying=False)
+    commits = list(commits_of(source))
+    second = next(number for number, commit in enumerate(commits) if commit.segment_base > 0)
+    for commit in commits[: second + 9]:
+        copied.complete(copied.write(commit))
+    log.drop_before(commits[second].offset)
+    assert log.begin > 0
+    return log
+
+
+@pytest.mark.parametrize("below", [0, 200])
+async def test_a_copy_that_begins_behind_what_the_master_keeps_begins_again(below: int) -> None:
+    master = ScriptedMaster(master_log())
+    log = without_its_first_segment(master.log)
+    master.answer = lambda request, answer: replace(answer, keep_to=log.begin - below, keep_to_crc=1)
+    copying = Copying(0, 1 << 30, CopyPhase.LOG, 1 << 20)
+    async with following(master, log, waits=False, copying=copying) as slave:
+        error = await slave.ended()
+        assert isinstance(error, MustCopy)
+        assert f"this log begins at {log.begin}, and the master's continues it from {log.begin - below} on" in str(
+            error
+        )
+
+
+@pytest.mark.parametrize("below", [0, 200])
+async def test_a_log_that_begins_behind_what_the_master_keeps_is_an_alarm(below: int) -> None:
+    master = ScriptedMaster(master_log())
+    log = without_its_first_segment(master.log)
+    master.answer = lambda request, answer: replace(answer, keep_to=log.begin - below, keep_to_crc=1)
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, ReplicationAlarm)
+        assert f"which begins at {log.begin}: everything below is confirmed" in str(error)
 
 
 # --- the disk --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,51 @@
+"""What the disks of a broker group's members hold of its log, by log offset."""
+
+import json
+
+from qmq.daemon.replica_state import FILE_NAME, decode_state
+from qmq.replication.roles import ReplicaState
+from tests.sim.cluster import Host
+from tests.support.memory_disk import Inode
+
+CRC_BYTES = 4
+"""Behind the content of the file of the replica's state."""
+
+
+def folder_of(host: Host) -> str:
+    """Return the data folder of a host's node."""
+    return f"/{host.name}"
+
+
+def written(host: Host, begin: int, end: int) -> bytes:
+    """Return the bytes [begin, end) of the log as the process has written them, synced or not; zeros where nothing is."""
+    return _bytes(host.disk.names, folder_of(host), begin, end, is_synced=False)
+
+
+def durable(host: Host, begin: int, end: int) -> bytes:
+    """Return the bytes [begin, end) of the log that no power cut can take; zeros where nothing is."""
+    return _bytes(host.disk.durable_names, folder_of(host), begin, end, is_synced=True)
+
+
+def _bytes(names: dict[str, Inode], folder: str, begin: int, end: int, *, is_synced: bool) -> bytes:
+    found = bytearray(end - begin)
+    prefix = f"{folder}/log/"
+    for path, inode in names.items():
+        if not path.startswith(prefix) or not (name := path[len(prefix) :]).isdigit():
+            continue
+        base, content = int(name), inode.synced if is_synced else inode.content
+        first, last = max(begin, base), min(end, base + len(content))
+        if first < last:
+            found[first - begin : last - begin] = content[first - base : last - base]
+    return bytes(found)
+
+
+def durable_state(host: Host) -> ReplicaState:
+    """Return what the node has durably stored about its group; the default without a file."""
+    inode = host.disk.durable_names.get(f"{folder_of(host)}/{FILE_NAME}")
+    if inode is None:
+        return ReplicaState()
+    try:
+        return decode_state(bytes(inode.synced[:-CRC_BYTES]))
+    except (json.JSONDecodeError, LookupError):
+        # Its name is durable, and its content is not.
+        return ReplicaState()

@@ -1,0 +1,331 @@
+"""Schedules of a broker group with slaves under faults, each decided by one seed.
+
+python -m tests.sim.slaves.schedule --seed 17          one schedule, with its last events if it fails
+python -m tests.sim.slaves.schedule --seeds 1000       schedules 1 to 1000
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+from broker_node.broker import Broker
+from broker_node.recovery import open_store
+from broker_node.subject_table import StoreLimits
+from metaserver.choices import GroupState
+from metaserver.server import Metaserver
+from qmq.log.handles import HandleCache
+from qmq.log.replay import MemberOpening
+from qmq.protocol.messages import decode_raw
+from tests.sim import checks
+from tests.sim.cluster import Cluster, Host
+from tests.sim.history import Broken, History
+from tests.sim.meta_checks import agreement
+from tests.sim.replication.pair import comparable
+from tests.sim.slaves.clients import SlavesConsumer, SlavesSender
+from tests.sim.slaves.storm import FAULTS, SlavesStorm
+from tests.sim.slaves.watch import GroupWatch
+from tests.sim.swarm import Mix, Report, main, simulated
+from tests.sim.world import World
+from tests.support.disk_work import read_and_repair
+
+GROUP = "g1"
+HEALED_SECONDS = 20.0
+"""After the last fault, the group is writable and all members are in sync within this."""
+BEGIN_SECONDS = 10.0
+EQUAL_SECONDS = 10.0
+"""After the last send, all members have the same log, applied, within this."""
+LOOK_SECONDS = 0.5
+LEASE_SECONDS = 8.0
+STORM_SECONDS = (8.0, 18.0)
+"""How long faults come in a schedule."""
+COMMAND = "make sim-slaves"
+
+
+@dataclass(frozen=True)
+class SlavesMix(Mix):
+    """What one schedule has."""
+
+    copies: int = 2
+    in_sync_min: int = 2
+    grows: bool = False
+    """The group begins with one member; an operator raises its copies."""
+
+    @classmethod
+    def draw(cls, rng: Random) -> "SlavesMix":
+        """A mix: some faults of all, so that some schedules have much of a few."""
+        return cls(
+            brokers=1,
+            subjects=rng.choice((1, 1, 2)),
+            faults=tuple(rng.sample(FAULTS, rng.randint(1, 6))),
+            fault_seconds=rng.uniform(0.7, 4.0),
+            groups=(),
+            delayed=0.0,
+            batches=0.0,
+            poison=0.0,
+            gives_back=0.0,
+            has_operator=False,
+            storm_seconds=rng.uniform(*STORM_SECONDS),
+            slowness=rng.choice((1.0, 1.0, 1.0, 20.0)),
+            metas=rng.choice((1, 2)),
+            copies=rng.choice((2, 2, 3, 3, 1)),
+            in_sync_min=rng.choice((1, 2, 2)),
+            grows=rng.random() < 0.2,
+        )
+
+
+class SlavesRun:
+    """One schedule."""
+
+    def __init__(self, world: World, mix: SlavesMix) -> None:
+        self.mix = mix
+        self.history = History()
+        settings = {"consumer_lease_seconds": LEASE_SECONDS}
+        self.cluster = Cluster(world, brokers=1, delays=0, metas=mix.metas, copies=mix.copies, broker_settings=settings)
+        self.watch = GroupWatch(self.cluster, self.history, GROUP)
+        subjects = [f"s{number}" for number in range(mix.subjects)]
+        self.senders = [SlavesSender(self.cluster, self.history, self.watch, "p0", subjects)]
+        self.consumers = [
+            SlavesConsumer(self.cluster, self.history, self.watch, f"c{number}", subject, LEASE_SECONDS)
+            for number, subject in enumerate(subjects)
+        ]
+        self.storm = SlavesStorm(self.cluster, [*self.senders, *self.consumers], self.history, mix)
+        self.storm.watch = self.watch
+
+    async def run(self) -> None:
+        """Do all phases; what is broken is in `history.broken`."""
+        with self.watch.hooked():
+            await self._run()
+
+    async def _run(self) -> None:
+        cluster, mix = self.cluster, self.mix
+        await self._begin()
+        for host in cluster.hosts.values():
+            host.weather.slowness = mix.slowness
+        for actor in [*self.consumers, *self.senders]:
+            actor.start()
+        looking = asyncio.get_running_loop().create_task(self._look())
+        if mix.grows:
+            await asyncio.sleep(1.0)
+            self._set(copies=mix.copies)
+            for host in list(self.watch.hosts.values())[1:]:
+                host.start()
+        await self.storm.rage(mix.storm_seconds)
+        self.storm.heal()
+        if await self._healed():
+            await asyncio.sleep(1.0)
+            await self._stop_clients()
+            if await self._within(
+                "all members have the same log", EQUAL_SECONDS, self._is_equal
+            ) and await self._within(
+                "all metaservers agree", EQUAL_SECONDS, lambda: next(agreement(cluster), None) is None
+            ):
+                self.watch.look()
+                self._check_end()
+        looking.cancel()
+        self.history.counts["steps"] = self._steps()
+        for host in cluster.hosts.values():
+            host.kill()
+
+    async def _healed(self) -> bool:
+        """Wait until the group is as it should be, if need be with an operator."""
+        what = "the group is writable and all members are in sync"
+        if self.watch.row is not None and "the database is restored from a backup" in " ".join(self.storm.events):
+            await self._until(HEALED_SECONDS, self._is_well)
+            newest = self.watch.row
+            stored = self.cluster.database.rows.groups[GROUP]
+            if stored.group_row.place < newest.place:
+                # The last master started again, and does not know any more who was in sync: somebody has to say it.
+                self.history.counts["decisions"] = 1
+                self.storm.note(f"an operator restores row {newest.place}")
+                row = replace(newest, version=newest.version + 1)
+                self.cluster.database.rows.groups[GROUP] = stored.with_group_row(row)
+                self.cluster.database.changed(group=GROUP)
+        return await self._within(what, HEALED_SECONDS, self._is_well)
+
+    async def _begin(self) -> None:
+        hosts = list(self.watch.hosts.values())
+        started = hosts[:1] if self.mix.grows else hosts
+        for host in [*self.cluster.metas.values(), started[0]]:
+            host.start()
+        await self._until(BEGIN_SECONDS, lambda: GROUP in self.cluster.database.rows.groups)
+        if self.mix.grows:
+            self._set(copies=1)
+        for host in started[1:]:
+            host.start()
+        await self._until(BEGIN_SECONDS, lambda: self._is_well(started))
+        self._set(in_sync_min=self.mix.in_sync_min)
+
+    def _set(self, **values: object) -> None:
+        rows = self.cluster.database.rows
+        rows.groups[GROUP] = replace(rows.groups[GROUP], **values)  # type: ignore[arg-type]
+        self.cluster.database.changed(group=GROUP)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.watch.look()
+
+    async def _within(self, what: str, seconds: float, is_so: Callable[[], bool]) -> bool:
+        if await self._until(seconds, is_so):
+            return True
+        self.history.broken.append(Broken("progress", f"not within {seconds:g} s: {what}: {self._state()}"))
+        return False
+
+    async def _until(self, seconds: float, is_so: Callable[[], bool]) -> bool:
+        end = self.cluster.loop.now + seconds
+        while not is_so():
+            if self.cluster.loop.now > end:
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+    async def _stop_clients(self) -> None:
+        try:
+            async with asyncio.timeout(EQUAL_SECONDS):
+                await asyncio.gather(*(actor.stop() for actor in [*self.senders, *self.consumers]))
+        except TimeoutError:
+            self.history.broken.append(Broken("client", "a client does not end"))
+
+    # --- what must be ----------------------------------------------------------------------------------------------
+
+    def _broker(self, host: Host) -> Broker | None:
+        return host.server if isinstance(host.server, Broker) else None
+
+    def _is_well(self, hosts: list[Host] | None = None) -> bool:
+        """Whether the group accepts sends, all members are in sync, and all metaservers say so."""
+        hosts = hosts or list(self.watch.hosts.values())
+        stored = self.cluster.database.rows.groups.get(GROUP)
+        if stored is None or len(stored.members) != len(hosts) or stored.in_sync != stored.members:
+            return False
+        master = self._broker(self.watch.hosts[stored.master])
+        if master is None or not master.is_serving or master.readiness() or master.refuse_sends():
+            return False
+        if any(self._broker(host) is None for host in hosts):
+            return False
+        for meta in self.cluster.metas.values():
+            if not isinstance(meta.server, Metaserver):
+                return False
+            live = meta.server.directory.groups.get(GROUP)
+            if live is None or live.state is not GroupState.READ_WRITE or live.node is None:
+                return False
+            if live.node.node_id != stored.master:
+                return False
+        return True
+
+    def _is_equal(self) -> bool:
+        brokers = [self._broker(host) for host in self.watch.hosts.values()]
+        stored = self.cluster.database.rows.groups[GROUP]
+        master = self._broker(self.watch.hosts[stored.master])
+        if master is None:
+            return False
+        end = master.log.records_end
+        return (
+            all(
+                broker is not None and broker.log.synced_end >= end and broker.log.high_watermark >= end
+                for broker in brokers
+            )
+            and master.log.high_watermark == end
+        )
+
+    def _state(self) -> str:
+        row = self.cluster.database.rows.groups[GROUP].group_row
+        parts = [f"row {row}"]
+        for node, host in self.watch.hosts.items():
+            broker = self._broker(host)
+            if broker is None:
+                parts.append(f"{node} does not run")
+                continue
+            log, member = broker.log, broker.member
+            refusal = broker.refuse_sends() if broker.is_serving else broker.readiness()
+            parts.append(
+                f"{node} is {member.role.name} ({member.reason}; {refusal}), synced {log.synced_end},"
+                f" high watermark {log.high_watermark}"
+            )
+        for name, meta in self.cluster.metas.items():
+            if isinstance(meta.server, Metaserver):
+                live = meta.server.directory.groups.get(GROUP)
+                parts.append(f"{name}: {live.state if live is not None else 'unknown'}")
+        return "; ".join(parts)
+
+    def _check_end(self) -> None:
+        history, watch = self.history, self.watch
+        stored = self.cluster.database.rows.groups[GROUP]
+        brokers = {node: self._broker(host) for node, host in watch.hosts.items()}
+        master = brokers[stored.master]
+        assert master is not None
+        if len(watch.committed) < master.log.records_end:
+            text = f"{len(watch.committed)} bytes of {master.log.records_end} are committed"
+            history.broken.append(Broken("bytes", text))
+        for node, host in watch.hosts.items():
+            if not watch.has_committed(host, 0, len(watch.committed)):
+                history.broken.append(Broken("bytes", f"the log of {node} is not what was committed"))
+        states = {node: comparable(broker.store) for node, broker in brokers.items() if broker is not None}
+        for node, state in states.items():
+            if state != states[stored.master]:
+                history.broken.append(Broken("derived", f"{node} has another state than the master {stored.master}"))
+        for host in watch.hosts.values():
+            self._check_replay(host, states[stored.master])
+        self._check_messages(master)
+        history.broken += checks.failures(self.cluster)
+        self.cluster.assert_loops_clean()
+
+    def _check_replay(self, host: Host, expected: dict[str, object]) -> None:
+        """A store that is made from the log alone is the same."""
+        broker = self._broker(host)
+        assert broker is not None
+        disk, root = host.disk.after_kill(), broker.options.data_dir
+        for path in list(disk.names):
+            if not path.startswith(f"{root}/log/"):
+                disk.remove(path)
+        store, _ = open_store(
+            disk, root, host.clock, limits=StoreLimits(), segment_bytes=broker.options.segment_bytes,
+            handles=HandleCache(disk, clock=host.clock), member=MemberOpening(broker.log.high_watermark),
+        )  # fmt: skip
+        if comparable(store) != expected:
+            self.history.broken.append(
+                Broken("derived", f"a start of {host.name} with its log alone gives another state")
+            )
+
+    def _check_messages(self, master: Broker) -> None:
+        found: dict[str, int] = {}
+        for subject in master.store.subjects.values():
+            if subject.name.startswith("%"):
+                continue
+            for raw in read_and_repair(master.store, subject, subject.begin, subject.visible_end):
+                if raw is None:
+                    self.history.broken.append(Broken("content", f"a message of {subject.name} can't be read"))
+                    continue
+                message = decode_raw(raw)[0]
+                found[message.message_id] = found.get(message.message_id, 0) + 1
+                sent = self.history.sent.get(message.message_id)
+                if sent is None or sent.subject != subject.name:
+                    self.history.broken.append(Broken("phantom", f"never sent: {message.message_id}"))
+                elif sent.is_refused:
+                    self.history.broken.append(Broken("phantom", f"was refused, and is stored: {sent.message_id}"))
+                elif message.properties["data"] != sent.properties["data"]:
+                    self.history.broken.append(Broken("content", f"not as it was sent: {sent.message_id}"))
+        for sent in self.history.sent.values():
+            count = found.get(sent.message_id, 0)
+            if sent.is_acked and not count:
+                self.history.broken.append(Broken("lost", f"acknowledged and not stored: {sent.message_id}"))
+            if count > 1:
+                self.history.broken.append(Broken("stored_twice", f"{count} times: {sent.message_id}"))
+        for one in self.history.again:
+            self.history.broken.append(Broken("duplicate", f"acked by the group, and came again: {one.message_id}"))
+
+    def _steps(self) -> int:
+        """Bytes that arrive at a process, syncs of disks, and faults."""
+        return self.cluster.loop.events
+
+
+def run_schedule(seed: int, mix: SlavesMix | None = None) -> Report:
+    """Do the schedule of a seed, or of a seed with another mix."""
+    world = World(seed)
+    drawn = mix or SlavesMix.draw(world.rng("mix"))
+    return simulated(world, drawn, lambda: SlavesRun(world, drawn), COMMAND)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], run_schedule, COMMAND))

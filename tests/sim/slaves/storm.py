@@ -1,0 +1,174 @@
+"""The faults of a run with slaves: those of the swarm on all members, and those that only matter with several members."""
+
+import asyncio
+from random import Random
+
+from tests.sim.cluster import Host
+from tests.sim.disk import SimulatedDisk
+from tests.sim.slaves.watch import GroupWatch
+from tests.sim.swarm import Storm
+
+AWAY_SECONDS = (7.0, 14.0)
+"""Longer than a master may be silent: another member is promoted."""
+
+
+class SlavesStorm(Storm):
+    """Injects faults into a broker group with slaves."""
+
+    watch: GroupWatch
+    is_ending = False
+    """The last faults are under way: no member loses its disk any more."""
+
+    def _node(self) -> Host:
+        return self._rng.choice(list(self.watch.hosts.values()))
+
+    def _member(self) -> Host:
+        """A member, the master half of the time."""
+        row = self.watch.row
+        if row is not None and row.master and self._rng.random() < 0.5:
+            return self.watch.hosts[row.master]
+        return self._node()
+
+    async def _start_later(self, host: Host, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._cluster.network.power_on(host.name)
+        if host.process is None and not host.is_wanted:
+            host.start()
+
+    async def kill_member(self) -> None:
+        """A member is killed and starts again at once, or after another one was promoted."""
+        host = self._member()
+        if host.process is None:
+            return
+        seconds = self._rng.choice((0.05, 1.0, 3.0, self._rng.uniform(*AWAY_SECONDS)))
+        self.note(f"kill {host.name} for {seconds:.1f} s")
+        host.kill()
+        await self._start_later(host, seconds)
+
+    async def member_power_cut(self) -> None:
+        """A member loses power for a short or a long time."""
+        host = self._member()
+        if host.process is None:
+            return
+        seconds = self._rng.choice((0.5, 2.0, self._rng.uniform(*AWAY_SECONDS)))
+        self.note(f"power cut of {host.name} for {seconds:.1f} s")
+        host.cut_power()
+        await self._start_later(host, seconds)
+
+    async def end_all(self) -> None:
+        """All members are killed, or lose power, at once; they start again one after the other."""
+        is_cut = self._rng.random() < 0.5
+        self.note("all members lose power" if is_cut else "all members are killed")
+        ended = [host for host in self.watch.hosts.values() if host.process is not None]
+        for host in ended:
+            if is_cut:
+                host.cut_power()
+            else:
+                host.kill()
+        await asyncio.gather(*(self._start_later(host, self._rng.uniform(0.1, 4)) for host in ended))
+
+    async def stop_member(self) -> None:
+        """A member is stopped gracefully, and started again."""
+        host = self._member()
+        if host.process is None or not host.is_wanted:
+            return
+        self.note(f"stop {host.name}")
+        await host.stop()
+        await self._start_later(host, self._rng.choice((0.1, 3.0)))
+
+    async def pause_member(self) -> None:
+        """A member stands still, for long enough that another one is promoted, or not."""
+        host = self._member()
+        process = host.process
+        if process is None or process.is_paused:
+            return
+        seconds = self._rng.choice((0.5, 2.5, 5.0, 12.0))
+        self.note(f"pause {host.name} for {seconds} s")
+        process.pause()
+        await asyncio.sleep(seconds)
+        if not process.is_dead:
+            process.resume()
+
+    async def cut_off(self) -> None:
+        """A member can't reach some or all other servers, or they can't reach it, or both."""
+        host = self._member()
+        metas = list(self._cluster.metas)
+        members = [other.name for other in self.watch.hosts.values() if other is not host]
+        others = self._rng.choice((metas, members, metas[:1], members[:1], [*metas, *members]))
+        way = self._rng.choice(("and", "and", "to", "from"))
+        seconds = self._rng.choice((0.5, 2.0, 4.0, 9.0, 14.0))
+        self.note(f"cut {host.name} {way} {', '.join(others)} for {seconds} s")
+        network = self._cluster.network
+        for other in others:
+            one, two = (other, host.name) if way == "from" else (host.name, other)
+            network.cut(one, two, one_way=way != "and")
+        await asyncio.sleep(seconds)
+        for other in others:
+            network.mend(host.name, other)
+
+    async def flapping_cut(self) -> None:
+        """The connection between two servers breaks again and again."""
+        names = [host.name for host in self.watch.hosts.values()]
+        one, other = self._rng.sample([*names, *self._cluster.metas], 2)
+        self.note(f"{one} and {other} are cut every second")
+        for _ in range(self._rng.randint(2, 5)):
+            self._cluster.network.cut(one, other)
+            await asyncio.sleep(self._rng.uniform(0.2, 1.5))
+            self._cluster.network.mend(one, other)
+            await asyncio.sleep(self._rng.uniform(0.2, 1.5))
+
+    async def slow_syncs(self) -> None:
+        """Each sync of a member takes 0.2 s, or seconds."""
+        host = self._node()
+        host.weather.sync_seconds = self._rng.choice((0.05, 0.2, 2.5))
+        self.note(f"syncs of {host.name} take {host.weather.sync_seconds} s")
+        await asyncio.sleep(self._rng.uniform(1, 7))
+        host.weather.sync_seconds = 0.0
+
+    async def new_disk(self) -> None:
+        """A member gets a new disk, if another one in sync keeps what was acknowledged."""
+        host = self._member()
+        node = next(name for name, one in self.watch.hosts.items() if one is host)
+        if host.process is None or not self.may_lose(node):
+            return
+        self.note(f"{host.name} gets a new disk")
+        host.kill()
+        host.disk = empty_disk(host, self._cluster.loop.rng(f"new disk {len(self.events)}"))
+        self.watch.new_disk(node)
+        await self._start_later(host, self._rng.choice((0.1, 2.0, 8.0)))
+
+    def may_lose(self, node: str) -> bool:
+        """Whether another member has everything: the newest row names it, and its disk is as it was."""
+        row = self.watch.row
+        return row is not None and not self.is_ending and bool(set(row.in_sync) - {node} - self.watch.emptied)
+
+
+def empty_disk(host: Host, rng: Random) -> SimulatedDisk:
+    """Return a new disk for a host."""
+    return SimulatedDisk(host.disk._loop, host.name, rng, host.weather)
+
+
+FAULTS = (
+    "kill",
+    "kill_member",
+    "member_power_cut",
+    "end_all",
+    "stop_member",
+    "pause",
+    "pause_member",
+    "kill_client",
+    "cut",
+    "cut_off",
+    "flapping_cut",
+    "slow_link",
+    "reset",
+    "slow_disk",
+    "slow_syncs",
+    "failing_sync",
+    "full_disk",
+    "new_disk",
+    "clock_step",
+    "database_away",
+    "lost_replies",
+    "restored_database",
+)

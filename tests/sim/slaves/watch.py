@@ -1,0 +1,308 @@
+"""What must hold of a broker group with slaves at any moment. `GroupWatch` looks at the disks and nodes of all members.
+
+When it looks:
+
+- at each rise of a master's high watermark, before anything is answered because of it: whatever is acknowledged is then compared
+  with the disks of the stored row's in-sync set;
+- at each change of the stored row: a member that is added, or promoted, has what was acknowledged before;
+- at each start of an epoch;
+- at each answer that a client gets;
+- every half second of virtual time and after the run: everything, on all members, also on those that do not run. Bytes that were
+  lost or changed, and epochs that fell, stay so until then.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from zlib import crc32
+
+from broker_node.broker import Broker
+from qmq.daemon.applying import AT_HAND_BYTES_MAX
+from qmq.daemon.replication.joining import WINDOW_BYTES
+from qmq.daemon.replication.leading import Leading
+from qmq.log.appender import Appender
+from qmq.log.confirmed_log import ConfirmedLog
+from qmq.log.log import SegmentedLog
+from qmq.log.record import FIRST_EPOCH, HEADER_BYTES, decode_header
+from qmq.protocol.messages import decode_raw
+from qmq.protocol.replication import COMMITS_BYTES_MAX
+from qmq.replication.row import GroupRow
+from tests.sim.cluster import Cluster, Host
+from tests.sim.history import Broken, History
+from tests.sim.slaves.member_logs import durable, durable_state, written
+from tests.support.disk_work import read_and_repair
+
+MARK = re.compile(rb"<([a-z0-9.]+)>")
+"""Stands in the body of each message, around its id."""
+
+
+class GroupWatch:
+    """Watches one broker group. What is broken goes to the history."""
+
+    def __init__(self, cluster: Cluster, history: History, group: str) -> None:
+        self._cluster = cluster
+        self._history = history
+        self._group = group
+        self.hosts = cluster.members(group)
+        self.committed = bytearray()
+        """All bytes below the highest high watermark that any master had, by log offset."""
+        self.committed_ids: set[bytes] = set()
+        """Ids of the messages in them."""
+        self.row: GroupRow | None = None
+        """The newest row that was ever stored; a restored database may hold an older one."""
+        self._seals: list[int] = []
+        """Log offsets of the commits without records in `committed`."""
+        self._parsed_to = 0
+        self.emptied: set[str] = set()
+        """Members with a new disk that have not been in sync since."""
+        self._requested: set[str] = set()
+        """Of these, those whose addition was requested before."""
+        self._durable: dict[str, int] = defaultdict(int)
+        """By node id: up to here its disk holds, or held, what is committed."""
+        self._epochs: dict[str, int] = defaultdict(int)
+        """By node id: the highest epoch on its disk."""
+        self._masters: dict[int, tuple[str, str]] = {}
+        """By epoch: (node id, boot id) of its only writer."""
+        self._numbers: dict[str, list[int]] = defaultdict(list)
+        """By subject: checksums of its messages by sequence, the same on all nodes."""
+        self._read: dict[tuple[Broker, str], int] = {}
+        """By node and subject: the first sequence that was not compared yet."""
+        self._broken: set[str] = set()
+
+    def report(self, check: str, what: str) -> None:
+        """Record a broken promise, once."""
+        if what not in self._broken:
+            self._broken.add(what)
+            self._history.broken.append(Broken(check, f"{what} (at {self._cluster.loop.now - 1000:.3f} s)"))
+
+    def new_disk(self, node: str) -> None:
+        """A member lost its disk, and gets an empty one.
+
+        Until its removal is stored, and while a request to add it is under way, the row may name it. Metaservers do not promote a
+        node that lost its data.
+        """
+        self._durable.pop(node, None)
+        self._epochs.pop(node, None)
+        self.emptied.add(node)
+        for host in self.hosts.values():
+            leading = host.server.member.leading if isinstance(host.server, Broker) else None
+            if leading is not None and node in leading._master.value.requested:
+                self._requested.add(node)
+
+    # --- hooks -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def hooked(self) -> Iterator[None]:
+        """Be called when a high watermark rises, an epoch begins, and the row changes."""
+        self._cluster.database.on_row = self.row_changed
+        originals: list[tuple[type, str, Any]] = []
+
+        def hook(owner: type, name: str, then: Callable[..., None]) -> None:
+            original = getattr(owner, name)
+            originals.append((owner, name, original))
+
+            def call(target: Any, *arguments: Any, **named: Any) -> Any:
+                found = original(target, *arguments, **named)
+                then(target)
+                return found
+
+            setattr(owner, name, call)
+
+        hook(ConfirmedLog, "confirm", self._confirmed)
+        hook(Appender, "complete", self._confirmed)
+        hook(Leading, "start", self._leads)
+        try:
+            yield
+        finally:
+            for owner, name, original in originals:
+                setattr(owner, name, original)
+
+    def _confirmed(self, log: SegmentedLog) -> None:
+        """A master's high watermark may have risen."""
+        if log.high_watermark > len(self.committed):
+            node, host = self._node_of(log)
+            begin = len(self.committed)
+            new = written(host, begin, log.high_watermark)
+            self.committed += new
+            self.committed_ids.update(MARK.findall(new))
+            self._note_seals(log)
+            self._check_in_sync(f"the high watermark {log.high_watermark} of {node}")
+
+    def _note_seals(self, log: SegmentedLog) -> None:
+        """Find the commits without records among those that are committed now."""
+        bases = [info.base for info in log.segments()]
+        at = self._parsed_to
+        while at + HEADER_BYTES <= len(self.committed):
+            base = max(base for base in bases if base <= at)
+            header = decode_header(self.committed[at : at + HEADER_BYTES], at, base)
+            if header is None:
+                # The rest of the segment is unused.
+                at = min((base for base in bases if base > at), default=len(self.committed))
+                continue
+            if not header.record_count:
+                self._seals.append(at)
+            at = header.end
+        self._parsed_to = at
+
+    def has_committed(self, host: Host, begin: int, end: int) -> bool:
+        """Whether a member's disk has synced the committed bytes [begin, end). Seals may lack: a start writes them again."""
+        found, expected = durable(host, begin, end), self.committed[begin:end]
+        if found == expected:
+            return True
+        masked = bytearray(found)
+        for at in self._seals:
+            if begin <= at < end:
+                masked[at - begin : at - begin + HEADER_BYTES] = expected[at - begin : at - begin + HEADER_BYTES]
+        return masked == expected
+
+    def _leads(self, leading: Leading) -> None:
+        for node, host in self.hosts.items():
+            broker = host.server
+            if isinstance(broker, Broker) and broker.log is leading.log:
+                mine = node, broker.boot_id
+                writer = self._masters.setdefault(leading.row.epoch, mine)
+                if writer != mine:
+                    self.report("writer", f"epoch {leading.row.epoch} is led by {mine}, and was by {writer}")
+                self._check_used(node, host, leading.row.epoch, "leads")
+
+    def _node_of(self, log: SegmentedLog) -> tuple[str, Host]:
+        folder = log._segments.folder
+        return next((node, host) for node, host in self.hosts.items() if folder == f"/{host.name}/log")
+
+    def row_changed(self, name: str, before: GroupRow, row: GroupRow) -> None:
+        """The stored row was changed by a metaserver."""
+        if name != self._group:
+            return
+        if not set(row.in_sync) <= set(row.members) or row.master not in ("", *row.in_sync):
+            self.report("row", f"{row.in_sync} in sync of {row.members}, master {row.master!r}")
+        if row.place <= before.place:
+            self.report("row", f"{row.place} follows {before.place}")
+        is_newest = self.row is None or before.place >= self.row.place
+        if is_newest and row.version != before.version + 1:
+            self.report("row", f"version {row.version} follows {before.version}")
+        if is_newest and row.master != before.master and row.master not in before.in_sync:
+            self.report("row", f"{row.master} was promoted, and in sync were {before.in_sync}")
+        if (row.master != before.master) and row.epoch <= before.epoch:
+            self.report("row", f"{row.master} was promoted in epoch {row.epoch}, after {before.epoch}")
+        if self.row is None or row.place > self.row.place:
+            self.row = row
+        for node in self.emptied & (set(row.in_sync) - set(before.in_sync)):
+            if node in self._requested and not self.has_committed(self.hosts[node], 0, len(self.committed)):
+                self._requested.discard(node)
+            else:
+                self.emptied.discard(node)
+        self._check_in_sync(f"row {row.place} with {row.in_sync}")
+
+    def _check_in_sync(self, when: str) -> None:
+        """Each member of the newest row's in-sync set has synced everything that is committed."""
+        row = self.row
+        if row is None:
+            return
+        for node in set(row.in_sync) - self.emptied:
+            begin, end = self._durable[node], len(self.committed)
+            if begin < end and not self.has_committed(self.hosts[node], begin, end):
+                self.report("in_sync", f"{node} is in sync and lacks committed bytes of [{begin}, {end}): {when}")
+            self._durable[node] = end
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def seen(self, message_id: str, how: str) -> None:
+        """A client was told that a message is stored, or got it."""
+        if message_id.encode() not in self.committed_ids:
+            self.report("visible", f"{message_id} was {how} before it was below a high watermark")
+
+    # --- looks -----------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Compare everything on all members."""
+        stored = self._cluster.database.rows.groups.get(self._group)
+        if stored is not None and (self.row is None or stored.group_row.place > self.row.place):
+            self.row = stored.group_row
+        for node, host in self.hosts.items():
+            self._look_at_disk(node, host)
+            if isinstance(host.server, Broker):
+                self._look_at_node(node, host, host.server)
+        self._compare_chains()
+
+    def _look_at_disk(self, node: str, host: Host) -> None:
+        end = self._durable[node]
+        if not self.has_committed(host, 0, end):
+            self.report("bytes", f"{node} lost or changed bytes below offset {end}, which are committed")
+        epoch = durable_state(host).epoch
+        if epoch < self._epochs[node]:
+            self.report("epoch", f"the epoch on the disk of {node} fell from {self._epochs[node]} to {epoch}")
+        self._epochs[node] = epoch
+
+    def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:
+        log, member, applying = broker.log, broker.member, broker.applying
+        if applying is None:
+            # An only member that starts serves what its log has.
+            self._confirmed(log)
+        known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
+        end = min(known, log.synced_end)
+        if end > len(self.committed):
+            # A slave applies a seal behind the last commit as well.
+            if end > len(self.committed) + HEADER_BYTES:
+                self.report(
+                    "in_sync",
+                    f"{node} knows the high watermark {known}, and no master had one above {len(self.committed)}",
+                )
+            end = len(self.committed)
+        self._durable[node] = max(self._durable[node], end)
+        if log.epoch > FIRST_EPOCH:
+            self._check_used(node, host, log.epoch, "writes commits of")
+        if member.follower is not None and member.follower._slave is not None:
+            self._check_used(node, host, member.follower._slave.epoch, "follows")
+            if member.follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
+                self.report("bounds", f"{node} has {member.follower._thread.pending_bytes} bytes to write")
+        if applying is not None and applying.at_hand_bytes > AT_HAND_BYTES_MAX:
+            self.report("bounds", f"{node} keeps {applying.at_hand_bytes} bytes to apply")
+        if applying is not None and not broker._has_committer and applying.applied_end > known:
+            self.report("applied", f"{node} applied {applying.applied_end}, above the high watermark {known}")
+        if not broker._has_committer and broker.checkpoints.last_position.offset > known:
+            self.report("applied", f"{node} has a checkpoint above the high watermark {known}")
+        self._look_at_messages(node, broker)
+
+    def _check_used(self, node: str, host: Host, epoch: int, how: str) -> None:
+        stored = durable_state(host).epoch
+        if stored < epoch:
+            self.report("epoch", f"{node} {how} epoch {epoch}, and its disk has epoch {stored}")
+
+    def _look_at_messages(self, node: str, broker: Broker) -> None:
+        """A sequence stands for one message on all nodes. What is not confirmed is not visible to clients."""
+        if broker._has_committer and not broker.is_serving:
+            return  # promoted, and its store has what is not confirmed yet; clients can't connect
+        store = broker.store
+        for subject in list(store.subjects.values()):
+            key, end = (broker, subject.name), subject.visible_end
+            begin = max(self._read.get(key, 0), subject.begin)
+            if begin >= end:
+                continue
+            self._read[key] = end
+            numbers = self._numbers[subject.name]
+            for sequence, raw in enumerate(read_and_repair(store, subject, begin, end), begin):
+                if raw is None:
+                    self.report("sequence", f"{node} {subject.name} {sequence} can't be read")
+                    continue
+                if sequence < len(numbers) and numbers[sequence] != crc32(raw):
+                    found = decode_raw(raw)[0].message_id
+                    self.report("sequence", f"{node} {subject.name} {sequence} is {found}, and was another message")
+                elif sequence == len(numbers):
+                    numbers.append(crc32(raw))
+                    self.seen(decode_raw(raw)[0].message_id, f"visible on {node}")
+
+    def _compare_chains(self) -> None:
+        """Two logs are equal up to where their epochs say so."""
+        running = [(node, host, host.server) for node, host in self.hosts.items() if isinstance(host.server, Broker)]
+        for number, (node, host, broker) in enumerate(running):
+            for other, other_host, other_broker in running[number + 1 :]:
+                ends = broker.log.written_end, other_broker.log.written_end
+                common = broker.log.epochs.common_end(ends[0], other_broker.log.epochs, ends[1])
+                # Below, both are compared with what is committed.
+                begin = min(self._durable[node], self._durable[other])
+                if common is None or common <= begin:
+                    continue
+                if written(host, begin, common) != written(other_host, begin, common):
+                    self.report("chains", f"{node} and {other} differ below offset {common}, with equal epochs")
