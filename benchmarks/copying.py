@@ -162,7 +162,8 @@ async def node(folder: Path, name: str, retention_bytes: int) -> AsyncIterator[i
     try:
         yield process.pid
     finally:
-        process.kill()
+        if process.returncode is None:
+            process.kill()
         await process.wait()
 
 
