@@ -9,6 +9,7 @@ import pytest
 
 from broker_node.broker import Broker
 from metaserver.domain import BrokerGroup
+from metaserver.live_groups import LEASE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
@@ -275,6 +276,17 @@ async def test_failover_works_with_one_of_two_metaservers() -> None:
         assert await received(group) == sent
         group.hosts["g1-a"].start()
         await group.in_sync("g1-a", "g1-b")
+
+
+async def test_a_slave_is_removed_through_the_remaining_metaserver() -> None:
+    async with cluster_of(3, metas=2) as group:
+        group.cluster.metas["meta"].kill()
+        group.hosts["g1-c"].kill()
+        began = running_loop().now
+        async with client_of(group.master) as client:
+            await send(client, range(5))
+        assert group.row.in_sync == ("g1-a", "g1-b")
+        assert running_loop().now - began < LEASE_SECONDS, "not after the node has followed the other one"
 
 
 async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
