@@ -125,7 +125,7 @@ class RowRequests:
         # Only here may groups be gone for which a problem is kept.
         self._problems = {name: text for name, text in self._problems.items() if name in self._directory.groups}
         if made.row is not None:
-            await self._records.recorded()
+            await self._records.recorded(name)
         return made
 
     def for_node(self, name: str, answer: NodeRegisterResponse) -> NodeRegisterResponse:
