@@ -39,11 +39,17 @@ cluster_urls = [
     path("broker-groups/<str:name>/read-only/", broker_groups.ReadOnlyView.as_view(), name="broker-group-read-only"),
     path("broker-groups/<str:name>/drain/", broker_groups.DrainView.as_view(), name="broker-group-drain"),
     path("broker-groups/<str:name>/writable/", broker_groups.WritableView.as_view(), name="broker-group-writable"),
+    path("broker-groups/<str:name>/copies/", broker_groups.CopiesView.as_view(), name="broker-group-copies"),
+    path(
+        "broker-groups/<str:name>/switch-over/", broker_groups.SwitchOverView.as_view(), name="broker-group-switch-over"
+    ),
+    path("broker-groups/<str:name>/promote/", broker_groups.PromoteView.as_view(), name="broker-group-promote"),
     path("nodes/", broker_groups.NodesView.as_view(), name="nodes"),
     path("nodes/<str:node_id>/", broker_groups.NodeView.as_view(), name="node"),
     path(
         "nodes/<str:node_id>/accept-log-loss/", broker_groups.AcceptLogLossView.as_view(), name="node-accept-log-loss"
     ),
+    path("nodes/<str:node_id>/may-stop/", broker_groups.MayStopView.as_view(), name="node-may-stop"),
     path("tasks/", tasks.TasksView.as_view(), name="tasks"),
     path("tasks/<str:name>/", tasks.TaskView.as_view(), name="task"),
     path("tasks/<str:name>/disable/", tasks.DisableTaskView.as_view(), name="task-disable"),

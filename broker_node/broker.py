@@ -9,14 +9,14 @@ from broker_node.admin.metrics import BrokerMetrics
 from broker_node.admin.pages import BrokerPages
 from broker_node.admin.view import NodeView
 from broker_node.bulk_read import BulkReads
-from broker_node.checkpoint import BrokerCheckpoints
+from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, save_copied
 from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
 from broker_node.disk_work import DiskWork
 from broker_node.handlers import Handlers
 from broker_node.options import BrokerOptions
 from broker_node.rates import RateTable
-from broker_node.recovery import open_store, renew_leases
+from broker_node.recovery import clear_store, open_store, renew_leases
 from broker_node.retention import HistoryRetention, SubjectRetention
 from broker_node.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retry import Budget, move_orphans
@@ -30,6 +30,7 @@ from qmq.daemon.machine import Machine
 from qmq.daemon.member_node import MemberNode
 from qmq.daemon.node import JOB_SECONDS
 from qmq.errors import LogError, NoSpace
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.replay import Replay
@@ -78,13 +79,25 @@ class Broker(MemberNode):
         self._keep_ms = round(options.retention_hours * 3_600_000)
         self._gap_file = GapFile(self.disk, options.data_dir)
         self.retention_clock = self._retention_clock()
+        self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.changes = SubjectChanges(self.store.subjects, self.store.touched, lambda: self.store.log.begin, self.clock)
         return self.store.log
 
     def new_checkpoints(self, committer: Committer | None) -> Checkpointing[Any]:
         return self.checkpointing(BrokerCheckpoints(self.store), self.recovery.loaded_offset, committer)
 
+    @property
+    def checkpoint_store(self) -> CheckpointStore:
+        return CheckpointStore(self.disk, StorePaths(self.options.data_dir).checkpoint, CHECKPOINT_NAME)
+
+    def clear_store(self) -> None:
+        clear_store(self.disk, StorePaths(self.options.data_dir))
+
+    def save_copied_state(self, data: bytes) -> tuple[int, int]:
+        return save_copied(self.checkpoint_store, data)
+
     async def prepare_to_lead(self) -> None:
+        self.store.continue_times()
         await run_in_slices(renew_leases(self.store))
 
     @property
@@ -118,7 +131,6 @@ class Broker(MemberNode):
         self.handlers.apply(self.policy)
         self.subject_retention = SubjectRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_retention.apply(self.policy)
-        self.history_retention = HistoryRetention(self.store, options.retention_hours, self.retention_clock)
         self.subject_removal = SubjectRemoval(self.store)
         self.consumer_leases = ConsumerLeases(
             self.store,
@@ -260,13 +272,22 @@ class Broker(MemberNode):
             await asyncio.to_thread(self._gap_file.keep, gaps, self.clock.wall_ms())
 
     def _retain(self) -> None:
-        log = self.store.log
         cut = keep_from(
             self.store.segment_ages(),
             before_ms=self.retention_clock.before_ms(self._keep_ms),
             keep_bytes=self.options.retention_bytes,
-            floor=self.checkpoints.floor,
+            floor=min(self.checkpoints.floor, self.retained_from()),
         )
+        self._drop_before(cut)
+
+    async def retain_as_slave(self, master_begin: int) -> None:
+        self._drop_before(min(master_begin, self.checkpoints.floor))
+        # Those of the master leave by time, which no record says.
+        await self.history_retention.tick()
+
+    def _drop_before(self, cut: int) -> None:
+        """Remove whole segments below a log offset."""
+        log = self.store.log
         gone = self.segment_removal.drop_before(cut)
         self.store.message_log.unreadable.forget_before(log.begin)
         for base in gone:

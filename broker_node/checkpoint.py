@@ -22,7 +22,7 @@ from broker_node.store import MessageStore
 from broker_node.subject import restore_groups
 from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
-from qmq.log.checkpoint import CheckpointStore, as_number, as_text
+from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
 from qmq.log.index import DenseIndex
 from qmq.log.index_files import delete_files, firsts_in
 from qmq.log.recovery import Damage
@@ -282,6 +282,8 @@ def restore_state(store: MessageStore, state: bytes) -> LogMemory:
     """
     try:
         head, lines, rest = _lines(state)
+        if head.get("is_copied"):
+            raise DerivedStateWrong("the checkpoint is another member's")
         # Versions that removed no subjects wrote none.
         store.sequence_floor = as_number(head.get("sequence_floor", 0))
         store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
@@ -301,6 +303,28 @@ def restore_state(store: MessageStore, state: bytes) -> LogMemory:
         raise DerivedStateWrong(str(error)) from error
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
+
+
+def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
+    """Save the checkpoint of another member as the one of this node, which has to make the derived files from the log.
+
+    Returns the log offset where it stands, and the one up to which it may hold records.
+
+    Raises:
+        LogError: it can't be read.
+        OSError: nothing is lost, try again.
+    """
+    found = decode_checkpoint(data)
+    if not isinstance(found, Checkpoint):
+        raise DerivedStateWrong(f"the checkpoint of the master: {found}")
+    head_bytes, _, rest = found.state.partition(b"\n")
+    try:
+        head = json.loads(head_bytes)
+        records_end = as_number(head["records_end"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DerivedStateWrong(f"the checkpoint of the master can't be read: {error}") from error
+    files.save([json.dumps({**head, "is_copied": True}).encode() + b"\n", rest], found.log_position, found.synced_to)
+    return found.log_position.offset, records_end
 
 
 def restore_known(store: MessageStore, state: bytes, offset: int) -> KnownState | None:

@@ -37,14 +37,12 @@ class BrokerSends(SendHandler):
         self,
         store: MessageStore,
         committer: Committer,
-        clock: Clock,
         admission: Admission,
         rejections: Rejections,
         counters: SendCounters,
     ) -> None:
         super().__init__(store.log, committer, admission, rejections, counters)
         self._store = store
-        self._clock = clock
 
     def append(self, run: Run, frame: Frame, connection: Connection, failures: list[SendFailure]) -> int:
         try:
@@ -57,7 +55,7 @@ class BrokerSends(SendHandler):
             result, remark = SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}"
         else:
             self.counters.sends += run.count
-            return self._store.append_run(subject, run, memoryview(frame.buffer), self._clock.wall_ms())
+            return self._store.append_run(subject, run, memoryview(frame.buffer), self._store.storing_ms())
         failures += failures_of(frame, run.raw_begins, result, remark)
         return -1
 
@@ -84,7 +82,7 @@ class Handlers(RequestHandlers):
         self._delivery = delivery
         self._committer = committer
         self._supervisor = supervisor
-        self.sends = BrokerSends(store, committer, clock, admission, self.rejections, self.counters)
+        self.sends = BrokerSends(store, committer, admission, self.rejections, self.counters)
         self.pulls = PullHandler(delivery, committer, clock, supervisor, self.rejections, self.counters, self._after)
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(

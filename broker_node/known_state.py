@@ -6,19 +6,20 @@ the replay, which then changes nothing that the checkpoint holds already: each a
 applied last is only added to its history.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from broker_node.actions import Action, Pull, Start
 from broker_node.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
 from broker_node.store import MessageStore
-from broker_node.subject import Group, Subject, restore_groups
+from broker_node.subject import Group, restore_groups
 from qmq.log.checkpoint import as_number, as_text
 from qmq.log.index import DenseIndex
 
-WAITING_MAX = 1_000
-"""Actions of a group that wait until its position is known; beyond, it is estimated."""
+WAITING_MAX = 10_000
+"""Actions of a group that wait until its position is known; beyond, the oldest are left out."""
 
 
 @dataclass(eq=False, slots=True)
@@ -32,10 +33,10 @@ class _KnownGroup:
     """Entries of actions that the checkpoint holds, as far as they are in the log."""
     position: int | None = None
     """The group's position after the last of them; None until one of them says it."""
-    waiting: list[Action] = field(default_factory=list)
+    waiting: deque[Action] = field(default_factory=lambda: deque(maxlen=WAITING_MAX))
     """Those before that."""
 
-    def add(self, actions: Sequence[Action], position: int) -> None:
+    def add(self, actions: Iterable[Action], position: int) -> None:
         """Append actions to the history, after which the group is at this position."""
         entries = b"".join([encode_progress(action, position) for action in actions])
         self.history.append(entries)
@@ -102,8 +103,11 @@ class KnownState:
         """The replay removed a subject."""
         self._subjects.pop(subject, None)
 
-    def note(self, subject: Subject, group: Group, action: Action, offset: int) -> None:
-        """Add an action to the history of its group if the checkpoint holds it; `MessageStore.apply` adds the others."""
+    def note(self, group: Group, action: Action, offset: int) -> None:
+        """Add an action to the history of its group if the checkpoint holds it; `MessageStore.apply` adds the others.
+
+        An entry has the position of the group. Actions before the first one that says it are left out if nothing else does.
+        """
         known = self._groups.get(group)
         if known is None:
             return
@@ -115,9 +119,9 @@ class KnownState:
         if known.position is None:
             if isinstance(action, Pull):
                 known.add_waiting(action.from_sequence)
-            elif isinstance(action, Start) or len(known.waiting) >= WAITING_MAX:
-                # The record that says it has left the log: it was not above this.
-                known.add_waiting(subject.visible_end)
+            elif isinstance(action, Start):
+                # The record that says where the group was before has left the log.
+                known.waiting.clear()
             else:
                 known.waiting.append(action)
                 return

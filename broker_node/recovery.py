@@ -34,6 +34,8 @@ UNWRITTEN_BYTES_MAX = 256 << 20
 """Log replayed before its index entries are written to files, so that memory does not follow the length of the log."""
 RENEWED_CONSUMERS = 2_000
 """Consumers whose leases are renewed in one slice."""
+LOG_FILES = ("log.begin", "log.truncation")
+"""Files beside the log's folder that belong to the log."""
 MESSAGE_BYTES_MIN = 24
 """Fewer bytes than any message takes in the log."""
 
@@ -131,7 +133,7 @@ class BrokerReplay(Replay):
             begin = action.next_sequence if isinstance(action, Start) else subject.visible_end
             begin = action.from_sequence if isinstance(action, Pull) else begin
             group = store.new_group(subject, action.group, begin, action.broadcast)
-        self._known.note(subject, group, action, offset)
+        self._known.note(group, action, offset)
         store.apply(subject, group, action, offset, self._seen_at)
 
     def _has_group(self, action: Action) -> bool:
@@ -230,7 +232,10 @@ def open_store(
         replay.finish_known()
         return store, replay.report(log, None, why)
 
-    if checkpoint is None:
+    if member is not None and member.is_log_only:
+        # The checkpoint belongs to more of the log than is here.
+        store, report = rebuilt("the log is being copied", None)
+    elif checkpoint is None:
         store, report = rebuilt("no checkpoint", None)
     else:
         try:
@@ -273,6 +278,20 @@ def renew_leases(store: MessageStore) -> Generator[None, None, None]:
                 count += 1
                 if count % RENEWED_CONSUMERS == 0:
                     yield
+
+
+def clear_store(disk: Disk, paths: StorePaths) -> None:
+    """Remove the log and all that is derived from it. Raises OSError: the next call continues."""
+    clear_derived(disk, paths)
+    folders = [paths.checkpoint, paths.log]
+    for folder in folders:
+        for name in disk.list_dir(folder):
+            disk.remove(f"{folder}/{name}")
+        disk.sync_dir(folder)
+    for name in disk.list_dir(paths.root):
+        if name in LOG_FILES:
+            disk.remove(f"{paths.root}/{name}")
+    disk.sync_dir(paths.root)
 
 
 def clear_derived(disk: Disk, paths: StorePaths) -> None:

@@ -101,7 +101,7 @@ def move_to_retry(
         if problem := store.lacks_space_for_copy(RECORD_HEAD_BYTES_MAX + len(body)):
             raise NoSpace(problem)
         entry_run = walk_stored(body, target.name)
-        store.append_run(target, entry_run, body, store.clock.wall_ms(), Origin.BROKER_RETRY)
+        store.append_run(target, entry_run, body, store.storing_ms(), Origin.BROKER_RETRY)
         moved.messages = entry_run.count
     return moved
 

@@ -25,6 +25,9 @@ logger = logging.getLogger("qmq.broker.store")
 
 RUN_BYTES_MAX = 8 << 20
 """Messages of one send that become one record of the log, unless a single one is larger."""
+CLOCK_DIFFERENCE_MS_MAX = 10_000
+"""A new master whose wall clock is behind the newest stored message by at most this continues from the time of that message. If it
+is behind by more, one of the two clocks is wrong, and the new master's own time is used."""
 WITHHELD_MAX = 100_000
 """Damaged messages remembered, so that they are looked for in the log once. Beyond it damaged messages are withheld and not looked
 for."""
@@ -52,6 +55,8 @@ class MessageStore(SubjectTable):
     """Damage was found that no checkpoint holds: one is due."""
     lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")
     """Why a record of so many bytes that repeats stored messages must wait for space; "" when it can be written."""
+    _stored_from_ms: int = 0
+    """No message is stored with an earlier time."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)
     _noted: dict[Group, None] = field(default_factory=dict)
     """Groups with actions that their histories do not contain yet."""
@@ -98,6 +103,30 @@ class MessageStore(SubjectTable):
         at_ms = self.clock.wall_ms()
         self.act(subject, group, Start(subject.name, name, consumer_id, at_ms, broadcast, next_sequence, int(reason)))
         return group
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def continue_times(self) -> None:
+        """Let no message be stored with an earlier time than those of another master, whose clock may be ahead of this one.
+
+        A position is searched by time (`find_time`), and finds only one of several places if times step back. Until this clock has
+        caught up, messages get the time of the newest one; retries wait that much longer, CLOCK_DIFFERENCE_MS_MAX at most.
+        """
+        newest, now_ms = self.newest_ms, self.clock.wall_ms()
+        if newest is None or newest <= now_ms:
+            return
+        if newest - now_ms > CLOCK_DIFFERENCE_MS_MAX:
+            logger.error(
+                "the newest record was stored %.1f s after the present time: set the clocks of all members of the broker group."
+                " Messages are stored with the time of this node",
+                (newest - now_ms) / 1000,
+            )
+            return
+        self._stored_from_ms = newest
+
+    def storing_ms(self) -> int:
+        """Return the time with which a message is stored now: wall time, see `continue_times`."""
+        return max(self.clock.wall_ms(), self._stored_from_ms)
 
     # --- writing ---------------------------------------------------------------------------------------------------
 

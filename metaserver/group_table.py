@@ -78,10 +78,15 @@ class GroupTable(RouteTable):
         if live is not None:
             self._learn(live, live.row, row)
 
-    def learn_newer_row(self, row: GroupRow) -> None:
-        """As `learn_row`, for a row of the route file: of equal places, that of the database is right."""
-        live = self.groups.get(row.broker_group)
-        if live is not None and row.place > live.row.group_row.place:
+    def learn_newer_row(self, saved: BrokerGroup) -> None:
+        """As `learn_row`, for a row of the route file: of equal places, that of the database is right.
+
+        A group that was removed and created again meanwhile is another one.
+        """
+        live, row = self.groups.get(saved.name), saved.group_row
+        if live is None or saved.created_at_us not in (0, live.row.created_at_us):
+            return
+        if row.place > live.row.group_row.place:
             self._learn(live, live.row, row)
 
     def learn_group(self, stored: BrokerGroup) -> None:

@@ -8,7 +8,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, close_old_connections, connection
 
 from metaserver import domain, queries
-from metaserver.row_changes import RowChange
+from metaserver.row_wishes import RowChange
 from metaserver.services import broker_groups, routes, rows
 from metaserver.services.changes import METASERVER
 from metaserver.write_behind import Unstorable

@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce
 
 from metaserver import domain, models
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.members import Members
 from metaserver.services.changes import NotFound
 from qmq.protocol.names import real_subject
 
@@ -18,6 +19,16 @@ T = TypeVar("T")
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
 NAMES_PER_QUERY = 500
+ROLE_HISTORY_MAX = 50
+"""Role changes of a broker group that are shown."""
+MASTER_ACTIONS = tuple(
+    f"broker_group.{action}" for action in ("promote", "promote_by_operator", "resign", "replace_member")
+)
+"""Audit entries of changes of a broker group's master."""
+ROLE_ACTIONS = (
+    *MASTER_ACTIONS,
+    *(f"broker_group.{action}" for action in ("add_in_sync", "remove_in_sync", "add_member", "recover")),
+)
 
 
 def metadata() -> domain.Metadata:
@@ -94,6 +105,7 @@ def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
         preferred=tuple(row.preferred),
         joining=tuple(row.joining),
         promotion_id=str(row.promotion_id or ""),
+        created_at_us=round(row.created_at.timestamp() * 1_000_000),
     )
 
 
@@ -106,6 +118,38 @@ def broker_group(name: str) -> domain.BrokerGroup | None:
 def _node(row: models.Node) -> domain.Node:
     reported_at_ms = round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0
     return _value(domain.Node, row, broker_group=row.broker_group.name, reported_at_ms=reported_at_ms)
+
+
+def group_members(name: str, now: datetime) -> Members | None:
+    """Return the members of a broker group, as they last reported; None if there is no such group."""
+    group = broker_group(name)
+    if group is None:
+        return None
+    return Members.of(group, [_node(row) for row in nodes().filter(broker_group__name=name)], _milliseconds(now))
+
+
+def all_members(now: datetime) -> list[Members]:
+    """Return the members of each approved broker group, as they last reported."""
+    found: dict[str, list[domain.Node]] = {}
+    for row in approved_nodes():
+        found.setdefault(row.broker_group.name, []).append(_node(row))
+    groups = [_broker_group(row) for row in approved_broker_groups().filter(kind=GroupKind.BROKER)]
+    return [Members.of(group, found.get(group.name, []), _milliseconds(now)) for group in groups]
+
+
+def role_history(name: str) -> list[models.AuditEntry]:
+    """Return the newest changes of a broker group's master, members and in-sync set, newest first."""
+    return list(audit_entries().filter(target=name, action__in=ROLE_ACTIONS)[:ROLE_HISTORY_MAX])
+
+
+def role_changes(since: datetime) -> dict[str, int]:
+    """Return how often broker groups have got another master since a time, without those that have not."""
+    rows = models.AuditEntry.objects.filter(at__gt=since, action__in=MASTER_ACTIONS).order_by()
+    return dict(rows.values_list("target").annotate(count=Count("pk")))
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
 
 
 def leases() -> list[tuple[domain.BrokerGroup, domain.Node, datetime]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from metaserver.row_wishes import RowChange
 from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
@@ -19,9 +20,6 @@ WAITING_MAX = 64
 """Changes that wait for the database; further ones are answered at once."""
 ANSWER_SECONDS = 5.0
 """How long a request waits for the database."""
-
-RowChange = Callable[[GroupRow], GroupRow]
-"""Returns the changed row. Raises ChangeRejected."""
 
 
 class RowStore(Protocol):

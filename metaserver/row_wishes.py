@@ -9,6 +9,9 @@ from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.replication.row import AddMember, ChangeRejected, GroupRow, check_place
 
+RowChange = Callable[[GroupRow], GroupRow]
+"""Returns the changed row. Raises ChangeRejected."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -49,7 +52,7 @@ class Replacement:
 class RowWish:
     """A change of a row, and what the audit log says about it."""
 
-    change: Callable[[GroupRow], GroupRow]
+    change: RowChange
     action: str
     reason: str
     is_recovery: bool = False

@@ -14,7 +14,7 @@ from metaserver.domain import (
     Node,
     Route,
 )
-from metaserver.row_changes import RowChange
+from metaserver.row_wishes import RowChange
 from qmq.errors import QmqError
 from qmq.replication.row import GroupRow
 

@@ -5,9 +5,10 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Reason, Row
+from api.serializers.bodies import Moment, Reason, Row, SequenceField
 from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.services.broker_groups import BROKER_GROUP, NAME
+from metaserver.services.members import COPIES
 from qmq.protocol.codes import MASTER_ROLES
 
 
@@ -76,7 +77,14 @@ class BrokerGroupRow(Row):
     epoch = serializers.CharField()
     master = serializers.CharField(allow_blank=True)
     in_sync = serializers.ListField(child=serializers.CharField())
-    in_sync_min = serializers.IntegerField()
+    in_sync_min = serializers.IntegerField(
+        help_text="members that have to be in sync so that sends are accepted, or all members if there are fewer"
+    )
+    members = serializers.ListField(child=serializers.CharField(), help_text="node IDs")
+    copies = serializers.IntegerField(help_text="number of members that it should have")
+    preferred = serializers.ListField(
+        child=serializers.CharField(), help_text="node IDs; of members with equally long logs, the first is promoted"
+    )
     nodes = NodeRow(many=True)
     subjects = serializers.SerializerMethodField(
         help_text="subjects it serves, including those that are joining or leaving"
@@ -104,9 +112,52 @@ class BrokerGroupRow(Row):
         return served
 
 
+class MemberState(Row):
+    """A member of a broker group, or a spare node of it, as of its last stored heartbeat."""
+
+    node_id = serializers.CharField()
+    is_member = serializers.BooleanField(help_text="otherwise it is a spare")
+    is_master = serializers.BooleanField(help_text="whether the group's row names it as master")
+    in_sync = serializers.BooleanField(source="is_in_sync", help_text="whether it has everything that was acknowledged")
+    role = serializers.CharField(
+        help_text="role that it reported, such as master, in_sync, following or copying; offline without heartbeats"
+    )
+    epoch = serializers.CharField(source="report.epoch", default=None, allow_null=True)
+    log_end = serializers.CharField(
+        source="report.log_end", default=None, allow_null=True, help_text="what it has synced, in bytes"
+    )
+    high_watermark = serializers.CharField(source="report.high_watermark", default=None, allow_null=True)
+    lag_bytes = serializers.IntegerField(
+        allow_null=True, help_text="how much of the master's log it has not synced; null: not known"
+    )
+    address = serializers.CharField(source="node.address", default=None, allow_null=True)
+    sync_address = serializers.CharField(source="node.sync_address", default=None, allow_null=True)
+    rack = serializers.CharField(source="node.rack", default=None, allow_null=True)
+    reported_at = Moment(source="node.reported_at_ms", default=None, help_text="when its last stored heartbeat arrived")
+    problem = serializers.CharField(allow_blank=True, help_text="why it can't be promoted; empty if it can")
+
+
+class RoleChange(Row):
+    """A change of a broker group's master, members or in-sync set."""
+
+    at = serializers.DateTimeField()
+    actor = serializers.CharField()
+    action = serializers.CharField(help_text="such as broker_group.promote or broker_group.remove_in_sync")
+    reason = serializers.CharField(allow_blank=True)
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
 class BrokerGroupDetail(BrokerGroupRow):
     """A broker group and the operations that are possible on it."""
 
+    member_states = MemberState(many=True, source="states.nodes")
+    candidate_problem = serializers.CharField(
+        source="states.candidate_problem",
+        allow_blank=True,
+        help_text="why no member could replace the master; empty if one could",
+    )
+    role_history = RoleChange(many=True, source="history", help_text="newest first")
     may_be_removed = serializers.SerializerMethodField()
 
     def get_may_be_removed(self, group: Any) -> bool:
@@ -127,6 +178,40 @@ class NewBrokerGroup(Reason):
     rules = {"name": NAME, **BROKER_GROUP.fields}
     needed = ("name",)
     kind = serializers.ChoiceField(choices=[k.value for k in GroupKind], default=GroupKind.BROKER.value)
+
+
+class Copies(Reason):
+    """How many members a broker group should have."""
+
+    rules = COPIES.fields
+
+
+class SwitchOver(Reason):
+    """Which slave takes over."""
+
+    to = serializers.CharField(
+        max_length=100, default="", allow_blank=True, help_text="node ID; empty: the slave that has the most"
+    )
+
+
+class Promotion(Reason):
+    """A member to promote, and the loss that is accepted."""
+
+    node = serializers.CharField(max_length=100, help_text="node ID of the member")
+    accept_loss_bytes = SequenceField(
+        default=None, allow_null=True, help_text="exactly the bytes at risk, which a dry run returns"
+    )
+    reason = serializers.CharField(max_length=500)
+
+
+class MayStop(serializers.Serializer):  # type: ignore[type-arg]
+    """Whether a node may be stopped now."""
+
+    node_id = serializers.CharField()
+    may_stop = serializers.BooleanField()
+    reasons = serializers.ListField(
+        child=serializers.CharField(), help_text="what would be lost or unavailable; empty if it may be stopped"
+    )
 
 
 class LogLoss(Reason):

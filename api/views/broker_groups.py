@@ -20,10 +20,12 @@ from api.serializers.bodies import Reason
 from console import overview
 from console.accounts.roles import Right
 from console.cluster.stats import node_stats
+from console.cluster.switch_over import switch_over
 from console.route_cache import ROUTES
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.services import broker_groups as service
+from metaserver.services import members
 from metaserver.services.changes import Change, NotFound
 
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
@@ -80,6 +82,7 @@ class BrokerGroupView(ApiView):
     def get(self, request: Request, name: str) -> Response:
         """Return one broker group."""
         found = one_of(queries.broker_groups().filter(name=name), service.BROKER_GROUP.unknown(name))
+        found.states, found.history = members.members(name), queries.role_history(name)
         return self.one(found, served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
@@ -126,6 +129,37 @@ WritableView = action(
     Right.CHANGE_CLUSTER,
     partial(_set_state, state=OperatorState.NORMAL),
     "Return a read-only or draining broker group to service.",
+)
+
+
+CopiesView = action(
+    "broker_groups_set_copies",
+    Right.CHANGE_CLUSTER,
+    lambda view, name: members.set_copies(name, view.body(shapes.Copies), **view.versioned_arguments),
+    "Set how many members a broker group should have, how many of them have to be in sync, and which one is promoted first.",
+    body=shapes.Copies,
+)
+SwitchOverView = action(
+    "broker_groups_switch_over",
+    Right.CHANGE_CLUSTER,
+    lambda view, name: switch_over(name, view.body(shapes.SwitchOver)["to"], **view.versioned_arguments),
+    "Let a slave take over from the master of a broker group. Requests of clients are held meanwhile, and none is rejected.",
+    body=shapes.SwitchOver,
+)
+
+
+def _promote(view: ApiView, name: str) -> Change:
+    values = view.body(shapes.Promotion)
+    return members.promote(name, values["node"], values["accept_loss_bytes"], **view.versioned_arguments)
+
+
+PromoteView = action(
+    "broker_groups_promote",
+    Right.CHANGE_CLUSTER,
+    _promote,
+    "Promote a member of a broker group that may lack acknowledged messages, or after the database was restored from a backup."
+    " The bytes at risk have to be stated exactly; a dry run returns them in `after`.",
+    body=shapes.Promotion,
 )
 
 
@@ -183,6 +217,18 @@ class NodeView(ApiView):
             if answer.value is not None:
                 stats = {key: value for key, value in answer.value.items() if key not in ("subjects", "next_after")}
         return Response(self.shown(found, shapes.NodeRow) | {"stats": stats, "unknown_reason": reason})
+
+
+class MayStopView(ApiView):
+    """Whether a node may be stopped."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="nodes_may_stop", responses=shapes.MayStop)
+    def get(self, request: Request, node_id: str) -> Response:
+        """Return whether a node may be stopped now: its broker group would keep a candidate, its minimum, and a copy."""
+        reasons = members.stop_problems(node_id)
+        return Response({"node_id": node_id, "may_stop": not reasons, "reasons": reasons})
 
 
 class AcceptLogLossView(ApiView):

@@ -13,8 +13,9 @@ from broker_node.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.retention_clock import RetentionClock
 from broker_node.store import MessageStore
-from qmq.daemon.node import Node
+from qmq.daemon.member_node import MemberNode
 from qmq.daemon.node_metrics import NodeMetrics
+from qmq.daemon.replication.role_metrics import role_metrics
 from qmq.lag import lag_of
 from qmq.slices import Pacer
 
@@ -28,9 +29,15 @@ class BrokerMetrics(NodeMetrics):
     """The metrics that only brokers have."""
 
     def __init__(
-        self, node: Node, store: MessageStore, delivery: Delivery, handlers: Handlers, retention_clock: RetentionClock
+        self,
+        node: MemberNode,
+        store: MessageStore,
+        delivery: Delivery,
+        handlers: Handlers,
+        retention_clock: RetentionClock,
     ) -> None:
         super().__init__(node, "qmq_broker")
+        self._member = node
         self._store = store
         self._delivery = delivery
         self._handlers = handlers
@@ -40,6 +47,7 @@ class BrokerMetrics(NodeMetrics):
         counter, gauge = self.counter, self.gauge
         store, delivery, handlers = self._store, self._delivery, self._handlers
         yield from super().collect()
+        yield from role_metrics(self, self._member)
         yield from self.counters(handlers.counters, store.counters, delivery.counters)
         unreadable, index_pages = store.message_log.unreadable, store.handles.unreadable
         settlements, limits = delivery.settlements, store.limits

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.alerts.rules import Kind
+from metaserver.members import Members
 from qmq.protocol.names import split_subject
 
 READINGS_MAX = 100_000
@@ -83,6 +84,26 @@ def of_broker_groups(states: Iterable[tuple[str, str]]) -> Iterator[Reading]:
     for name, state in states:
         level = STATE_LEVELS.get(state)
         yield Reading(Kind.GROUP_STATE, name, level, "" if level is not None else f"unknown state {state!r}")
+
+
+def of_members(groups: Iterable[Members], role_changes: Mapping[str, int]) -> Iterator[Reading]:
+    """From the members of broker groups, as they last reported. Groups without a master are left out.
+
+    Args:
+        role_changes: by broker group, how often it got another master recently.
+    """
+    for members in groups:
+        group, in_sync = members.group, len(members.group.in_sync)
+        if not group.master:
+            continue
+        yield Reading(Kind.COPIES, group.name, float(max(0, group.copies - in_sync)))
+        yield Reading(Kind.BELOW_MINIMUM, group.name, float(max(0, group.group_row.in_sync_min_in_force - in_sync)))
+        if len(group.members) > 1:
+            yield Reading(Kind.NO_CANDIDATE, group.name, 1.0 if members.candidate_problem else 0.0)
+        yield Reading(Kind.ROLE_CHANGES, group.name, float(role_changes.get(group.name, 0)))
+        for member in members.nodes:
+            if member.report is not None:
+                yield Reading(Kind.REPLICATION, member.node_id, 1.0 if member.role == "failed" else 0.0)
 
 
 def of_loops(loops: Iterable[LoopRun]) -> Iterator[Reading]:

@@ -31,6 +31,16 @@ class Kind(StrEnum):
     """Consumer ids that two processes use at the same time; of a consumer group."""
     GROUP_STATE = "group_state"
     """0: read_write, 1: read_only or write_only, 2: offline; of a broker group."""
+    COPIES = "copies"
+    """How many in-sync members a broker group lacks to its configured copies."""
+    BELOW_MINIMUM = "below_minimum"
+    """How many in-sync members a broker group lacks to its minimum: above 0 sends are rejected."""
+    NO_CANDIDATE = "no_candidate"
+    """1 while no member of a broker group could replace its master, else 0; of groups with several members."""
+    ROLE_CHANGES = "role_changes"
+    """How often a broker group got another master within ROLE_CHANGES_SECONDS."""
+    REPLICATION = "replication"
+    """1 while a node has stopped taking part in replication because of an alarm, else 0; of a node with replication."""
     DISK = "disk"
     """Percent used; of a node."""
     DAMAGE = "damage"
@@ -43,6 +53,7 @@ class Kind(StrEnum):
     """1 while something can't be measured, else 0; of a consumer group, node or control loop. Fires after `for_seconds`."""
 
 
+ROLE_CHANGES_SECONDS = 3_600
 OF_GROUPS = frozenset({Kind.LAG, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.DUPLICATE_IDS, Kind.UNKNOWN})
 """Kinds whose targets may be consumer groups."""
 

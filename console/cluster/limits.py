@@ -13,6 +13,8 @@ NODE_SECONDS = 5.0
 """One question to one node: an unresponsive one leaves a hole in the answer, and the rest of the request has time left."""
 OFFLINE_NODE_SECONDS = 1.0
 """The same for a node whose lease has expired: most likely it does not respond, and a user waits for the other nodes' answers."""
+SWITCH_OVER_SECONDS = 12.0
+"""A switch-over: the master answers within 10 s."""
 SEARCH_SECONDS = 8.0
 """All questions to one node when later or earlier attempts of a message are searched: a node answers them one by one."""
 JUMP_SECONDS = 2.0

@@ -20,7 +20,7 @@ WORKERS = "2"
 COPIES = 2
 """How many members each broker group has, unless `--copies` says otherwise."""
 BROKER_GROUPS = ("g1", "g2")
-LETTERS = "abc"
+SUFFIXES = "abc"
 """Of the members of a broker group, as ends of their node IDs."""
 
 
@@ -52,12 +52,12 @@ class Ports:
             delay, redis = (base + 7, base + 8), base + 9
             clients, admin = base + 10, base + 11
         # In the order of this list, all of them have a place, so that a node's ports do not depend on `copies`.
-        nodes = [(group, letter) for letter in LETTERS for group in BROKER_GROUPS]
+        nodes = [(group, suffix) for suffix in SUFFIXES for group in BROKER_GROUPS]
         brokers += [(clients + 2 * place, admin + 2 * place) for place in range(len(nodes) - len(brokers))]
         wanted = {
-            f"{group}-{letter}": ports
-            for (group, letter), ports in zip(nodes, brokers, strict=True)
-            if LETTERS.index(letter) < (copies or {}).get(group, COPIES)
+            f"{group}-{suffix}": ports
+            for (group, suffix), ports in zip(nodes, brokers, strict=True)
+            if SUFFIXES.index(suffix) < (copies or {}).get(group, COPIES)
         }
         return cls(*fixed, wanted, delay, redis)
 

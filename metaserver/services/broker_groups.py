@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from metaserver import domain
 from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.members import SILENT_MS
 from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
 from metaserver.services import audit
 from metaserver.services.changes import (
@@ -218,6 +219,14 @@ def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
             raise Conflict(
                 f"Node {row.master} of broker group {name} is running. Stop it first.", code="broker_group.live"
             )
+        recently = timezone.now() - timedelta(milliseconds=SILENT_MS)
+        running = Node.objects.filter(broker_group=row, leased_at__gt=recently).exclude(node_id=row.master)
+        if len(row.members) > 1 and (slave := running.order_by("node_id").first()) is not None:
+            # It would register the group again, with itself as the only member, whatever it lacks.
+            raise Conflict(
+                f"Node {slave.node_id} of broker group {name} is running. Stop it first, and wait some seconds.",
+                code="broker_group.live",
+            )
         Node.objects.filter(broker_group=row).delete()
         edit.delete()
     return edit.change
@@ -231,7 +240,10 @@ def locked(name: str) -> BrokerGroup:
 def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dry_run: bool = False) -> Change:
     """Accept the data loss of a node whose log ends earlier than it had reported; applied to its next heartbeat.
 
-    Raises NotFound, or ChangeRefused if its log never reached this offset: the node would still not serve.
+    Raises:
+        NotFound: there is no such node.
+        ChangeRefused: its log never reached this offset, so the node would still not serve.
+        Conflict: it is one of several members of its group, and could be promoted although others have what it lost.
     """
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))
@@ -240,6 +252,13 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
         if log_end > row.log_end:
             text = f"must be at most {row.log_end}, the highest end of the log"
             raise ChangeRefused(f"log_end: {log_end} {text}", code="node.log_end_invalid", fields={"log_end": text})
+        members = row.broker_group.members
+        if len(members) > 1 and node_id in members:
+            raise Conflict(
+                f"Node {node_id} is one of {len(members)} members of broker group {row.broker_group.name}. Let it copy the log of"
+                " the master, or promote it and accept the loss of the group.",
+                code="node.has_other_members",
+            )
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
             Node.objects.filter(node_id=node_id).update(

@@ -1,5 +1,6 @@
 """Changes of a broker group's row: who is master, and who is in sync. The rules are those of `qmq.replication`."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from django.utils import timezone
 
 from metaserver import queries
 from metaserver.models import BrokerGroup
-from metaserver.row_changes import RowChange
+from metaserver.row_wishes import RowChange
 from metaserver.services import audit
 from metaserver.services.changes import Actor, NotFound
 from qmq.replication.row import ChangeRejected, GroupRow
@@ -24,7 +25,14 @@ def stored_row(name: str) -> GroupRow:
 
 @transaction.atomic
 def change_row(
-    name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, actor: Actor, reason: str
+    name: str,
+    change: RowChange,
+    newest_place: tuple[int, int],
+    *,
+    action: str,
+    actor: Actor,
+    reason: str,
+    also: Mapping[str, Any] | None = None,
 ) -> GroupRow:
     """Change a broker group's row with one conditional UPDATE, and write the audit entry of it; return the changed row.
 
@@ -33,6 +41,7 @@ def change_row(
     Args:
         newest_place: the highest epoch and version of the row that the caller has seen.
         action: what the audit log calls the change, such as "promote".
+        also: what the audit log says in addition to the changed columns.
 
     Raises:
         ChangeRejected: the rules do not allow the change, or the row has changed meanwhile.
@@ -55,7 +64,7 @@ def change_row(
         name,
         reason=reason,
         before={column: _in_audit(before[column]) for column in differ},
-        after={column: _in_audit(after[column]) for column in differ},
+        after={column: _in_audit(after[column]) for column in differ} | dict(also or {}),
         broker_group=name,
     )
     return changed

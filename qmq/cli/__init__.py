@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 from qmq import __version__
-from qmq.cli import bench, delayed, inspect_log, messages, provisioning, status
+from qmq.cli import bench, broker_groups, delayed, inspect_log, messages, provisioning, status
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import DEFAULT_META_URL, meta_urls
 
@@ -31,7 +31,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     shared.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
-    for module in (status, messages, delayed, provisioning, bench, inspect_log):
+    for module in (status, broker_groups, messages, delayed, provisioning, bench, inspect_log):
         module.add_commands(commands, shared)
     return parser
 

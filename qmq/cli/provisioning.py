@@ -2,24 +2,16 @@
 
 import argparse
 import json
-import os
 import sys
-import urllib.error
-import urllib.request
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from qmq.cli import limits
-from qmq.errors import ConnectionLost, QmqError, SettingError
+from qmq.cli import console
+from qmq.errors import SettingError
 from qmq.words import counted
 
-DEFAULT_CONSOLE_URL = "http://127.0.0.1:8000"
 DOCUMENT_BYTES_MAX = 1 << 20
 """As the console takes it."""
-TIMEOUT_SECONDS = 60.0
-"""For the console's answer, once it is connected."""
 _SIGNS = {"create": "+", "update": "~", "archive": "-", "restore": "+", "keep": "="}
 
 
@@ -32,23 +24,18 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-f", "--file", required=True, help="file to apply; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="show the changes without applying them")
-    parser.add_argument(
-        "--console",
-        default=os.environ.get("QMQ_CONSOLE", DEFAULT_CONSOLE_URL),
-        help="URL of the console; default: QMQ_CONSOLE, or http://localhost:8000",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    console.add_arguments(parser)
     parser.set_defaults(run=apply)
 
 
 def apply(arguments: argparse.Namespace) -> int:
     """Plan or apply; the exit code."""
-    token = os.environ.get("QMQ_TOKEN", "")
-    if not token:
-        raise SettingError(
-            "set QMQ_TOKEN to an API token with scope operate, or admin for teams; the console creates tokens"
-        )
-    plan = _put(arguments.console, token, _document(arguments.file), dry_run=arguments.dry_run)
+    token = console.token("operate, or admin for teams")
+    path = f"apply/{'?dry_run=true' if arguments.dry_run else ''}"
+    # JSON is YAML: one way of reading for both.
+    plan = console.call(
+        arguments.console, token, "PUT", path, _document(arguments.file), content_type="application/yaml"
+    )
     if arguments.json:
         print(json.dumps(plan, indent=2))
         return 0
@@ -82,47 +69,3 @@ def _document(path: str) -> bytes:
     if len(data) > DOCUMENT_BYTES_MAX:
         raise SettingError(f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes; split it")
     return data
-
-
-def _put(console: str, token: str, document: bytes, *, dry_run: bool) -> dict[str, Any]:
-    parts = urlsplit(console if "://" in console else f"http://{console}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingError(f"{console!r} is not a console URL such as {DEFAULT_CONSOLE_URL}")
-    url = f"{parts.scheme}://{parts.netloc}/api/v1/apply/{'?dry_run=true' if dry_run else ''}"
-    # JSON is YAML: one way of reading for both.
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/yaml"}
-    request = urllib.request.Request(url, data=document, method="PUT", headers=headers)
-    try:
-        with urllib.request.build_opener(_Patient).open(request, timeout=limits.REACH_SECONDS) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
-    except urllib.error.HTTPError as error:
-        raise _refused(url, error) from error
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise ConnectionLost(
-            f"{url} can't be reached: {reason}. Check that the console is running and that --console or QMQ_CONSOLE is its address."
-        ) from error
-
-
-class _Patient(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Connects within the timeout of the request, then waits TIMEOUT_SECONDS for the answer."""
-
-    def do_open(self, http_class: Any, req: urllib.request.Request, **http_conn_args: Any) -> Any:
-        class Connection(http_class):  # type: ignore[misc]
-            def connect(self) -> None:
-                super().connect()
-                self.sock.settimeout(TIMEOUT_SECONDS)
-
-        return super().do_open(Connection, req, **http_conn_args)
-
-
-def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:
-    try:
-        problem = json.load(error)
-        return QmqError(str(problem["detail"]), code=str(problem["code"]))
-    except (ValueError, KeyError, TypeError, OSError):
-        advice = ""
-        if error.code == HTTPStatus.NOT_FOUND:
-            advice = ": no PyQMQ console at this address (--console or QMQ_CONSOLE); a metaserver can't apply documents"
-        return QmqError(f"{url} answered {error.code} {error.reason}{advice}")

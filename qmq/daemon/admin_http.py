@@ -116,7 +116,8 @@ class AdminHttp:
 
     `/healthz` lists the supervisor's failing jobs and stays 200; `/readyz` answers 503 while a vital job fails.
 
-    `restrictions` returns what the daemon does not do although it serves, with the reasons; `/readyz` includes them.
+    `restrictions` returns what the daemon does not do although it serves, with the reasons, and the role of a member of a larger
+    group; `/readyz` includes them.
     """
 
     def __init__(

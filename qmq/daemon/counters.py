@@ -72,6 +72,10 @@ class MetricFamilies:
                     value = getattr(counters, item.name)
                     yield self.by(metric, text, label, value) if label else self.counter(metric, text, value)
 
+    def histogram(self, name: str, text: str, buckets: Buckets) -> Metric:
+        """A histogram of the whole daemon."""
+        return buckets.family(f"{self._prefix}_{name}", text)
+
     def counter(self, name: str, text: str, value: float) -> Metric:
         """A counter of the whole daemon."""
         return self.by(name, text, "", {"": value})

@@ -44,9 +44,15 @@ class NodeOptions(DaemonOptions):
     )
     sync_token: str = option(
         "",
-        help="token that slaves need; the same on all nodes of a broker group",
+        help="token that slaves need, the same on all nodes of a broker group; default: derived from the node secret",
         variable="QMQ_SYNC_TOKEN",
         is_secret=True,
+    )
+    copy_bytes_per_second: int = option(
+        64 * MIB,
+        help="how fast a slave that is behind may catch up by reads of the master's disk; 0: no limit",
+        unit="bytes/s",
+        minimum=0,
     )
     rack: str = option("", help="where the node runs, for example a machine or data center; shown to operators")
     meta: str = option(

@@ -6,6 +6,7 @@ from random import Random
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.job_thread import OsThread, StartThread
 from qmq.daemon.loop_pauses import LoopPauses
+from qmq.daemon.role_changes import RoleChanges
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.listener import MakeListener, SocketListener
 
@@ -20,5 +21,7 @@ class Machine:
     start_thread: StartThread = OsThread
     rng: Random = field(default_factory=Random)
     """For choices that need no secrecy; secrets come from `secrets`."""
+    role_changes: RoleChanges = field(default_factory=RoleChanges)
+    """Of the node, in all its lives."""
     loop_pauses: LoopPauses = field(default_factory=LoopPauses)
     """Of the event loop that the process runs on; empty unless `run_until_signal` made the loop."""

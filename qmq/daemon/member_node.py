@@ -15,14 +15,11 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
-from prometheus_client.core import Metric
-
-from qmq import __version__
 from qmq.daemon.admin_http import AdminPages, JsonPost
 from qmq.daemon.applying import Applying
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
-from qmq.daemon.node import Node
+from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
@@ -31,11 +28,14 @@ from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.role_metrics import MemberMetrics
+from qmq.daemon.replication.role_report import role_report
 from qmq.daemon.replication.row_client import RowClient
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.daemon.replication.switch_over import SwitchOver, SwitchOverRejected
 from qmq.daemon.replication.switch_over_page import switch_over_posts
 from qmq.errors import ProtocolError, SettingError
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
 from qmq.log.truncation import Truncation
@@ -44,7 +44,7 @@ from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, Rep
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
 from qmq.protocol.frames import Frame
 from qmq.protocol.group_rows import GroupRow as SentRow
-from qmq.replication.roles import ReplicaState
+from qmq.replication.roles import Copying, CopyPhase, ReplicaState
 from qmq.replication.row import GroupRow
 
 
@@ -55,7 +55,7 @@ class MemberNode(Node):
         super().__init__(*arguments, **settings)
         self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
         """Identifies this life."""
-        self.member = Member(self.node_id, self, self.supervisor)
+        self.member = Member(self.node_id, self, self.supervisor, self.machine.role_changes)
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
@@ -72,7 +72,7 @@ class MemberNode(Node):
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._accepts_sends = True
         """As metaservers were informed."""
-        rows = RowClient(self.options.broker_group, lambda: self.membership.followed if self.membership else None)
+        rows = RowClient(self.options.broker_group, lambda: self.membership.in_order() if self.membership else ())
         self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
         self._hand_over: HandOver | None = None
         """Of a node that leads."""
@@ -86,6 +86,23 @@ class MemberNode(Node):
     @abstractmethod
     def replay(self) -> Replay:
         """What has applied the log to the store since it was opened."""
+
+    @abstractmethod
+    def clear_store(self) -> None:
+        """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError."""
+
+    @abstractmethod
+    def save_copied_state(self, data: bytes) -> tuple[int, int]:
+        """As `qmq.daemon.replication.slave_copy.SaveState`."""
+
+    @property
+    @abstractmethod
+    def checkpoint_store(self) -> CheckpointStore:
+        """The checkpoints of the store."""
+
+    @abstractmethod
+    async def retain_as_slave(self, master_begin: int) -> None:
+        """Remove what the master's retention has removed: it keeps its log from `master_begin` on. Called once a second."""
 
     async def prepare_to_lead(self) -> None:
         """Bring what a slave does not keep in its store up to date, now that the whole log is applied."""
@@ -121,10 +138,17 @@ class MemberNode(Node):
 
     async def _start_as_member(self, budget: FileBudget) -> None:
         """Open the log, and wait for the row of the group. Raises SettingError if the node can't be one of several members."""
-        options, copying = self.options, self.replica.state.copying
+        options = self.options
         if not self.replica.state.is_new and (problem := flush_problem(options.broker_group, options.flush)):
             raise SettingError(problem)
-        self.opening = MemberOpening(0, copying.begin if copying is not None else None)
+        copying = self.replica.state.copying
+        if copying is not None and copying.phase is CopyPhase.CLEARING:
+            await asyncio.to_thread(self._clear)
+            copying = self.replica.state.copying
+        if copying is None:
+            self.opening = MemberOpening(0)
+        else:
+            self.opening = MemberOpening(0, copying.begin, is_log_only=not copying.is_usable)
         await self.open_data(budget)
         self.applying = Applying(self.log, self.replay)
         self.checkpoints = self.new_checkpoints(None)
@@ -132,37 +156,37 @@ class MemberNode(Node):
         self.server = self.frame_server(budget)
         await self.server.bind()
         await self._sync.start()
-        self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), self._no_metrics)
+        metrics = MemberMetrics(self, self.space, f"qmq_{self.kind}")
+        self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), metrics.families)
         await self.admin.start()
         self.admin_address = self.admin.address
         self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
         self._is_started = True
         super().join()
+        self.supervisor.every(JOB_SECONDS, "slave_retention", self._slave_retention)
         self.logger.info("%s waits for the row of its group, admin on %s:%d", self.title, *self.admin.address)
 
-    async def _stats(self, _: Any) -> dict[str, Any]:
+    async def _slave_retention(self) -> None:
         follower = self.member.follower
-        progress = follower.copy.progress if follower is not None else None
-        assert self.applying is not None
-        return {
-            "broker_group": self.options.broker_group,
-            "node_id": self.node_id,
-            "role": self.member.role.name.lower(),
-            "role_reason": self.member.reason,
-            "epoch": self.replica.state.epoch,
-            "version": __version__,
-            "log": {
-                "begin": self.log.begin,
-                "end": self.log.written_end,
-                "synced_end": self.log.synced_end,
-                "high_watermark": self.applying.known_high_watermark,
-                "applied_end": self.applying.applied_end,
-            },
-            "copy": progress.report() if progress is not None else None,
-        }
+        if follower is not None and not self.is_serving:
+            await self.retain_as_slave(follower.master_begin)
 
-    async def _no_metrics(self) -> list[Metric]:
-        return []
+    def _clear(self) -> None:
+        """Remove the log that a copy replaces, and what was derived from it; a crash is completed by the next start."""
+        self.clear_store()
+        self.replica.set_copying(Copying(0, 0, CopyPhase.STATE))
+
+    async def _stats(self, _: Any) -> dict[str, Any]:
+        role = {"role": self.member.role.name.lower(), "state_reason": self.readiness()}
+        return {**self.head(), **role, "log": self.log_report(), "replication": role_report(self)}
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "replication": role_report(self)}
+
+    def retained_from(self) -> int:
+        """Return the log offset from which on slaves need the log."""
+        leading = self.member.leading
+        return leading.retained_from if leading is not None else self.log.written_end
 
     def join(self) -> None:
         # A member has joined before it serves.
@@ -181,12 +205,17 @@ class MemberNode(Node):
         return super().health() if self._has_committer else ""
 
     def restrictions(self) -> dict[str, str]:
-        return super().restrictions() if self.is_serving else {}
+        found = super().restrictions() if self.is_serving else {}
+        return found if self.member.is_alone else {**found, "role": self.member.role.name.lower()}
 
     async def start_writing(self) -> None:
         await super().start_writing()
         if self.opening is None and self.replica.state.epoch > self.log.epoch:
             # It was given to this node while the group had no other member.
+            if self.replica.state.copying is not None:
+                # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
+                await asyncio.to_thread(self.log.sync)
+                await asyncio.to_thread(self.replica.end_copying, self.log)
             self.replica.begin_epoch(self.log)
             self._append_epoch()
 
@@ -229,6 +258,8 @@ class MemberNode(Node):
             await super().stopping()
         elif self.membership is not None:
             await self.membership.close()
+        if self._is_started and not self.is_serving:
+            await self.segment_removal.close()
 
     @property
     def drain_seconds(self) -> float:
@@ -258,11 +289,11 @@ class MemberNode(Node):
         assert self.applying is not None
         state, options = self.replica.state, self.options
         identity = FollowerIdentity(
-            options.broker_group, self.node_id, self.boot_id, options.sync_token, state.epoch, state.promotion_id
+            options.broker_group, self.node_id, self.boot_id, self._sync_tokens()[0], state.epoch, state.promotion_id
         )
         return Follower(
             self.log,
-            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock),
+            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock, self.save_copied_state),
             identity,
             self.applying,
             self.clock,
@@ -309,22 +340,34 @@ class MemberNode(Node):
         async with self.checkpoints.lock:
             await self.applying.apply_all()
             await self.prepare_to_lead()
+            if self.replica.state.copying is not None:
+                # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
+                await asyncio.to_thread(self.log.sync)
+                await asyncio.to_thread(self.replica.end_copying, self.log)
             self.replica.begin_epoch(self.log)
             self.make_committer()
             self.checkpoints.committer = self.committer
         self.committer.start()
 
+    def _sync_tokens(self) -> tuple[str, ...]:
+        """Return the token that this node states as a slave, and others that it accepts."""
+        if self.options.sync_token or self.secret is None:
+            return (self.options.sync_token,)
+        return self.secret.tokens("sync", self.options.broker_group.encode())
+
     def _new_leading(self, row: GroupRow) -> Leading:
         leading = Leading(
             self.node_id,
             row,
-            self.options.sync_token,
+            self._sync_tokens(),
             self.log,
             self.committer,
             self.clock,
             self.supervisor,
             self.machine.rng,
             self.request_row_change,
+            self.checkpoint_store,
+            self.options.copy_bytes_per_second,
             self.member.newer_epoch,
         )
         leading.on_checked = self._sends_checked
@@ -356,9 +399,15 @@ class MemberNode(Node):
     async def truncate(self, to: Truncation) -> None:
         assert self.applying is not None
         known = min(self.applying.known_high_watermark, self.log.written_end)
+        await self.segment_removal.close()
         async with self.checkpoints.lock:
             at = self.checkpoints.last_position.offset
             await asyncio.to_thread(lambda: self.log.truncate(to, high_watermark=known, checkpoint_offset=at))
+
+    async def discard_log(self) -> None:
+        await self.segment_removal.close()
+        async with self.checkpoints.lock:
+            await asyncio.to_thread(self.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
 
     def member_posts(self) -> dict[str, JsonPost]:
         """Return the admin pages that change the node's role in its group."""
@@ -373,7 +422,8 @@ class MemberNode(Node):
     async def close(self) -> None:
         is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
         if self._hand_over is not None and is_running:
-            await self._hand_over.before_stop(self.options.stop_seconds)
+            # The rest of the time is for requests in progress if nobody takes over.
+            await self._hand_over.before_stop(self.options.stop_seconds / 2)
         await super().close()
 
     def end(self, error: BaseException) -> None:

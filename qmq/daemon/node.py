@@ -98,6 +98,7 @@ class Node(Daemon):
         """Open the log and what is derived from it; the folder is open."""
         began = self.clock.monotonic()
         await asyncio.to_thread(self._open_log, budget)
+        self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
         _log_recovery(self.log, self.clock.monotonic() - began, self.logger)
 
     def make_committer(self) -> None:
@@ -113,7 +114,6 @@ class Node(Daemon):
             options.flush_interval_seconds,
             self.machine.start_thread,
         )
-        self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
 
     def open_folder(self) -> None:
         """Lock the data folder, and read what applies before the log is opened; in a thread that may wait for the disk."""
@@ -250,18 +250,34 @@ class Node(Daemon):
     def state(self) -> BrokerGroupState:
         return BrokerGroupState.READ_ONLY if self.refuse_sends() else BrokerGroupState.READ_WRITE
 
-    def describe(self) -> dict[str, Any]:
-        """The head of `/stats`."""
-        log, space = self.log, self.space
-        refused = self.refuse_sends()
+    def head(self) -> dict[str, Any]:
+        """What `/stats` begins with, also of a node that does not serve."""
         return {
             "broker_group": self.options.broker_group,
             "node_id": self.node_id,
+            "epoch": self.replica.state.epoch,
+            "version": __version__,
+        }
+
+    def log_report(self) -> dict[str, Any]:
+        """The log, for `/stats`."""
+        log = self.log
+        return {
+            "begin": log.begin,
+            "end": log.written_end,
+            "synced_end": log.synced_end,
+            "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in log.damaged],
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """The head of `/stats`."""
+        space = self.space
+        refused = self.refuse_sends()
+        return {
+            **self.head(),
             "role": "master",
             "state": "read_only" if refused else "read_write",
             "state_reason": refused,
-            "epoch": self.replica.state.epoch,
-            "version": __version__,
             "policy": {
                 "version": self.policy.version,
                 "subjects": len(self.policy.subjects),
@@ -271,12 +287,7 @@ class Node(Daemon):
             },
             "metaservers": self.membership.report() if self.membership is not None else [],
             "uptime_seconds": round(self.uptime_seconds, 3),
-            "log": {
-                "begin": log.begin,
-                "end": log.written_end,
-                "synced_end": log.synced_end,
-                "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in log.damaged],
-            },
+            "log": self.log_report(),
             "disk_free_bytes": space.disk_free_bytes,
             "disk_total_bytes": space.disk_total_bytes,
             "connections": len(self.server.connections),

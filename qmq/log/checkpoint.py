@@ -11,7 +11,7 @@ from struct import Struct
 
 from qmq.checksum import crc32
 from qmq.log.atomic_file import replace_file
-from qmq.log.disk import Disk
+from qmq.log.disk import Disk, File
 from qmq.log.record import Position
 
 logger = logging.getLogger("qmq.log")
@@ -91,20 +91,49 @@ class CheckpointStore:
             logger.error("a corrupted checkpoint was skipped: %s: %s", self._path(number), found)
         return None
 
+    def open_newest(self) -> "CheckpointFile | None":
+        """Open the newest one, to be sent to another node as it is; None if there is none. Raises OSError."""
+        numbers = self._numbers()
+        if not numbers:
+            return None
+        file = self._disk.open(self._path(numbers[-1]), writable=False)
+        _, _, _, offset, chain, _, _ = _HEAD.unpack(file.pread(_HEAD.size, 0).ljust(_HEAD.size, b"\0"))
+        return CheckpointFile(file, Position(offset, chain), file.size())
+
     def _read(self, path: str) -> Checkpoint | str:
         file = self._disk.open(path, writable=False)
         try:
-            head = file.pread(_HEAD.size + _CRC.size, 0)
-            if len(head) < _HEAD.size + _CRC.size:
-                return "cut short"
-            magic, version, _, offset, chain, synced_to, size = _HEAD.unpack_from(head)
-            if magic != _MAGIC or version != _VERSION:
-                return f"magic {magic:#x}, version {version}"
-            if size > STATE_BYTES_MAX or size > file.size():
-                return f"claims {size} bytes"
-            state = file.pread(size, len(head))
+            size = file.size()
+            return decode_checkpoint(file.pread(size, 0)) if size <= STATE_BYTES_MAX else f"claims {size} bytes"
         finally:
             file.close()
-        if len(state) != size or crc32(state, crc32(head[: _HEAD.size])) != _CRC.unpack_from(head, _HEAD.size)[0]:
-            return "its CRC does not match"
-        return Checkpoint(state, Position(offset, chain), synced_to)
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint | str:
+    """Return the checkpoint of a file with this content, or what is wrong with it."""
+    head_bytes = _HEAD.size + _CRC.size
+    if len(data) < head_bytes:
+        return "cut short"
+    magic, version, _, offset, chain, synced_to, size = _HEAD.unpack_from(data)
+    if magic != _MAGIC or version != _VERSION:
+        return f"magic {magic:#x}, version {version}"
+    if size > len(data):
+        return f"claims {size} bytes"
+    state = data[head_bytes : head_bytes + size]
+    if len(state) != size or crc32(state, crc32(data[: _HEAD.size])) != _CRC.unpack_from(data, _HEAD.size)[0]:
+        return "its CRC does not match"
+    return Checkpoint(state, Position(offset, chain), synced_to)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFile:
+    """A checkpoint's file, open. It can be read from any thread, also when it is removed. The last reference closes it."""
+
+    _file: File
+    position: Position
+    """Of the checkpoint, as the file says; its CRC was not checked."""
+    size: int
+
+    def read(self, begin: int, size: int) -> bytes:
+        """Return bytes of the file. Raises OSError."""
+        return self._file.pread(size, begin)

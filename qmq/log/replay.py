@@ -11,7 +11,8 @@ from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, Position, iter_records
-from qmq.log.recovery import Commit, Damage
+from qmq.log.recovery import Commit, Damage, Walker
+from qmq.log.segment import Segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class MemberOpening:
     """The highest one that this node knows. Commits above it may be truncated, so they are not applied."""
     copied_from: int | None = None
     """Where the copy of the master's log began that is not complete, as `qmq.log.opening.inspect` takes it."""
+    is_log_only: bool = False
+    """The log is being copied from its begin on: there is no state that belongs to it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ class Replay(ABC):
         Raises:
             LogError, OSError: as `inspect` and `SegmentedLog.activate`.
         """
+        if member is not None and member.is_log_only:
+            _remove_without_commits(disk, folder)
         found = inspect(
             disk,
             folder,
@@ -155,3 +160,16 @@ class Replay(ABC):
         """What was found."""
         begin = checkpoint.log_position.offset if checkpoint is not None else log.begin
         return RecoveryReport(checkpoint is None, why_rebuilt, begin, self.commits, self.messages, self)
+
+
+def _remove_without_commits(disk: Disk, folder: str) -> None:
+    """Remove the segments of a copy that has no commit yet: a crash left them, and the copy may begin elsewhere."""
+    segments = Segments(disk, folder)
+    begin = segments.begin or 0
+    # The first commit is enough.
+    walker = Walker(segments, lambda _: None, copied_from=0, stop=lambda offset: offset > begin)
+    if not walker.walk(None).epochs.entries:
+        for info in segments.infos():
+            segments.remove(info.base)
+        disk.sync_dir(folder)
+    segments.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from qmq.errors import LogError, ReadFailed
 from qmq.log.opening import Inspection, added
-from qmq.log.record import UNKNOWN_CHAIN, Position
+from qmq.log.record import HEADER_BYTES, UNKNOWN_CHAIN, Position, decode_header
 from qmq.log.recovery import Commit, Damage, Walker
 from qmq.log.segment import SegmentInfo
 
@@ -163,6 +163,19 @@ class StoredLog:
         walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
         walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
         return walked.position.chain if walked.position.offset == end else None
+
+    def read_previous_crc(self, base: int) -> int | None:
+        """Return the CRC that the first commit of a segment names as its predecessor's; from a thread that may wait for the disk.
+
+        None: the segment has no commit, or is not kept. Raises ReadFailed.
+        """
+        try:
+            header = decode_header(self.read(base, HEADER_BYTES), base, base)
+        except ReadFailed:
+            raise
+        except LogError:
+            return None
+        return header.previous_crc if header is not None else None
 
     def segment_at(self, offset: int) -> SegmentInfo | None:
         """Return the segment with a log offset; None if it is not kept."""

@@ -216,12 +216,3 @@ class FollowState(IntEnum):
     """It syncs each one; its confirmations count."""
     LEAVING = 3
     """As FOLLOWING, and its process is about to end: the master removes it from the in-sync set at once."""
-
-
-class CopyPart(IntEnum):
-    """What READ_COPY reads."""
-
-    STATE = 1
-    """Subjects, consumer groups and their progress at one position of the log."""
-    SEGMENT = 2
-    """A segment of the log."""

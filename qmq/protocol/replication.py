@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from qmq.errors import LocalProtocolError, ProtocolError
-from qmq.protocol.codes import CopyPart, FollowResult, FollowState
+from qmq.protocol.codes import FollowResult, FollowState
 from qmq.protocol.kinds import Choice, Rest, Text
 from qmq.protocol.limited_kinds import (
     I64_MAX,
@@ -42,11 +42,11 @@ READ_COPY_BYTES_MAX = 4 << 20
 """Most bytes of data of an answer to READ_COPY."""
 
 COPY_FORBIDDEN = "copy.forbidden"
-"""The token is not the master's."""
+"""The sender would not be accepted by FOLLOW: another group, token or epoch, or no member."""
 COPY_BUSY = "copy.busy"
-"""Too many reads are in progress; the same request may succeed later."""
+"""Too many reads are in progress, or there is no checkpoint yet; the same request may succeed later."""
 COPY_REMOVED = "copy.removed"
-"""The master no longer has the segment, or the state at the position of earlier reads. The slave starts a new copy."""
+"""The master no longer keeps the state at the position of earlier reads. The slave reads a newer one from its beginning."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -59,6 +59,9 @@ class FollowRequest(Structure):
     pair (epoch, begin) for each epoch that wrote commits of the slave's log, the oldest first: `begin` is the end of the last
     commit before that epoch. The log ends at `end`, with a commit whose CRC is `crc`. The master sends at most `window_bytes` of
     commits that the slave has not confirmed, but always at least one commit.
+
+    A slave that copies states with `state_offset` the log offset of the state that it has read, 0 without one. While its log is
+    empty, it takes the master's log from its begin on, if that is at or below `state_offset`.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -70,6 +73,7 @@ class FollowRequest(Structure):
     end: MapCount
     crc: MapCrc
     window_bytes: Annotated[int, MapRange(1, I64_MAX)]
+    state_offset: MapCount
     epoch_chain: Annotated[
         tuple[tuple[int, int], ...],
         Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 0, I64_MAX)), "epochs", EPOCHS_MAX),
@@ -95,7 +99,8 @@ class FollowResponse(Structure):
     """Whether the master accepts the slave, and from where on it sends commits.
 
     `session` identifies the connection in COMMITS and CONFIRM. Both logs are equal up to `keep_to` if the slave's log has
-    `keep_to_crc` there: the slave then truncates its log to `keep_to`, and the first COMMITS begins there. The master's log begins
+    `keep_to_crc` there: the slave then truncates its log to `keep_to`, and the first COMMITS begins there. A slave with an empty
+    log that has the master's state gets the begin of the master's log as `keep_to`. The master's log begins
     at `begin`. `segments` has a pair (base, bytes) for each of its segments, the oldest first. If the slave is not accepted, these
     fields are 0 or empty.
     """
@@ -134,12 +139,13 @@ class FollowResponse(Structure):
 
 @dataclass(frozen=True, slots=True)
 class CommitsHead(Structure):
-    """The fields of a COMMITS before its commits."""
+    """The fields of a COMMITS before its commits. The master's log begins at `log_begin`: retention removed what is below it."""
 
     session: Count
     epoch: Count
     promotion_id: Annotated[str, Uuid()]
     high_watermark: Count
+    log_begin: Count
     offset: Count
     segment_base: Count
     segment_bytes: Count
@@ -198,28 +204,30 @@ class Confirm(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ReadCopyRequest(Structure):
-    """A slave requests up to `bytes_max` bytes, from byte `begin` on, of the state or of the segment at `base`.
+    """A slave requests up to `bytes_max` bytes of the master's state, from byte `begin` on.
 
-    `base` is 0 for the state. A refusal has one of the codes `copy.forbidden`, `copy.busy`, `copy.removed`.
+    `epoch` and `promotion_id` are as in FOLLOW. `position` is that of the answers before, 0 for the first request. A refusal has
+    one of the codes `copy.forbidden`, `copy.busy`, `copy.removed`.
     """
 
-    what: Annotated[CopyPart, MapChoice(CopyPart)]
-    base: MapCount
+    broker_group: Annotated[str, MapName()]
+    node_id: Annotated[str, MapName()]
+    token: Text
+    epoch: MapCount
+    promotion_id: Annotated[str, MapUuid()]
+    position: MapCount
     begin: MapCount
     bytes_max: Annotated[int, MapRange(1, READ_COPY_BYTES_MAX)]
-    token: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCopyResponse(Structure):
-    """Bytes of the state or of a segment, which has `total_bytes` in all. An answer may have fewer bytes than were requested.
+    """Bytes of the master's newest checkpoint, a file of `total_bytes`. An answer may have fewer bytes than were requested.
 
-    The state is that of a log that ends at `position`, with a commit whose CRC is `position_crc`; both are 0 for a segment. If they
-    differ from those of the answer before, the bytes belong to another state, and the slave reads it from its beginning.
+    The state is that of the log up to `position`, and later records of some subjects; all of it is below the high watermark.
     """
 
     position: MapCount
-    position_crc: MapCrc
     total_bytes: MapCount
     data: Annotated[bytes | memoryview, Rest("bytes of data", READ_COPY_BYTES_MAX)]
 

@@ -25,20 +25,36 @@ class Answer:
     keep_to: int = 0
 
 
-def answer_follow(row: GroupRow, own: LogEnd, slave: str, epoch: int, promotion_id: str, theirs: LogEnd) -> Answer:
+def check_slave(row: GroupRow, slave: str, epoch: int, promotion_id: str) -> FollowResult:
+    """Return whether a node is a slave of the master of `row`: ACCEPTED, or why not.
+
+    Args:
+        epoch: the highest that the slave has on disk, with its promotion id.
+    """
+    if slave not in row.members or slave == row.master:
+        return FollowResult.NOT_MEMBER
+    if epoch != row.epoch:
+        return FollowResult.OLDER_EPOCH if epoch < row.epoch else FollowResult.NEWER_EPOCH
+    return FollowResult.ACCEPTED if promotion_id == row.promotion_id else FollowResult.OTHER_PROMOTION
+
+
+def answer_follow(
+    row: GroupRow, own: LogEnd, slave: str, epoch: int, promotion_id: str, theirs: LogEnd, state_offset: int = 0
+) -> Answer:
     """Return the answer of the master of `row` to a slave.
 
     Args:
         own: the master's log, with what it has not synced yet.
-        epoch: the highest that the slave has on disk, with its promotion id.
+        epoch, promotion_id: as in `check_slave`.
         theirs: the slave's log.
+        state_offset: the log offset of the master's state that the slave has, 0 if it has none. What the log below it has lost to
+            retention is in the state, so a slave with an empty log can begin where the master's log does.
     """
-    if slave not in row.members or slave == row.master:
-        return Answer(FollowResult.NOT_MEMBER)
-    if epoch != row.epoch:
-        return Answer(FollowResult.OLDER_EPOCH if epoch < row.epoch else FollowResult.NEWER_EPOCH)
-    if promotion_id != row.promotion_id:
-        return Answer(FollowResult.OTHER_PROMOTION)
+    result = check_slave(row, slave, epoch, promotion_id)
+    if result is not FollowResult.ACCEPTED:
+        return Answer(result)
+    if state_offset and not theirs.end and own.begin <= state_offset <= own.end:
+        return Answer(FollowResult.ACCEPTED, own.begin)
     common = theirs.chain.common_end(theirs.end, own.chain, own.end)
     if common is None:
         # Two empty logs are equal.

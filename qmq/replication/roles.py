@@ -35,6 +35,11 @@ class Copying:
     state_offset: int = 0
     """In phase LOG: the log offset of the state. The master's log must not begin behind it."""
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether the node could serve with what it has."""
+        return self.phase is CopyPhase.CATCHING_UP
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:

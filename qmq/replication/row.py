@@ -170,6 +170,32 @@ class Promotion:
 
 
 @dataclass(frozen=True, slots=True)
+class UncleanPromotion:
+    """An operator's change that makes a member the master although it may lack acknowledged messages, or the row was restored.
+
+    It is the only change by which acknowledged messages can be lost: those that the candidate does not have, and those that a
+    master of an older epoch still acknowledges while it runs. The candidate alone is in sync afterwards: after a restore, the
+    stored set may name members that lack what it has. `epoch` and `version` are those of the row that it replaces.
+    """
+
+    epoch: int
+    version: int
+    candidate: str
+    newest_place: tuple[int, int]
+    """The highest place of the row that is known. The changed row is above it: after a restore, changes are possible again."""
+    promotion_id: str
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        check_place(row, self.epoch, self.version)
+        if self.candidate not in row.members:
+            raise ChangeRejected(f"node {self.candidate!r} is not a member of broker group {row.broker_group}")
+        epoch, version = max(row.epoch, self.newest_place[0]), max(row.version, self.newest_place[1])
+        changed = replace(row, version=version).with_in_sync(frozenset({self.candidate}))
+        return replace(changed, master=self.candidate, epoch=epoch + 1, promotion_id=self.promotion_id)
+
+
+@dataclass(frozen=True, slots=True)
 class Resignation:
     """A master's request to be succeeded by a member whose log ends where its own does."""
 

@@ -62,7 +62,7 @@ BREAKAGES = (
     Breakage(
         "a send is answered before its sync",
         "qmq.daemon.sends:SendHandler._handle_now",
-        "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
+        "self._committer.when_synced(offset, lambda: self._answer(connection, frame, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
         replace(POWER, groups=("once",)),
@@ -282,7 +282,7 @@ BREAKAGES = (
     Breakage(
         "a delayed send is answered before its sync",
         "qmq.daemon.sends:SendHandler._handle_now",
-        "self._committer.when_synced(offset, lambda: connection.reply(frame, ResponseCode.SUCCESS, body))",
+        "self._committer.when_synced(offset, lambda: self._answer(connection, frame, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
         replace(POWER, delayed=0.9, brokers=1),

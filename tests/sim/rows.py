@@ -20,7 +20,7 @@ from metaserver.domain import (
     StoredLease,
     SubjectRule,
 )
-from metaserver.row_changes import RowChange
+from metaserver.row_wishes import RowChange
 from qmq.clock import Clock
 from qmq.errors import QmqError
 from qmq.replication.row import ChangeRejected, GroupRow

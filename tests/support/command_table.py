@@ -188,7 +188,7 @@ COMMANDS: dict[Command, CommandInfo] = {
         Confirm, None, SLAVE, (MASTER,), FIRST, "Report up to where the slave has synced and applied commits", is_one_way=True
     ),
     Command.READ_COPY: CommandInfo(
-        ReadCopyRequest, ReadCopyResponse, SLAVE, (MASTER,), FIRST, "Read the state, or a segment of the log, to copy it"
+        ReadCopyRequest, ReadCopyResponse, SLAVE, (MASTER,), FIRST, "Read the master's state, to copy it"
     ),
     Command.CHANGE_IN_SYNC: CommandInfo(
         ChangeInSyncRequest, RowResponse, MASTER, (META,), FIRST, "Add a member to the in-sync set, or remove it"

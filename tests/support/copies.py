@@ -3,10 +3,14 @@
 import random
 from collections.abc import Iterator, Sequence
 
+from qmq.clock import Clock
+from qmq.daemon.replica_state import ReplicaStateFile
+from qmq.daemon.replication.slave_copy import SaveState, SlaveCopy
 from qmq.log.copied_log import CopiedCommits
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import Inspection, inspect
 from qmq.log.record import CommitHeader, decode_header
+from qmq.replication.roles import Copying, ReplicaState
 from tests.support.memory_disk import MemoryDisk
 
 FOLDER = "data/log"
@@ -64,6 +68,22 @@ def sent(log: SegmentedLog, rng: random.Random, begin: int = 0) -> list[CopiedCo
             gathered = []
         gathered.append(commit)
     return [*found, together(gathered)] if gathered else found
+
+
+def slave_copy_of(
+    log: SegmentedLog,
+    epoch: int,
+    promotion_id: str,
+    clock: Clock,
+    copying: Copying | None = None,
+    save_state: SaveState = lambda data: (0, 0),
+) -> tuple[SlaveCopy, ReplicaStateFile]:
+    """What a follower of a log needs to copy, with the replica state on a disk of its own."""
+    disk = MemoryDisk()
+    disk.make_dir("data")
+    replica = ReplicaStateFile(disk, "data")
+    replica.save(ReplicaState(epoch, promotion_id, False, copying))
+    return SlaveCopy(replica, log, replica.copied_log(log), clock, save_state), replica
 
 
 def opened_copy(

@@ -121,6 +121,7 @@ class System:
         groups: broker groups, g1 and so on.
         delays: delay groups, d1 and so on.
         metas: metaservers over one database.
+        copies: members of each broker group: g1 is node g1-a, the others are in `other_members`.
         console: the web process, with a Redis of the system's own unless `redis_url` is given.
         collectors, workers, beats: processes of these kinds, for a system with a console.
         people: who may sign in, beside FIRST_ADMIN; each has `credentials`: a session and a token.
@@ -136,6 +137,7 @@ class System:
         groups: int = 2,
         delays: int = 0,
         metas: int = 1,
+        copies: int = 1,
         console: bool = False,
         collectors: int = 1,
         workers: int = 0,
@@ -147,6 +149,7 @@ class System:
         database_url: str = "",
     ) -> None:
         self.folder = folder
+        self.copies = copies
         self.people = tuple(people)
         self.credentials: dict[str, dict[str, str]] = {}
         self.broker_flags = tuple(broker_flags)
@@ -166,6 +169,8 @@ class System:
             shared = database or {"QMQ_META_DATABASE_URL": f"sqlite:///{folder}/meta/meta.sqlite3"}
             self.metas[http_port] = self._metaserver(f"meta{number}", http_port, self._port(), shared)
         self.brokers: dict[str, Process] = {}
+        self.other_members: dict[str, Process] = {}
+        """Further members of broker groups, by node ID."""
         self.delays: dict[str, Process] = {}
         for number in range(1, groups + 1):
             self.add_broker(f"g{number}")
@@ -220,7 +225,7 @@ class System:
             name,
             [
                 sys.executable, "-m", "metaserver", "--data-dir", str(self.folder / name),
-                "--http-port", str(http_port), "--tcp-port", str(tcp_port), "--new-groups", "allow",
+                "--http-port", str(http_port), "--tcp-port", str(tcp_port), "--new-groups", "allow", "--copies", str(self.copies),
             ],
             self.folder,
             f"http://127.0.0.1:{http_port}/readyz",
@@ -235,7 +240,11 @@ class System:
     def add_broker(self, group: str, *flags: str) -> Process:
         """Add a broker group; it is not started."""
         size = () if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))
-        self.brokers[group] = self._node("broker_node", group, (*size, *self.broker_flags, *flags))
+        flags = (*size, *self.broker_flags, *flags)
+        self.brokers[group] = self._node("broker_node", group, flags)
+        for letter in "bc"[: self.copies - 1]:
+            node = f"{group}-{letter}"
+            self.other_members[node] = self._node("broker_node", group, (*flags, "--node-id", node), node)
         return self.brokers[group]
 
     def add_delay(self, group: str, *flags: str) -> Process:
@@ -249,18 +258,26 @@ class System:
         self.collectors.append(self._console_process(name, [str(PROJECT / "manage.py"), "collect"]))
         return self.collectors[-1]
 
-    def _node(self, module: str, group: str, flags: Sequence[str]) -> Process:
+    def _node(self, module: str, group: str, flags: Sequence[str], name: str = "") -> Process:
+        name = name or group
         port, admin = self._port(), self._port()
-        self.ports[group] = (port, admin)
+        self.ports[name] = (port, admin)
+        # A member of a larger group may be a slave, which serves no clients.
+        page = "readyz" if self.copies == 1 else "healthz"
         return Process(
-            group,
+            name,
             [
-                sys.executable, "-m", module, "--group", group, "--data-dir", str(self.folder / group),
+                sys.executable, "-m", module, "--group", group, "--data-dir", str(self.folder / name),
                 "--port", str(port), "--admin-port", str(admin), "--meta", self.meta_url, *flags,
             ],
             self.folder,
-            f"http://127.0.0.1:{admin}/readyz",
+            f"http://127.0.0.1:{admin}/{page}",
         )  # fmt: skip
+
+    def members(self, group: str) -> dict[str, Process]:
+        """The members of a broker group, by node ID."""
+        others = {name: process for name, process in self.other_members.items() if name.startswith(f"{group}-")}
+        return {f"{group}-a": self.brokers[group], **others}
 
     def _console_process(self, name: str, command: Sequence[str], ready_url: str = "") -> Process:
         program = [sys.executable] if command[0].endswith(".py") else [sys.executable, "-m"]
@@ -280,7 +297,7 @@ class System:
     @property
     def nodes(self) -> list[Process]:
         """Brokers and delay nodes."""
-        return [*self.brokers.values(), *self.delays.values()]
+        return [*self.brokers.values(), *self.other_members.values(), *self.delays.values()]
 
     @property
     def control_processes(self) -> list[Process]:

@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from itertools import chain, islice
 from typing import Any
@@ -17,7 +17,7 @@ from console.alerts import readings
 from console.alerts.arrivals import Arrivals, within
 from console.alerts.models import Alert, AlertRule, AlertState, Resolution
 from console.alerts.readings import READINGS_MAX, LoopRun, Reading
-from console.alerts.rules import Conditions, Event, Kind, Phase, State, matcher, step
+from console.alerts.rules import ROLE_CHANGES_SECONDS, Conditions, Event, Kind, Phase, State, matcher, step
 from console.alerts.services.dead_letters import count_dead_letters
 from console.alerts.services.outbox import Outbox
 from console.alerts.services.rules import RULES_MAX
@@ -40,7 +40,12 @@ VALUE_SECONDS = 30
 GONE_SECONDS = 3_600
 """A target that is missing for this long, while everything can be measured, counts as removed."""
 _OPEN_PLACE = 1 << 62
-_FROM_DATABASE = frozenset({Kind.GROUP_STATE, Kind.LOOP_LATE})
+_FROM_DATABASE = frozenset(
+    {
+        Kind.GROUP_STATE, Kind.LOOP_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES,
+        Kind.REPLICATION,
+    }
+)  # fmt: skip
 """Kinds whose targets are known whether or not there is a snapshot."""
 
 
@@ -149,6 +154,10 @@ class _Look:
     def _read(self) -> dict[Kind, list[Reading]]:
         found = chain(
             readings.of_broker_groups(queries.approved_broker_groups().values_list("name", "state")),
+            readings.of_members(
+                queries.all_members(self._now),
+                queries.role_changes(self._now - timedelta(seconds=ROLE_CHANGES_SECONDS)),
+            ),
             readings.of_loops(self._loops()),
             readings.of_snapshot(self._snapshot),
         )

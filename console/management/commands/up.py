@@ -13,7 +13,7 @@ from console.launcher.programs import BROKER_GROUPS, COPIES
 from console.launcher.system import main
 from console.management.passwords import hand_out
 from console.management.places import add_places
-from metaserver.models import BrokerGroup
+from metaserver import queries
 from qmq.private_files import make_private_dir
 from qmq.protocol.group_rows import MEMBERS_MAX
 
@@ -60,5 +60,5 @@ class Command(BaseCommand):
             make_private_dir(folder)
         call_command("migrate", interactive=False, verbosity=0)
         show_first_admin()
-        stored = {row.name: row.copies for row in BrokerGroup.objects.filter(name__in=BROKER_GROUPS)}
+        stored = {row.name: row.copies for row in queries.broker_groups().filter(name__in=BROKER_GROUPS)}
         sys.exit(main(data_dir, options["port_base"], options["copies"], stored))

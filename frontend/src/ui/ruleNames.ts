@@ -4,6 +4,11 @@ import { useTranslation } from "react-i18next";
 /** The alert rules that every system begins with, as the server names them. One that was renamed keeps its name in each language. */
 export const BUILTIN: Readonly<Record<string, string>> = {
   "Broker group offline": "group_offline",
+  "Fewer copies than configured": "copies",
+  "Fewer in-sync members than the minimum": "below_minimum",
+  "No member could replace the master": "no_candidate",
+  "More than 3 role changes in an hour": "role_changes",
+  "Replication alarm": "replication",
   "Disk usage above 85%": "disk",
   "Corrupted messages": "damage",
   "Consumer group 15 minutes behind": "time_lag",

@@ -14,6 +14,8 @@ A master:
 - `log_reader`: older ones, from the log's segments.
 - `master_state`: the state of the rules, and the high watermark that follows from it.
 - `in_sync_set`: which slaves are added to the in-sync set and removed from it.
+- `state_reads`: the state, for slaves that copy.
+- `retention_holds`: what retention leaves for slaves that are behind.
 - `row_changes`: requests to change the row, one at a time.
 
 A slave:

@@ -74,9 +74,11 @@ class CopyThread:
         await self._idle.wait()
 
     async def stop(self) -> None:
-        """Write what is left, and end the thread."""
+        """Write and sync what is left, and end the thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
+            if self._copied.is_copying:
+                thread.put(self._copied.sync)
             await thread.stop()
 
     def _done(self, copy: _Copy, written: Written, rejected: Rejected) -> None:

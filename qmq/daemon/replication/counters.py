@@ -1,14 +1,20 @@
 """What a master counts of its replication."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from qmq.daemon.counters import counted, counted_by
+from qmq.daemon.counters import Buckets, counted, counted_by
+
+CONFIRM_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5)
+"""Upper bounds of the buckets of `confirm_seconds`."""
 
 
 @dataclass(slots=True)
 class ReplicationCounters:
-    """Counts since start."""
+    """Counts since the node became master."""
+
+    confirm_seconds: Buckets = field(default_factory=lambda: Buckets(*CONFIRM_SECONDS))
+    """From the sync of each commit to its confirmation by all in-sync members."""
 
     sessions: int = counted("replication_slave_sessions", "Accepted sessions of slaves")
     rejected_follows: Counter[str] = counted_by(

@@ -31,6 +31,13 @@ class MustCopy(Exception):
     """The master no longer has what follows on this log: the slave has to copy state and log."""
 
 
+class LogCopied(Exception):
+    """The master's state and the log up to it are here: the node has to open them."""
+
+    def __init__(self) -> None:
+        super().__init__("the master's state and log were copied")
+
+
 class ReplicationAlarm(QmqError):
     """A rule of replication was broken somewhere. The node takes no further part until an operator has decided."""
 

@@ -17,9 +17,10 @@ from qmq.daemon.applying import Applying
 from qmq.daemon.counters import counted
 from qmq.daemon.job_thread import StartThread
 from qmq.daemon.replication.copy_thread import CopyThread
-from qmq.daemon.replication.follow_outcomes import FollowerIdentity, ReplicationAlarm
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, ReplicationAlarm
 from qmq.daemon.replication.joining import WINDOW_BYTES, Joining
 from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.daemon.replication.state_copy import read_state
 from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError
 from qmq.log.copied_log import CopiedCommits, CopyRejected
 from qmq.log.log import SegmentedLog
@@ -92,6 +93,8 @@ class Follower:
     """Called when the slave begins or ends to copy."""
     _is_ending: bool = field(default=False, init=False)
     """The end of the copy is being stored."""
+    master_begin: int = field(default=0, init=False)
+    """Where the master's log begins."""
     _is_leaving: bool = field(default=False, init=False)
     """Whether the node stops: further confirmations say so, and there is no further session."""
     problem: str = field(default="not connected yet", init=False)
@@ -110,7 +113,7 @@ class Follower:
         """Follow the master whose sync port is at `address`, session after session, until cancelled. No session follows `leave`.
 
         Raises:
-            Diverged, MustCopy: this log has to change first. Nothing is being written any more.
+            Diverged, MustCopy, LogCopied: this log has to change, or to be opened again. Nothing is being written any more.
             ReplicationAlarm: a rule was broken.
         """
         self._thread.start()
@@ -128,6 +131,8 @@ class Follower:
                     self.problem = str(error)
                 if self._is_leaving:
                     return
+                if self.copy.is_log_copied:
+                    raise LogCopied
                 failures = 0 if self.counters.received_bytes > received else failures + 1
                 if failures == 1:
                     logger.warning("no session with the master at %s: %s", address, self.problem)
@@ -160,6 +165,8 @@ class Follower:
         caller = Caller(host, port, on_push=self._pushed, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX)
         await caller.connect()
         try:
+            if self.copy.needs_state:
+                await self._copy_state(caller)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
@@ -171,6 +178,23 @@ class Follower:
             # The end of the log must not move while the next FOLLOW states it.
             await self._thread.drained()
         self.problem = self.problem or "the connection ended"
+
+    async def _copy_state(self, caller: Caller) -> None:
+        """Read the master's state, and store it. Raises QmqError."""
+        data = await read_state(caller, self._identity, self.copy.read)
+        stored, errors = asyncio.Event(), list[LogError]()
+
+        def store() -> None:
+            try:
+                self.copy.store_state(data)
+            except LogError as error:
+                errors.append(error)
+
+        # In this thread: it has ended before another follower begins.
+        self._thread.then(store, stored.set)
+        await stored.wait()
+        if errors:
+            raise errors[0]
 
     async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
         """Take commits from the end of the log on."""
@@ -237,6 +261,7 @@ class Follower:
             begins_segment=commits.offset == base,
         )
         self._received_at = self._clock.monotonic()
+        self.master_begin = commits.log_begin
         self.copy.goal = max(self.copy.goal, commits.high_watermark)
         self._advance_copy()
         if size:
@@ -249,8 +274,9 @@ class Follower:
 
     def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
         """Commits are in the log: confirm them, if their session still runs."""
-        self._applying.received(copied, headers)
-        self._can_apply.set()
+        if self.copy.applies:
+            self._applying.received(copied, headers)
+            self._can_apply.set()
         if self._slave is not None and self._slave.session == session:
             self._synced()
 
@@ -267,7 +293,11 @@ class Follower:
         """Begin or end copying when it is time. While nothing may be confirmed, confirmations state progress only."""
         copy, slave = self.copy, self._slave
         assert slave is not None
-        if copy.must_begin(slave.end):
+        if copy.has_log():
+            if not self._is_ending:
+                self._is_ending = True
+                self._thread.then(copy.store_log, self._log_copied)
+        elif copy.must_begin(slave.end):
             logger.info("this slave lacks %d bytes: it copies them", copy.goal - slave.end)
             copy.begin()
             self._thread.then(copy.store_begin, self.on_change)
@@ -275,6 +305,10 @@ class Follower:
             self._is_ending = True
             self._thread.then(copy.store_end, self._copy_ended)
         self._slave = replace(slave, is_copying=copy.is_copying)
+
+    def _log_copied(self) -> None:
+        self.copy.is_log_copied = True
+        self._end("the log was copied up to the state")
 
     def _copy_ended(self) -> None:
         """The end of the copy is on disk."""
@@ -289,6 +323,8 @@ class Follower:
         while True:
             await self._can_apply.wait()
             self._can_apply.clear()
+            if not self.copy.applies:
+                continue
             high_watermark = self._applying.known_high_watermark
             if self._slave is not None:
                 high_watermark = self._slave.high_watermark

@@ -10,8 +10,8 @@ from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
 from qmq.protocol.codes import FollowResult
-from qmq.protocol.replication import FollowRequest
-from qmq.replication.following import LogEnd, answer_follow
+from qmq.protocol.replication import FollowRequest, ReadCopyRequest
+from qmq.replication.following import LogEnd, answer_follow, check_slave
 
 ALARMS = frozenset({FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND, FollowResult.CRC_DIFFERS})
 """Results that are only possible if a data folder or the database was modified from outside."""
@@ -32,9 +32,16 @@ class FollowRules:
     _master: MasterState
     _log: SegmentedLog
     _feed: Feed
-    _token: str
+    _tokens: tuple[str, ...]
 
-    def check_sender(self, request: FollowRequest) -> None:
+    def check_reader(self, request: ReadCopyRequest) -> None:
+        """Check that a node that reads the state would be accepted by FOLLOW. Raises FollowRejected."""
+        self.check_sender(request)
+        result = check_slave(self._master.value.row, request.node_id, request.epoch, request.promotion_id)
+        if result is not FollowResult.ACCEPTED:
+            raise FollowRejected(result, self._reason(result, request))
+
+    def check_sender(self, request: FollowRequest | ReadCopyRequest) -> None:
         """Check what needs no look at the log. Raises FollowRejected."""
         row = self._master.value.row
         if request.broker_group != row.broker_group:
@@ -42,7 +49,8 @@ class FollowRules:
                 FollowResult.UNKNOWN_GROUP,
                 f"this node belongs to broker group {row.broker_group}, not {request.broker_group}",
             )
-        if not hmac.compare_digest(request.token.encode(), self._token.encode()):
+        token = request.token.encode()
+        if not any(hmac.compare_digest(token, own.encode()) for own in self._tokens):
             raise FollowRejected(
                 FollowResult.WRONG_TOKEN, "the sync tokens differ: set the same one for all members of the broker group"
             )
@@ -62,13 +70,16 @@ class FollowRules:
         if crc is None:
             crc = self._log.crc_at(end)
         if crc is None:
-            crc = await asyncio.to_thread(self._log.read_crc_at, end)
+            # A slave without a log begins where this one does. Only its first commit knows the CRC of the one before it.
+            begins_with_state = request.end == 0 and end > 0
+            read = self._log.read_previous_crc if begins_with_state else self._log.read_crc_at
+            crc = await asyncio.to_thread(read, end)
             # Meanwhile the row or the log may have changed.
             if self._common_end(request) != end or not self._master.is_active:
                 raise FollowRejected(FollowResult.BUSY, "the master's log or row changed during the request: repeat it")
         if crc is None and end <= self._log.begin:
             # Its commit was in a segment that was removed.
-            raise FollowRejected(FollowResult.TOO_FAR_BEHIND, self._reason(FollowResult.TOO_FAR_BEHIND, request))
+            raise self._too_far_behind(request)
         if crc is None:
             raise FollowRejected(
                 FollowResult.CRC_DIFFERS,
@@ -90,13 +101,31 @@ class FollowRules:
         own = LogEnd(epochs, log.begin, end)
         # Where its log begins, the slave checks itself.
         theirs = LogEnd(EpochChain.of(request.epoch_chain) if request.epoch_chain else NO_EPOCHS, 0, request.end)
-        answer = answer_follow(row, own, request.node_id, request.epoch, request.promotion_id, theirs)
+        answer = answer_follow(
+            row, own, request.node_id, request.epoch, request.promotion_id, theirs, request.state_offset
+        )
+        if answer.result is FollowResult.TOO_FAR_BEHIND:
+            raise self._too_far_behind(request)
         if answer.result is not FollowResult.ACCEPTED:
             raise FollowRejected(answer.result, self._reason(answer.result, request))
         return answer.keep_to
 
-    def _reason(self, result: FollowResult, request: FollowRequest) -> str:
+    def _too_far_behind(self, request: FollowRequest) -> FollowRejected:
+        """The slave has to discard its log. While it counts, it may not: the row may have it promoted with what it has."""
+        reason = self._reason(FollowResult.TOO_FAR_BEHIND, request)
+        if request.node_id in self._master.value.counted:
+            return FollowRejected(FollowResult.BUSY, f"{reason}; it can copy when it has left the in-sync set")
+        return FollowRejected(FollowResult.TOO_FAR_BEHIND, reason)
+
+    def _reason(self, result: FollowResult, request: FollowRequest | ReadCopyRequest) -> str:
         row, log = self._master.value.row, self._log
+        if isinstance(request, FollowRequest):
+            if result is FollowResult.TOO_FAR_BEHIND:
+                return f"the slave's log ends at {request.end}, and the master's begins at {log.begin}"
+            if result is FollowResult.END_BEYOND:
+                return (
+                    f"in epoch {row.epoch} the slave's log ends at {request.end}, and the master's at {self._feed.end}"
+                )
         texts = {
             FollowResult.NOT_MEMBER: f"node {request.node_id} is no slave of broker group {row.broker_group}; its members are"
             f" {', '.join(row.members)}, its master is {row.master}",
@@ -104,8 +133,5 @@ class FollowRules:
             FollowResult.NEWER_EPOCH: f"the slave has epoch {request.epoch}, the master {row.epoch}",
             FollowResult.OTHER_PROMOTION: f"epoch {row.epoch} has promotion {row.promotion_id} here and"
             f" {request.promotion_id} there",
-            FollowResult.TOO_FAR_BEHIND: f"the slave's log ends at {request.end}, and the master's begins at {log.begin}",
-            FollowResult.END_BEYOND: f"in epoch {row.epoch} the slave's log ends at {request.end}, and the master's at"
-            f" {self._feed.end}",
         }
         return texts[result]

@@ -51,6 +51,7 @@ class Joining:
             log.written_end,
             await self.crc_at(log.written_end),
             WINDOW_BYTES,
+            self._copy.state_offset,
             tuple(log.epochs)[-EPOCHS_MAX:],
         )
         frame = await caller.call(Command.FOLLOW, request.encode(), timeout_s=FOLLOW_SECONDS)
@@ -74,8 +75,19 @@ class Joining:
             QmqError: the answer makes no sense.
         """
         log, identity, keep_to = self._log, self._identity, answer.keep_to
+        if self._copy.state_offset and not log.written_end:
+            # The first commit that arrives has no predecessor here.
+            return
         if keep_to > log.written_end:
             raise ProtocolError(f"the master keeps {keep_to} bytes of this log, which ends at {log.written_end}")
+        if 0 < keep_to <= log.begin and keep_to < log.written_end:
+            if not self._copy.applies:
+                # All of it is a copy, of a master that had other commits.
+                raise MustCopy(f"this log begins at {log.begin}, and the master's continues it from {keep_to} on")
+            # Retention has removed only what is confirmed.
+            raise ReplicationAlarm(
+                f"the master keeps {keep_to} bytes of this log, which begins at {log.begin}: everything below is confirmed"
+            )
         if await self.crc_at(keep_to) != answer.keep_to_crc:
             raise ReplicationAlarm(
                 f"this log and the master's differ below offset {keep_to}, where both have commits of the same epoch"

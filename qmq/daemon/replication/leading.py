@@ -13,16 +13,19 @@ from qmq.daemon.replication.feed import Feed
 from qmq.daemon.replication.following_slaves import ALARMS, FollowRejected, FollowRules
 from qmq.daemon.replication.in_sync_set import InSyncSet
 from qmq.daemon.replication.master_state import MasterState
+from qmq.daemon.replication.retention_holds import RetentionHolds
 from qmq.daemon.replication.row_changes import RequestChange, RowChanges
 from qmq.daemon.replication.sender import CommitSource, Sender
 from qmq.daemon.replication.sessions import Sessions
 from qmq.daemon.replication.slave_report import SlaveReport
+from qmq.daemon.replication.state_reads import StateReads, refused
 from qmq.errors import LogError
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.log import SegmentedLog
 from qmq.net.connection import Connection
 from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import FollowResult, FollowState
-from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse
+from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse, ReadCopyRequest, ReadCopyResponse
 from qmq.replication.master import Master, SessionRejected
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
@@ -54,14 +57,18 @@ class Leading:
     node_id: str
     row: GroupRow
     """With this node as master."""
-    token: str
-    """Sync token of the group's members."""
+    tokens: tuple[str, ...]
+    """Sync tokens that slaves may state."""
     log: SegmentedLog
     committer: Committer
     clock: Clock
     supervisor: Supervisor
     rng: "Random"
     request: RequestChange
+    checkpoints: CheckpointStore
+    """Of the state that belongs to the log."""
+    copy_bytes_per_second: int
+    """As `CommitSource` and `StateReads` take it."""
     on_newer_epoch: Callable[[int], None]
     """Called when a member or a metaserver knows a newer epoch: the node is to step down. It may be called repeatedly."""
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
@@ -74,17 +81,22 @@ class Leading:
     def __post_init__(self) -> None:
         log = self.log
         value = Master(self.node_id, self.row, log.written_end, log.synced_end, log.high_watermark)
-        self._master = MasterState(value, self.committer, self.clock, self._high_watermark_rose)
+        observe = self.counters.confirm_seconds.observe
+        self._master = MasterState(value, self.committer, self.clock, self._high_watermark_rose, observe)
         self._feed = Feed(log, self.clock, self.supervisor, self._pump)
         self._in_sync = InSyncSet(self._master, self.clock)
         self._changes = RowChanges(
             self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters
         )
-        self._follow_rules = FollowRules(self._master, log, self._feed, self.token)
+        self._follow_rules = FollowRules(self._master, log, self._feed, self.tokens)
         self._source = CommitSource(
             self.row.epoch, self.row.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
-            lambda: self._master.value.high_watermark,
+            lambda: self._master.value.high_watermark, self.copy_bytes_per_second,
         )  # fmt: skip
+        self._holds = RetentionHolds()
+        self._state_reads = StateReads(
+            self.checkpoints, self._follow_rules, self._holds, self.clock, self.copy_bytes_per_second
+        )
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
         self._sessions = Sessions(self._master, self._in_sync, self.counters, number)
@@ -150,10 +162,10 @@ class Leading:
 
     @property
     def retained_from(self) -> int:
-        """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows and makes
-        progress. A slave that makes none can't hold up retention; it may have to copy later."""
+        """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows or copies
+        and made progress within HOLD_SECONDS. One that makes none can't hold up retention; it may have to copy later."""
         behind = [sender.confirmed_end for sender in self._sessions if self._in_sync.makes_progress(sender.slave)]
-        return min([self._master.value.high_watermark, *behind])
+        return min([self._master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
 
     def slaves(self) -> list[SlaveReport]:
         """Return the slaves that follow, in the order of the row's members."""
@@ -168,6 +180,7 @@ class Leading:
         self._master.set(self._master.value.learned(row))
         self._in_sync.members_changed()
         self._sessions.end_of_others()
+        self._holds.keep_only(row.members)
         self._sessions.end_of_leaving()
         self._changes.advance()
 
@@ -192,11 +205,21 @@ class Leading:
             request.node_id, number, connection, self._source, keep_to, request.window_bytes, self._log_unreadable
         )
         self._sessions.begin(sender)
+        self._holds.hold(sender.slave, sender.confirmed_end, self.clock.monotonic())
         segments = tuple((info.base, info.bytes) for info in self.log.segments())
         high_watermark = self._master.value.high_watermark
         return FollowResponse(
             FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments
         )
+
+    async def read_copy(self, request: ReadCopyRequest) -> ReadCopyResponse:
+        """Return a piece of this node's state to a slave that copies it. Raises ReadRefused."""
+        try:
+            return await self._state_reads.read(request)
+        except FollowRejected as rejected:
+            if rejected.result is FollowResult.NEWER_EPOCH:
+                self.on_newer_epoch(request.epoch)
+            raise refused(rejected) from rejected
 
     def begin(self, connection: Connection) -> None:
         """The answer of an accepted slave is queued: commits may follow it."""
@@ -242,6 +265,7 @@ class Leading:
             # What is copied is synced many commits at a time, so a part of it may still be lost.
             self._master.set(changed)
         sender.confirmed(end, confirm.applied_end, state)
+        self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic())
         self._sessions.end_of_leaving()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:
@@ -291,6 +315,7 @@ class Leading:
             # It may have failed before.
             sender.pump()
             sender.heartbeat()
+        self._state_reads.expire()
         self._changes.advance()
         if self.on_checked is not None:
             self.on_checked()

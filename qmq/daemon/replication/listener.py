@@ -8,14 +8,22 @@ from qmq.clock import Clock
 from qmq.daemon.handlers import Rejections, RequestCounters, RequestHandlers
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.sender import WINDOW_BYTES_MAX
-from qmq.errors import ProtocolError
+from qmq.errors import ProtocolError, ReadRefused
 from qmq.net.connection import Connection
 from qmq.net.listener import MakeListener, SocketListener
 from qmq.net.server import FrameServer
 from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import Command, FollowResult, ResponseCode
+from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
-from qmq.protocol.replication import COMMITS_BYTES_MAX, Confirm, FollowRequest, FollowResponse
+from qmq.protocol.replication import (
+    COMMITS_BYTES_MAX,
+    COPY_FORBIDDEN,
+    Confirm,
+    FollowRequest,
+    FollowResponse,
+    ReadCopyRequest,
+)
 from qmq.supervisor import Supervisor
 
 CONNECTIONS_MAX = 32
@@ -46,7 +54,7 @@ def sync_limits() -> ServerLimits:
 
 
 class SyncListener(RequestHandlers):
-    """Serves FOLLOW and CONFIRM. Every other command is answered as unknown.
+    """Serves FOLLOW, CONFIRM and READ_COPY. Every other command is answered as unknown.
 
     Args:
         leading: returns what the node runs as master; None while it is not.
@@ -64,7 +72,11 @@ class SyncListener(RequestHandlers):
     ) -> None:
         self.counters = RequestCounters()
         super().__init__(Rejections(self.counters, clock, logger))
-        self.table = {Command.FOLLOW: self._follow, Command.CONFIRM: self._confirm}
+        self.table = {
+            Command.FOLLOW: self._follow,
+            Command.CONFIRM: self._confirm,
+            Command.READ_COPY: self._read_copy,
+        }
         self._leading = leading
         self._clock = clock
         self._supervisor = supervisor
@@ -146,6 +158,24 @@ class SyncListener(RequestHandlers):
             connection.abort()
             return
         leading.confirm(connection, Confirm.decode(frame.body))
+
+    def _read_copy(self, connection: Connection, frame: Frame) -> None:
+        request = ReadCopyRequest.decode(frame.body)
+        self._supervisor.background("replication_copy", self._answer_read(connection, frame, request))
+
+    async def _answer_read(self, connection: Connection, frame: Frame, request: ReadCopyRequest) -> None:
+        leading = self._leading()
+        try:
+            if leading is None:
+                raise ReadRefused("NOT_MASTER: this node does not lead a broker group", code=COPY_FORBIDDEN)
+            answer = await leading.read_copy(request)
+        except ReadRefused as error:
+            self.rejections.count(error.code, connection, f"the state is not read: {error}")
+            connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
+            return
+        # FOLLOW comes next.
+        self._silent[connection] = self._clock.monotonic()
+        connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
 
     def failed(self, connection: Connection, frame: Frame, error: Exception) -> None:
         super().failed(connection, frame, error)

@@ -1,5 +1,6 @@
 """class MasterState: the state of the rules in a master's epoch, and the high watermark that follows from it."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,10 @@ class MasterState:
     _clock: Clock
     _on_high_watermark: Callable[[], None]
     """Called after the committer has applied a higher one."""
+    _observe: Callable[[float], None]
+    """Called with the seconds from the sync of each commit on this disk to its confirmation by all in-sync members."""
+    _stored: deque[tuple[int, float]] = field(default_factory=deque, init=False)
+    """Ends of commits above the high watermark, and when this disk had synced them. The committer limits their number."""
     is_active: bool = field(default=False, init=False)
     """Whether the high watermark may rise: between the start and the end of the epoch."""
 
@@ -36,7 +41,9 @@ class MasterState:
 
     def stored(self, end: int) -> None:
         """A commit that ends at `end` is on this disk."""
-        self._progress.expect(end, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._progress.expect(end, now)
+        self._stored.append((end, now))
         self.set(self.value.synced(end))
 
     def set(self, value: Master) -> None:
@@ -45,7 +52,10 @@ class MasterState:
             return
         self.value = value
         if value.high_watermark > self._committer.high_watermark:
-            self._progress.reach(value.high_watermark, self._clock.monotonic())
+            now, stored = self._clock.monotonic(), self._stored
+            self._progress.reach(value.high_watermark, now)
+            while stored and stored[0][0] <= value.high_watermark:
+                self._observe(now - stored.popleft()[1])
             self._committer.confirm(value.high_watermark)
             self._on_high_watermark()
 

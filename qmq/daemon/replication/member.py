@@ -5,9 +5,10 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from qmq.daemon.replication.follow_outcomes import Diverged, MustCopy, ReplicationAlarm
+from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
+from qmq.daemon.role_changes import RoleChanges
 from qmq.errors import LogError, QmqError
 from qmq.log.truncation import Truncation
 from qmq.protocol.codes import ReplicaRole
@@ -60,6 +61,9 @@ class Shell(Protocol):
     async def truncate(self, to: Truncation) -> None:
         """Truncate the log, which is not used any more. Raises LogError or OSError."""
 
+    async def discard_log(self) -> None:
+        """Record that the log, which is not used any more, is replaced by a copy of the master's. Raises OSError."""
+
     def end(self, error: BaseException) -> None:
         """End this node with an error; after LifeEnded, the process makes a new one."""
 
@@ -71,7 +75,8 @@ class Member:
     node_id: str
     _shell: Shell
     _supervisor: Supervisor
-    role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
+    _role_changes: RoleChanges
+    _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
     reason: str = field(default="no metaserver has sent the row of the broker group yet", init=False)
     """Why it has this role; "" if that is what it should have."""
     refusal: str = field(default="", init=False)
@@ -85,10 +90,23 @@ class Member:
     _task: "asyncio.Task[None] | None" = field(default=None, init=False)
     """Follows, or waits for the epoch to be confirmed."""
     _is_truncating: bool = field(default=False, init=False)
-    """The log is being truncated, after which the next life does what the row says."""
+    """The log is being truncated or discarded, after which the next life does what the row says."""
     _is_alone: bool = field(default=False, init=False)
     """It serves as the only member."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def __post_init__(self) -> None:
+        self._role_changes.became(self._role)
+
+    @property
+    def role(self) -> ReplicaRole:
+        """The role that the node has now."""
+        return self._role
+
+    @role.setter
+    def role(self, role: ReplicaRole) -> None:
+        self._role = role
+        self._role_changes.became(role)
 
     def learned(self, row: SentRow) -> None:
         """A metaserver sent the row. An older one than known changes nothing."""
@@ -102,6 +120,11 @@ class Member:
             # It became known, or the master has another port.
             self.row = row
             self._wake.set()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the node serves as the only member."""
+        return self._is_alone
 
     def serves_alone(self) -> None:
         """The node serves as the only member, as far as it knows."""
@@ -152,6 +175,9 @@ class Member:
             self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
             self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+        elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
+            self.role = ReplicaRole.WAITING
+            self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(row)
         elif problem := self._shell.replication_problem():
@@ -205,7 +231,7 @@ class Member:
         assert self.row is not None
         assert self.follower is not None
         if self.follower.copy.is_copying:
-            self.role, self.reason = ReplicaRole.COPYING, "it lacks much of the master's log and confirms nothing yet"
+            self.role, self.reason = ReplicaRole.COPYING, "it copies the log of the master and confirms nothing yet"
         else:
             self.role = ReplicaRole.IN_SYNC if self.node_id in self.row.in_sync else ReplicaRole.FOLLOWING
             self.reason = ""
@@ -215,10 +241,23 @@ class Member:
             await follower.run(address)
         except Diverged as diverged:
             await self._truncate(diverged.truncation)
+        except LogCopied as copied:
+            self._shell.end(LifeEnded(str(copied)))
         except MustCopy as error:
-            self._fail(f"its log has nothing in common with what the master still has: {error}")
+            await self._copy_all(str(error))
         except ReplicationAlarm as error:
             self._fail(str(error))
+
+    async def _copy_all(self, why: str) -> None:
+        """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""
+        self._is_truncating = True
+        self.role, self.reason = ReplicaRole.COPYING, f"its log is replaced by a copy of the master's: {why}"
+        try:
+            await self._shell.discard_log()
+        except OSError as error:
+            self._shell.end(error)
+            return
+        self._shell.end(LifeEnded(self.reason))
 
     async def _truncate(self, to: Truncation) -> None:
         """Remove what the new master does not have; it was never acknowledged."""

@@ -25,6 +25,8 @@ UNCONFIRMED_COMMITS_MAX = 16_384
 """With so many commits sent and not confirmed, no further frame is: of each, the CRC is kept until then."""
 READ_BYTES = 1 << 20
 """Bytes read from the log at a time. A larger commit is read alone."""
+READ_CREDIT_SECONDS = 1.0
+"""Reads that the limit of the rate would have allowed in this time and that were not made may be made later, without a pause."""
 HEARTBEAT_SECONDS = 0.5
 """When nothing was sent for so long, an empty frame is."""
 
@@ -41,6 +43,8 @@ class CommitSource:
     supervisor: Supervisor
     counters: ReplicationCounters
     high_watermark: Callable[[], int]
+    copy_bytes_per_second: int
+    """How fast a slave may catch up by reads of the disk: by so much more than what is written meanwhile. 0: no limit."""
 
 
 class Sender:
@@ -87,6 +91,10 @@ class Sender:
         self._read: CommitBatch | None = None
         """Read from the log, and not sent because of the window."""
         self._reading: asyncio.Task[None] | None = None
+        self._read_due = source.clock.monotonic()
+        """When the next read may begin. In the past: how much sooner further ones may."""
+        self._read_lag = source.log.written_end - keep_to.offset
+        """How much had not been read when that was determined."""
         self._sent_at = source.clock.monotonic()
         self._stated_high_watermark = source.high_watermark()
         self.is_open = True
@@ -165,6 +173,9 @@ class Sender:
     async def _read_on(self) -> None:
         source, size = self._source, min(READ_BYTES, self._window_bytes)
         try:
+            delay = self._read_due - source.clock.monotonic()
+            if delay > 0:
+                await asyncio.sleep(delay)
             self._read = await asyncio.to_thread(read_batch, source.log, self._sent, source.log.written_end, size)
         except LogError as error:
             if self.is_open:
@@ -172,7 +183,19 @@ class Sender:
             return
         finally:
             self._reading = None
+        self._limit_reads(source.log.written_end - self._read.end.offset)
         self.pump()
+
+    def _limit_reads(self, lag: int) -> None:
+        """Delay the next read so that the lag falls at the rate that is allowed, however much is written meanwhile.
+
+        Args:
+            lag: bytes of the log that have not been read.
+        """
+        source = self._source
+        if source.copy_bytes_per_second:
+            due = self._read_due + (self._read_lag - lag) / source.copy_bytes_per_second
+            self._read_due, self._read_lag = max(due, source.clock.monotonic() - READ_CREDIT_SECONDS), lag
 
     def _send(self, batch: CommitBatch) -> None:
         self._push(batch.offset, batch.segment_base, batch.segment_bytes, batch)
@@ -204,6 +227,7 @@ class Sender:
             source.epoch,
             source.promotion_id,
             self._stated_high_watermark,
+            source.log.begin,
             offset,
             segment_base,
             segment_bytes,

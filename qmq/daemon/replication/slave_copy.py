@@ -1,6 +1,7 @@
 """class SlaveCopy: what a slave copies, as it is on its disk, and how far it is."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -35,6 +36,11 @@ class CopyProgress:
         return {**asdict(self), "phase": self.phase.value}
 
 
+SaveState = Callable[[bytes], tuple[int, int]]
+"""Stores a master's checkpoint as the one of this node, durably, in a thread that may wait for the disk. Returns the log offset
+where it stands, and the one up to which it may hold records. Raises OSError, or LogError for one that can't be used."""
+
+
 @dataclass(eq=False, repr=False)
 class SlaveCopy:
     """Begins and ends the durable state in which many commits share a sync. On the event loop, except what says otherwise."""
@@ -43,18 +49,43 @@ class SlaveCopy:
     _log: SegmentedLog
     copied: CopiedLog
     _clock: Clock
+    _save_state: SaveState
     is_copying: bool = field(init=False)
     """From the decision to copy until the end of the copy is on disk. What is on disk follows, in the thread that writes."""
     goal: int = field(default=0, init=False)
     """The highest high watermark that a master has stated."""
+    applies: bool = field(init=False)
+    """Whether commits are applied to the store. While the log is copied from its begin on, the store is not that of the log,
+    not even when the copy is complete: the node has to open it again."""
+    is_log_copied: bool = field(default=False, init=False)
+    """Phase LOG is complete: the log and the state have to be opened."""
     _begin: int = field(default=0, init=False)
     """Where the log ended when the copy was begun or resumed."""
+    _state_bytes: tuple[int, int] = field(default=(0, 0), init=False)
+    """Of the master's state: how many were read, of how many."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque, init=False)
     """Monotonic times, and the end of the log then."""
 
     def __post_init__(self) -> None:
         self.is_copying = self._replica.state.copying is not None
+        self.applies = self._phase not in (CopyPhase.STATE, CopyPhase.LOG)
         self._begin = self._log.written_end
+
+    @property
+    def _phase(self) -> CopyPhase | None:
+        copying = self._replica.state.copying
+        return copying.phase if copying is not None else None
+
+    @property
+    def needs_state(self) -> bool:
+        """Whether the master's state has to be read first."""
+        return self._phase is CopyPhase.STATE
+
+    @property
+    def state_offset(self) -> int:
+        """The log offset of the state that is stored; 0 unless the log is copied from its begin on."""
+        copying = self._replica.state.copying
+        return copying.state_offset if copying is not None else 0
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
@@ -64,7 +95,14 @@ class SlaveCopy:
 
     def may_end(self, applied_end: int) -> bool:
         """Whether the log is so close to the master's that the slave can follow, and serve soon if it is promoted."""
-        return self.is_copying and self.goal - min(self._log.written_end, applied_end) <= FOLLOW_BYTES_MAX
+        return (
+            self.is_copying and self.applies and self.goal - min(self._log.written_end, applied_end) <= FOLLOW_BYTES_MAX
+        )
+
+    def has_log(self) -> bool:
+        """Whether all of the log is here that the state of the master may hold records of."""
+        copying = self._replica.state.copying
+        return copying is not None and copying.phase is CopyPhase.LOG and self._log.synced_end >= copying.end
 
     # --- the state on disk -----------------------------------------------------------------------------------------
 
@@ -78,6 +116,17 @@ class SlaveCopy:
         self._replica.set_copying(Copying(self._log.copied_end, self.goal))
         self.copied.is_copying = True
 
+    def store_state(self, data: bytes) -> None:
+        """Make the master's state durable, then that the log is copied next; in the writing thread. Raises LogError, OSError."""
+        offset, records_end = self._save_state(data)
+        self._replica.set_copying(Copying(0, records_end, CopyPhase.LOG, offset))
+
+    def store_log(self) -> None:
+        """Make durable that log and state fit each other; in the writing thread. Raises OSError."""
+        self.copied.sync()
+        end = self._log.copied_end
+        self._replica.set_copying(Copying(end, max(end, self.goal)))
+
     def store_end(self) -> None:
         """Sync the copy, and make durable that the log is followed from now on; in the writing thread. Raises OSError."""
         self.copied.sync()
@@ -87,6 +136,10 @@ class SlaveCopy:
     def ended(self) -> None:
         """`store_end` has returned: what is synced may be confirmed."""
         self.is_copying = False
+
+    def read(self, done: int, total: int) -> None:
+        """So much of the master's state was read."""
+        self._state_bytes = done, total
 
     # --- progress --------------------------------------------------------------------------------------------------
 
@@ -102,11 +155,14 @@ class SlaveCopy:
         """How far the copy is; None while nothing is copied."""
         if not self.is_copying:
             return None
-        state = self._replica.state.copying
-        end = self._log.written_end
-        left, rate = max(0, self.goal - end), self._rate
-        phase = state.phase if state is not None else CopyPhase.CATCHING_UP
-        return CopyProgress(phase, end - self._begin, end - self._begin + left, rate, left / rate if rate > 0 else None)
+        phase = self._phase or CopyPhase.CATCHING_UP
+        if phase is CopyPhase.STATE:
+            return CopyProgress(phase, *self._state_bytes, 0.0, None)
+        end, rate = self._log.written_end, self._rate
+        left = max(0, self.goal - end)
+        begin = max(self._begin, self._log.begin)
+        done = max(0, end - begin)
+        return CopyProgress(phase, done, done + left, rate, left / rate if rate > 0 else None)
 
     @property
     def _rate(self) -> float:

@@ -10,15 +10,15 @@ from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.commit import FlushPolicy
-from qmq.log.copied_log import CopiedLog
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
 from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeInSync, GroupRow
 from qmq.supervisor import Supervisor
 from tests.sim.replication.test_follower import Payloads
-from tests.support.copies import assert_prefix
+from tests.support.copies import assert_prefix, slave_copy_of
 from tests.support.in_process import machine
 from tests.support.waiting import eventually_async
 
@@ -49,13 +49,15 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     leading = Leading(
         "m",
         ROW,
-        "token",
+        ("token",),
         log,
         committer,
         on.clock,
         supervisors[0],
         on.rng,
         request,
+        CheckpointStore(on.disk, str(tmp_path / "checkpoint"), "test"),
+        0,
         lambda epoch: failures.append(ValueError(epoch)),
     )
     leading.start()
@@ -68,7 +70,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     )
     store = Payloads()
     follower = Follower(
-        copy, CopiedLog(copy, epoch=1, is_copying=False), FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
+        copy, slave_copy_of(copy, 1, PROMOTION, on.clock)[0], FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
         Applying(copy, store), on.clock, supervisors[1], on.start_thread, failures.append,
     )  # fmt: skip
     host, port = listener.server.address

@@ -60,7 +60,7 @@ NODE = (*SERVED, "segment_preparation", "disk_space", "checkpoint")
 PERIODIC = {
     "broker": (
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
-        "consumer_leases", "long_poll_deadlines",
+        "consumer_leases", "long_poll_deadlines", "replication_connections", "slave_retention",
     ),
     "broker flushing by interval": (
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
@@ -74,20 +74,21 @@ MAIN = {"garbage"}
 """Started by the main function, and not where a node runs inside another process."""
 REPLICATION = {
     "every": {"master_silence"},
-    "critical": {"applying", "member"},
+    "critical": {"applying"},
     "one_shot": {"following", "promotion", "switch_over_checkpoint"},
 }
 """Of members of larger groups: tests/sim/replication runs them."""
 LEADING = {
-    "every": {"replication_checks", "replication_connections"},
+    "every": {"replication_checks"},
     "one_shot": {
         "replication_feed", "replication_send", "replication_read", "replication_row_change", "replication_follow",
+        "replication_copy",
     },
 }  # fmt: skip
 """Of a master with slaves: tests/sim/leading/test_jobs.py breaks each of them."""
 CRITICAL = {
-    "broker": ("membership",),
-    "broker flushing by interval": (),
+    "broker": ("membership", "member"),
+    "broker flushing by interval": ("member",),
     "delay": ("membership", "meta_session", "delivery"),
     "metaserver": ("write_behind",),
 }

@@ -96,9 +96,11 @@ def test_a_rebuild_loses_nothing_that_the_checkpoint_knew(seed: int) -> None:
 
 def test_a_subject_that_returned_begins_where_its_second_life_began() -> None:
     broker = StoreDriver(MemoryDisk(), 1, segment_bytes=SEGMENT_BYTES)
-    for name, count in (("other", 20), ("again", 7)):
+    lives = (("other", 20), ("again", 7))
+    for name, count in lives:
         broker.send(name, count)
         broker.commit()
+    for name, count in lives:
         subject = broker.store.subjects[name]
         # By the retention of the subject.
         subject.consume_log.hide_before(count)
@@ -116,4 +118,4 @@ def test_a_subject_that_returned_begins_where_its_second_life_began() -> None:
     assert broker.recovery.rebuilt
     again = rebuilt.subjects["again"]
     assert (again.begin, again.visible_end, again.origin, again.withheld) == (20, 25, 20, [])
-    assert again.groups[GROUP].progress.in_flight == 2
+    assert list(again.groups) == [GROUP]

@@ -10,7 +10,9 @@ from typing import Any
 from qmq.daemon.committer import Committer
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
+from qmq.log.checkpoint import CheckpointStore
 from qmq.log.commit import FlushPolicy
+from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position, decode_header, is_whole
 from qmq.net.caller import Caller
@@ -142,7 +144,17 @@ class ScriptedSlave:
                 chain.append((commit.epoch, previous))
             previous = commit.end
         plain = FollowRequest(
-            "g1", self.node_id, "boot", TOKEN, EPOCH, PROMOTION, self.end.offset, self.end.chain, 1 << 20, tuple(chain)
+            "g1",
+            self.node_id,
+            "boot",
+            TOKEN,
+            EPOCH,
+            PROMOTION,
+            self.end.offset,
+            self.end.chain,
+            1 << 20,
+            0,
+            tuple(chain),
         )
         return replace(plain, **changes)
 
@@ -265,6 +277,7 @@ class Scene:
     committer: Committer
     supervisor: "BreakableSupervisor"
     store: RowStore
+    disk: Disk
     newer_epochs: list[int] = field(default_factory=list)
     answered: list[int] = field(default_factory=list)
     """Records whose answers would have been sent, in order."""
@@ -320,9 +333,10 @@ class Scene:
     def new_leading(self, **changes: Any) -> Leading:
         loop = running_loop()
         arguments = {
-            "node_id": "m", "row": self.store.row, "token": TOKEN, "log": self.log, "committer": self.committer,
+            "node_id": "m", "row": self.store.row, "tokens": (TOKEN,), "log": self.log, "committer": self.committer,
             "clock": SimulatedClock(loop), "supervisor": self.supervisor, "rng": loop.rng("sessions"),
             "request": self.store.request, "on_newer_epoch": self.newer_epochs.append,
+            "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "copy_bytes_per_second": 0,
         }  # fmt: skip
         return Leading(**{**arguments, **changes})
 
@@ -356,7 +370,7 @@ async def leading(
         1.0,
         on.start_thread,
     )
-    scene = Scene(log, committer, supervisor, store)
+    scene = Scene(log, committer, supervisor, store, on.disk)
     applied, scene.applied = scene.applied, lambda _: None  # type: ignore[method-assign]
     committer.start()
     for _ in range(commits_before):

@@ -222,7 +222,7 @@ async def test_a_confirmation_without_a_session_closes_the_connection() -> None:
         assert scene.leading.counters.rejected_confirmations == {"no_session": 1}
 
 
-@pytest.mark.parametrize("command", [Command.READ_COPY, Command.COMMITS, Command.SEND_MESSAGE, Command.HEARTBEAT, 999])
+@pytest.mark.parametrize("command", [Command.COMMITS, Command.SEND_MESSAGE, Command.HEARTBEAT, 999])
 async def test_other_commands_are_unknown(command: int) -> None:
     async with with_a_good_slave() as (scene, _):
         caller = await raw(scene)

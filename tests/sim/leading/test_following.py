@@ -1,9 +1,12 @@
 """Slaves that follow a master: where they begin, what they receive, and what is answered when."""
 
+import asyncio
+
 import pytest
 
 from qmq.daemon.replication import feed, sender
 from qmq.log.record import HEADER_BYTES
+from qmq.protocol.codes import FollowResult
 from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
 from tests.support.waiting import eventually_async
 
@@ -131,3 +134,25 @@ async def test_what_a_slave_keeps_is_checked_as_far_as_its_crc_is_in_memory(monk
         slave.confirm(crc=7)
         await eventually_async(lambda: not slave.is_connected)
         assert scene.leading.counters.rejected_confirmations == {"other_crc": 1}
+
+
+async def test_a_slave_of_the_in_sync_set_does_not_discard_its_log() -> None:
+    async with leading(row("m", "a"), commits_before=120) as scene:
+        await asyncio.to_thread(scene.log.drop_before, 9_000)
+        slave = scene.slave("a")
+        # As if an older copy of its folder had been put back.
+        answer = await slave.ask()
+        assert (answer.result, answer.reason) == (
+            FollowResult.BUSY,
+            "the slave's log ends at 0, and the master's begins at 8192; it can copy when it has left the in-sync set",
+        )
+        await eventually_async(lambda: scene.store.row.in_sync == ("m",), 10)
+        assert (await slave.ask()).result == FollowResult.TOO_FAR_BEHIND
+        await slave.disconnect()
+
+
+async def test_a_slave_may_state_any_of_the_tokens_of_a_secret_that_is_being_replaced() -> None:
+    async with leading(tokens=("new", "old")) as scene:
+        for token in ("new", "old"):
+            assert (await scene.slave("a").ask(token=token)).result is FollowResult.ACCEPTED
+        assert (await scene.slave("a").ask(token="older")).result is FollowResult.WRONG_TOKEN

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from qmq.protocol.replication import ReadCopyRequest
 from tests.served.supervision.test_jobs import LEADING
-from tests.sim.leading.scene import Scene, leading
+from tests.sim.leading.scene import EPOCH, PROMOTION, TOKEN, Scene, leading
 from tests.support.waiting import eventually_async
 
 Exercise = Callable[[Scene], Awaitable[object]]
@@ -35,6 +36,14 @@ async def _read(scene: Scene) -> None:
     await scene.slave("a").follow()
 
 
+async def _read_state(scene: Scene) -> None:
+    caller = await scene.slave("a").connect()
+    request = ReadCopyRequest("g1", "a", TOKEN, EPOCH, PROMOTION, 0, 0, 100)
+    caller.call_soon(220, request.encode()).add_done_callback(lambda future: future.exception())
+    await scene.wait(0.1)
+    await caller.close()
+
+
 EXERCISES: dict[str, Exercise] = {
     "replication_checks": _wait,
     "replication_connections": _wait,
@@ -43,6 +52,7 @@ EXERCISES: dict[str, Exercise] = {
     "replication_read": _read,
     "replication_row_change": _change,
     "replication_follow": _ask,
+    "replication_copy": _read_state,
 }
 
 

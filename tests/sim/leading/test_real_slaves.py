@@ -6,16 +6,13 @@ from random import Random
 import pytest
 
 from qmq.daemon.applying import Applying
-from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication import sender
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, MustCopy
 from qmq.daemon.replication.follower import Follower
-from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.replication.roles import ReplicaState
 from tests.sim.leading.scene import EPOCH, PROMOTION, TOKEN, Scene, leading, row
 from tests.sim.loop import running_loop
 from tests.sim.replication.test_follower import Payloads, payloads_of
-from tests.support.copies import assert_prefix, opened_copy
+from tests.support.copies import assert_prefix, opened_copy, slave_copy_of
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
@@ -30,13 +27,9 @@ class RealSlave:
         self.store = Payloads()
         self.failures: list[BaseException] = []
         on = machine()
-        disk.make_dir("state")
-        replica = ReplicaStateFile(disk, "state")
-        replica.load()
-        replica.save(ReplicaState(EPOCH, PROMOTION, is_only_member=False))
         self.follower = Follower(
             self.log,
-            SlaveCopy(replica, self.log, replica.copied_log(self.log), on.clock),
+            slave_copy_of(self.log, EPOCH, PROMOTION, on.clock)[0],
             FollowerIdentity("g1", node_id, "boot", TOKEN, EPOCH, PROMOTION),
             Applying(self.log, self.store),
             on.clock,

@@ -6,6 +6,7 @@ import pytest
 
 from qmq.daemon.replication import sender
 from qmq.daemon.replication.listener import QUEUED_BYTES_MAX, sync_limits
+from qmq.daemon.replication.retention_holds import HOLD_SECONDS
 from qmq.daemon.replication.sender import HEARTBEAT_SECONDS, READ_BYTES, UNCONFIRMED_COMMITS_MAX, WINDOW_BYTES_MAX
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from tests.sim.leading.scene import Scene, ScriptedSlave, commit_bytes, leading, row
@@ -205,7 +206,34 @@ async def test_retention_keeps_what_slaves_need_that_make_progress() -> None:
         await scene.wait(2.0)
         assert scene.leading.retained_from == slow.synced_end
         await scene.wait(2.5)
+        assert scene.leading.retained_from == slow.synced_end
+        # The slave gets no further.
+        await scene.wait(HOLD_SECONDS)
         high_watermark = scene.committer.high_watermark
         assert high_watermark < scene.log.synced_end, "the slave in sync lacks the rest"
         assert scene.leading.retained_from == high_watermark
         scene.store.release.set()
+
+
+async def test_a_slave_catches_up_at_a_limited_rate_whatever_is_written_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sender, "READ_BYTES", 1_000)
+    rate = 5_000
+    async with leading(row("m"), commits_before=100, copy_bytes_per_second=rate) as scene:
+        # Only the newest commit is in memory.
+        scene.leading._feed._bytes_max = 1
+        behind, began = scene.log.written_end, seconds(scene)
+        slave = scene.slave("a")
+        await slave.follow()
+        # More than the limit.
+        while not slave.has_all:
+            await scene.write(400)
+            await scene.wait(0.02)
+            assert scene.log.written_end - slave.end.offset >= behind - rate * (seconds(scene) - began) - 3_000
+        assert seconds(scene) - began >= (behind - 3_000) / rate
+
+
+def seconds(scene: Scene) -> float:
+    """The scene's clock."""
+    return scene.leading.clock.monotonic()

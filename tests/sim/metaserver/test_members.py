@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from metaserver.row_changes import RowChange
+from metaserver.row_wishes import RowChange
 from metaserver.server import Metaserver
 from qmq.replication.row import GroupRow
 from qmq_testing.repository import MemoryRepository, MemoryRowStore

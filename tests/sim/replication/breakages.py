@@ -11,6 +11,7 @@ SEEDS_MAX = 2_000
 STEPS = 120
 SMALL = Bounds(values=3, epochs=4, crashes=3)
 THREE = replace(SMALL, members=3)
+OPERATOR = replace(SMALL, in_sync_min=1, operator_promotions=1)
 RULES = "qmq.replication."
 
 
@@ -169,5 +170,21 @@ BREAKAGES = (
         "a master still counts as the only member after another one was added",
         (("roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
         (replace(SMALL, grows=True), replace(THREE, grows=True)),
+    ),
+    RuleBreakage(
+        "an operator's promotion leaves the others in sync",
+        (
+            (
+                "row:UncleanPromotion.applied_to",
+                "frozenset({self.candidate})",
+                "frozenset({self.candidate, *row.in_sync})",
+            ),
+        ),
+        (replace(OPERATOR, restores=1), replace(OPERATOR, restores=1, members=3)),
+    ),
+    RuleBreakage(
+        "an operator's promotion uses an epoch again that the database had before it was restored",
+        (("row:UncleanPromotion.applied_to", "max(row.epoch, self.newest_place[0])", "row.epoch"),),
+        (replace(OPERATOR, restores=1),),
     ),
 )

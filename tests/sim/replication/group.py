@@ -12,11 +12,19 @@ from typing import NamedTuple
 
 from qmq.log.epochs import EpochChain
 from qmq.protocol.codes import FollowResult
-from qmq.replication.following import LogEnd, answer_follow, check_truncation
+from qmq.replication.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq.replication.master import Master
 from qmq.replication.promotion import MemberReport, choose, recovered
 from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_for
-from qmq.replication.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
+from qmq.replication.row import (
+    AddMember,
+    ChangeInSync,
+    ChangeRejected,
+    GroupRow,
+    Promotion,
+    Resignation,
+    UncleanPromotion,
+)
 from qmq.replication.slave import Slave
 
 Entry = tuple[int, int]
@@ -36,6 +44,8 @@ class Bounds:
     crashes: int = 2
     restores: int = 0
     """How often the database is restored from a backup."""
+    operator_promotions: int = 0
+    """How often an operator promotes a member and accepts the loss of what it lacks."""
     grows: bool = False
     """The group has one member at first, and the others are added."""
     resigns: bool = False
@@ -81,6 +91,9 @@ class Group(NamedTuple):
     newest: GroupRow | None = None
     """The newest row that the metaservers have in memory, and give to nodes; None: it is the stored one."""
     restores: int = 0
+    operator_promotions: int = 0
+    operator_epoch: int = 0
+    """The epoch that an operator began last. What masters of older ones acknowledge from then on may be lost."""
 
     @property
     def known_row(self) -> GroupRow:
@@ -168,6 +181,9 @@ class Rules:
         if group.row.epoch < bounds.epochs:
             for number in range(len(group.nodes)):
                 yield f"a metaserver promotes {number}", partial(self._promote, group, number)
+        if group.operator_promotions < bounds.operator_promotions and group.known_row.epoch < bounds.epochs:
+            for number in range(len(group.nodes)):
+                yield f"an operator promotes {number}", partial(self._promote_by_operator, group, number)
         yield from self._database_steps(group)
 
     # --- a master --------------------------------------------------------------------------------------------------
@@ -177,7 +193,7 @@ class Rules:
             yield f"{number} writes value {group.values}", partial(self._write, group, number)
         if node.synced < len(node.log):
             yield f"{number} syncs {len(node.log)}", partial(self._sync, group, number)
-        answered = self._answerable(node, master)
+        answered = self._answerable(node, master) if master.row.epoch >= group.operator_epoch else frozenset()
         if not answered <= group.acknowledged:
             yield f"{number} answers {sorted(answered)}", partial(self._answer, group, answered, master.row)
         for key, (end, crc) in group.confirmations:
@@ -235,6 +251,8 @@ class Rules:
         """Put a master whose high watermark may have risen."""
         assert isinstance(node.role, Master)
         log, end = node.log, node.role.high_watermark
+        if node.role.row.epoch < group.operator_epoch:
+            return _put(group, number, node)
         node = node._replace(known=max(node.known, end)) if self.bounds.applies else node
         if log[: min(end, len(group.committed))] != group.committed[:end]:
             raise Broken(f"{number} has {log[:end]} below its high watermark; {group.committed} was below one before")
@@ -407,7 +425,13 @@ class Rules:
             raise Impossible
         if answer.keep_to > common_length(node.log, other.log):
             raise Broken(f"{number} keeps {answer.keep_to} of {node.log}, {to} has {other.log}")
-        check_truncation(answer.keep_to, node.known)
+        try:
+            check_truncation(answer.keep_to, node.known)
+        except TruncationRejected:
+            if not group.operator_promotions:
+                raise
+            # It has what the operator gave up, and takes no further part.
+            raise Impossible from None
         if answer.keep_to < len(node.log):
             return self._begin_truncation(group, number, answer.keep_to)
         session = 1 + max(sessions_of(group), default=0)
@@ -488,6 +512,23 @@ class Rules:
         if not isinstance(chosen, Promotion):
             raise Impossible
         return self._with_row(group, chosen.applied_to(group.row))
+
+    def _promote_by_operator(self, group: Group, number: int) -> Group:
+        """Whatever the master and the other members do, and whether the database was restored."""
+        node, row = group.nodes[number], group.row
+        promotion_id = str(group.known_row.epoch + 1)
+        change = UncleanPromotion(*row.place, name(number), group.known_row.place, promotion_id)
+        try:
+            changed = self._with_row(group, change.applied_to(row))
+        except ChangeRejected as rejected:
+            raise Impossible from rejected
+        log = node.log[: node.synced if node.intent is None else min(node.synced, node.intent)]
+        return changed._replace(
+            operator_promotions=group.operator_promotions + 1,
+            operator_epoch=changed.row.epoch,
+            acknowledged=group.acknowledged & {value for _, value in log},
+            committed=group.committed[: common_length(log, group.committed)],
+        )
 
     def _with_row(self, group: Group, row: GroupRow) -> Group:
         if row.version != group.known_row.version + 1:

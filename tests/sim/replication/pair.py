@@ -1,9 +1,10 @@
 """Whole broker nodes of one group on simulated hosts, and its row, which a test sets by hand."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
@@ -86,8 +87,9 @@ class Row:
 class Members:
     """The nodes of one broker group."""
 
-    def __init__(self, cluster: Cluster, count: int = 2, in_sync_min: int = 2) -> None:
+    def __init__(self, cluster: Cluster, count: int = 2, in_sync_min: int = 2, **settings: Any) -> None:
         self._cluster = cluster
+        self._settings = {**SMALL, **settings}
         self.row = Row(NAMES[:count], in_sync_min)
         self.row.sync_address = self._sync_address
         self.row.on_change = self.announce
@@ -100,7 +102,7 @@ class Members:
     def _host(self, name: str, port: int) -> Host:
         options = BrokerOptions(
             broker_group="g1", node_id=name, data_dir=f"/{name}", port=port, admin_port=port + 1, sync_port=port + 2,
-            sync_token="secret", meta="", **SMALL,
+            sync_token="secret", meta="", **self._settings,
         )  # fmt: skip
 
         def make(host: Host, machine: Machine) -> Broker:
@@ -188,11 +190,17 @@ def comparable(store: MessageStore) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def members(loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2) -> AsyncIterator[Members]:
-    """Nodes of one group that wait for its row."""
+async def members(
+    loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2, *, starts: Sequence[str] = (), **settings: Any
+) -> AsyncIterator[Members]:
+    """Nodes of one group that wait for its row.
+
+    Args:
+        starts: those that are started; default: all.
+    """
     cluster = Cluster(loop, brokers=0, delays=0)
-    found = Members(cluster, count, in_sync_min)
-    await found.start()
+    found = Members(cluster, count, in_sync_min, **settings)
+    await found.start(*starts)
     heartbeats = asyncio.create_task(found.heartbeats())
     try:
         yield found

@@ -9,6 +9,7 @@ import pytest
 
 from broker_node.broker import Broker
 from metaserver.domain import BrokerGroup
+from metaserver.live_groups import LEASE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
@@ -24,17 +25,18 @@ from tests.support.waiting import eventually_async
 
 
 class Group:
-    """The first broker group of a cluster."""
+    """A broker group of a cluster, the first one by default."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, name: str = "g1") -> None:
         self.cluster = cluster
-        self.hosts = cluster.members("g1")
+        self.name = name
+        self.hosts = cluster.members(name)
         self.readers = 0
 
     @property
     def row(self) -> BrokerGroup:
         """As the database has it."""
-        return self.cluster.database.rows.groups["g1"]
+        return self.cluster.database.rows.groups[self.name]
 
     def broker(self, node: str) -> Broker:
         """A node as it runs now."""
@@ -92,8 +94,8 @@ class Group:
     def set(self, **values: object) -> None:
         """An operator changes the group."""
         rows = self.cluster.database.rows
-        rows.groups["g1"] = replace(rows.groups["g1"], **values)  # type: ignore[arg-type]
-        self.cluster.database.changed(group="g1")
+        rows.groups[self.name] = replace(rows.groups[self.name], **values)  # type: ignore[arg-type]
+        self.cluster.database.changed(group=self.name)
 
 
 @asynccontextmanager
@@ -319,6 +321,17 @@ async def test_failover_works_with_one_of_two_metaservers() -> None:
         assert await received(group) == sent
         group.hosts["g1-a"].start()
         await group.in_sync("g1-a", "g1-b")
+
+
+async def test_a_slave_is_removed_through_the_remaining_metaserver() -> None:
+    async with cluster_of(3, metas=2) as group:
+        group.cluster.metas["meta"].kill()
+        group.hosts["g1-c"].kill()
+        began = running_loop().now
+        async with client_of(group.master) as client:
+            await send(client, range(5))
+        assert group.row.in_sync == ("g1-a", "g1-b")
+        assert running_loop().now - began < LEASE_SECONDS, "not after the node has followed the other one"
 
 
 async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:

@@ -11,12 +11,10 @@ from random import Random
 import pytest
 
 from qmq.daemon.applying import Applying
-from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication import follower, slave_copy
 from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
 from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
-from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
 from qmq.log.log import SegmentedLog
@@ -28,9 +26,9 @@ from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
-from qmq.replication.roles import Copying, ReplicaState
+from qmq.replication.roles import Copying, CopyPhase
 from qmq.supervisor import Supervisor
-from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent
+from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent, slave_copy_of
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
@@ -79,13 +77,13 @@ class ScriptedMaster:
         """Send commits, with some fields changed."""
         is_first = commits.offset == commits.segment_base
         frame = Commits(
-            self.session, EPOCH, PROMOTION, 0, commits.offset, commits.segment_base,
+            self.session, EPOCH, PROMOTION, 0, 0, commits.offset, commits.segment_base,
             commits.segment_bytes if is_first else 0, commits.data,
         )  # fmt: skip
         self.push(replace(frame, **changes))  # type: ignore[arg-type]
 
     def heartbeat(self, offset: int, high_watermark: int) -> None:
-        self.push(Commits(self.session, EPOCH, PROMOTION, high_watermark, offset, 0, 0, b""))
+        self.push(Commits(self.session, EPOCH, PROMOTION, high_watermark, 0, offset, 0, 0, b""))
 
     def push(self, commits: Commits) -> None:
         assert self.connection is not None
@@ -123,13 +121,10 @@ class Slave:
         clock = machine().clock
         self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=lambda *_: None)
         identity = FollowerIdentity("g", "b", "boot", "token", EPOCH, PROMOTION)
-        disk = MemoryDisk()
-        disk.make_dir("data")
-        self.replica = replica = ReplicaStateFile(disk, "data")
-        replica.save(ReplicaState(EPOCH, PROMOTION, False, copying))
+        copy, self.replica = slave_copy_of(log, EPOCH, PROMOTION, clock, copying)
         self.follower = Follower(
             log,
-            SlaveCopy(replica, log, replica.copied_log(log), clock),
+            copy,
             identity,
             Applying(log, self.store),
             clock,
@@ -395,6 +390,44 @@ async def test_logs_that_differ_in_what_both_keep_are_an_alarm() -> None:
         error = await slave.ended()
         assert isinstance(error, ReplicationAlarm)
         assert "differ below offset" in str(error)
+
+
+def without_its_first_segment(source: SegmentedLog) -> SegmentedLog:
+    """A slave's log that has nine commits of the second segment, and no other."""
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=EPOCH, is_copying=False)
+    commits = list(commits_of(source))
+    second = next(number for number, commit in enumerate(commits) if commit.segment_base > 0)
+    for commit in commits[: second + 9]:
+        copied.complete(copied.write(commit))
+    log.drop_before(commits[second].offset)
+    assert log.begin > 0
+    return log
+
+
+@pytest.mark.parametrize("below", [0, 200])
+async def test_a_copy_that_begins_behind_what_the_master_keeps_begins_again(below: int) -> None:
+    master = ScriptedMaster(master_log())
+    log = without_its_first_segment(master.log)
+    master.answer = lambda request, answer: replace(answer, keep_to=log.begin - below, keep_to_crc=1)
+    copying = Copying(0, 1 << 30, CopyPhase.LOG, 1 << 20)
+    async with following(master, log, waits=False, copying=copying) as slave:
+        error = await slave.ended()
+        assert isinstance(error, MustCopy)
+        assert f"this log begins at {log.begin}, and the master's continues it from {log.begin - below} on" in str(
+            error
+        )
+
+
+@pytest.mark.parametrize("below", [0, 200])
+async def test_a_log_that_begins_behind_what_the_master_keeps_is_an_alarm(below: int) -> None:
+    master = ScriptedMaster(master_log())
+    log = without_its_first_segment(master.log)
+    master.answer = lambda request, answer: replace(answer, keep_to=log.begin - below, keep_to_crc=1)
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, ReplicationAlarm)
+        assert f"which begins at {log.begin}: everything below is confirmed" in str(error)
 
 
 # --- the disk --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from broker_node.consume_log import stored_at_ms
+from broker_node.store import CLOCK_DIFFERENCE_MS_MAX
 from qmq.daemon.replication.follower import LEAVE_SECONDS
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
@@ -197,3 +199,42 @@ async def test_a_slave_stops_although_the_row_without_it_can_not_be_stored() -> 
         await group.hosts["g1-b"].stop()
         assert running_loop().now - began == pytest.approx(LEAVE_SECONDS, abs=0.2)
         assert group.row.value.in_sync == ("g1-a", "g1-b", "g1-c")
+
+
+@pytest.mark.parametrize(
+    ("behind_ms", "continues"),
+    [(4_000, True), (CLOCK_DIFFERENCE_MS_MAX, True), (CLOCK_DIFFERENCE_MS_MAX + 2_000, False)],
+)
+async def test_stored_times_do_not_run_backward_after_a_promotion(behind_ms: int, continues: bool) -> None:
+    async with members(running_loop()) as group:
+        await group.promote("g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await in_sync(group, "g1-a", "g1-b")
+            await client.begin()
+            await send(client, range(5))
+        await group.all_equal()
+        newest = group.broker("g1-a").clock.wall_ms()
+        group.hosts["g1-a"].kill()
+        group.hosts["g1-b"].clock.offset_ms = -behind_ms
+        await group.promote("g1-b")
+        slave = group.broker("g1-b")
+        await group.start("g1-a")
+        await in_sync(group, "g1-a", "g1-b")
+        subject = slave.store.subjects["orders"]
+
+        async def stored_times() -> list[int]:
+            async with client_of(slave) as client:
+                number = subject.next_sequence
+                await send(client, range(number, number + 1))
+            times = [stored_at_ms(subject.consume_log, sequence) for sequence in range(subject.visible_end)]
+            return [at_ms for at_ms in times if at_ms is not None]
+
+        times = await stored_times()
+        assert (times == sorted(times)) is continues
+        assert times[-1] <= newest
+        if continues:
+            # Its own clock has caught up.
+            await asyncio.sleep(behind_ms / 1000)
+            times = await stored_times()
+            assert times == sorted(times)
+            assert times[-1] > newest

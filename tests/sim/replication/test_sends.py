@@ -101,3 +101,43 @@ async def test_sends_are_rejected_while_stored_ones_wait_for_slaves(monkeypatch:
             assert await stored == {}
             assert await second.send(message(3)) == {}
             assert await second.pull() == (0, ["m0", "m3"])
+
+
+async def test_f17_a_slave_with_a_slow_disk_is_removed_and_returns_by_itself() -> None:
+    async with members(running_loop(), 3) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a", "g1-b", "g1-c")
+        loop, weather = running_loop(), group.hosts["g1-b"].weather
+        taken: list[tuple[float, float]] = []
+        """When each send was answered, and how long it took."""
+
+        async def work(client: Client) -> None:
+            number = 0
+            while not is_ending:
+                began = loop.now
+                assert await client.send(message(number)) == {}
+                taken.append((loop.now, loop.now - began))
+                number += 1
+                await asyncio.sleep(0.02)
+
+        def longest(begin: float, end: float) -> float:
+            return max((seconds for at, seconds in taken if begin < at <= end), default=0.0)
+
+        is_ending = False
+        async with client_of(group.broker("g1-a")) as client:
+            working = asyncio.create_task(work(client))
+            await asyncio.sleep(1.0)
+            slow_at, weather.sync_seconds = loop.now, 0.2
+            await asyncio.sleep(10.0)
+            assert group.row.value.in_sync == ("g1-a", "g1-b", "g1-c"), "it makes progress"
+            assert 0.1 < longest(slow_at, loop.now) < 1.0
+            stalled_at, weather.sync_seconds = loop.now, 10.0
+            await in_sync(group, "g1-a", "g1-c")
+            assert loop.now - stalled_at < 4.0
+            await asyncio.sleep(20.0)
+            assert longest(stalled_at + 5.0, loop.now) < 0.1, "the others store what is sent"
+            weather.sync_seconds = 0.0
+            await in_sync(group, "g1-a", "g1-b", "g1-c")
+            is_ending = True
+            await working
+        await group.all_equal()

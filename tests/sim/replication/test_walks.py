@@ -21,6 +21,7 @@ WALKS = {
     "the database is restored": Bounds(restores=1, values=1, epochs=2, crashes=1),
     "stores, checkpoints, interrupted truncations": Bounds(applies=True, epochs=2, crashes=1),
     "a second member is added": Bounds(grows=True, in_sync_min=1, epochs=2, crashes=1),
+    "an operator promotes any member": Bounds(operator_promotions=1, in_sync_min=1, epochs=2, crashes=1),
 }
 """What `make test` walks, some 20 s."""
 LONG_WALKS = {
@@ -30,6 +31,9 @@ LONG_WALKS = {
     "masters resign": Bounds(resigns=True, in_sync_min=1),
     "the database is restored": Bounds(restores=1, in_sync_min=1, epochs=2, crashes=1),
     "a second member is added": Bounds(grows=True, in_sync_min=1),
+    "an operator promotes any member": Bounds(
+        operator_promotions=1, in_sync_min=1, restores=1, values=1, epochs=3, crashes=1
+    ),
     "three members": Bounds(members=3, values=1, epochs=2, crashes=1),
     "three members, two values": Bounds(members=3, epochs=2, crashes=0),
 }
@@ -61,6 +65,20 @@ def test_nothing_acknowledged_is_lost_on_random_walks(members: int) -> None:
         bounds = Bounds(**{**vars(EVERYTHING), "members": members, "in_sync_min": 1 + seed % 2, "grows": seed % 4 > 1})
         found = walk_one(seed, bounds)
         assert not found.broken, f"seed {seed}, {bounds}: {found}"
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_only_an_operator_gives_up_what_was_acknowledged(members: int) -> None:
+    """After that, nothing that the promoted member had, and nothing acknowledged later, is lost."""
+    given_up = 0
+    for seed in range(SEEDS // 2):
+        bounds = Bounds(
+            **{**vars(EVERYTHING), "members": members, "in_sync_min": 1, "applies": False, "operator_promotions": 1}
+        )
+        found = walk_one(seed, bounds)
+        assert not found.broken, f"seed {seed}, {bounds}: {found}"
+        given_up += found.given_up
+    assert given_up > 0
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.name.replace(" ", "-"))

@@ -37,6 +37,8 @@ class Found:
     """What must not be, "" if nothing was found."""
     trace: tuple[str, ...] = ()
     """The steps that lead there."""
+    given_up: int = 0
+    """How many acknowledged values an operator gave up."""
 
     def __str__(self) -> str:
         if not self.broken:
@@ -146,6 +148,7 @@ def walk_one(seed: int, bounds: Bounds, steps_max: int = 300) -> Found:
     """
     rng, rules, group = random.Random(seed), Rules(bounds), begin(bounds)
     lines: list[str] = []
+    given_up = 0
     weights: dict[str, float] = {}
 
     def weight(line: str) -> float:
@@ -170,5 +173,6 @@ def walk_one(seed: int, bounds: Bounds, steps_max: int = 300) -> Found:
         if after is None:
             break
         lines.append(line)
+        given_up += len(group.acknowledged - after.acknowledged)
         group = after
-    return Found(len(lines))
+    return Found(len(lines), given_up=given_up)

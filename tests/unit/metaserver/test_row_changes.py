@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from metaserver import row_changes
-from metaserver.row_changes import RowAnswer, RowChange, RowChanges
+from metaserver.row_changes import RowAnswer, RowChanges
+from metaserver.row_wishes import RowChange
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeRejected, GroupRow, Promotion

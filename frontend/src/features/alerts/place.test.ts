@@ -11,6 +11,8 @@ test.each([
   ["dead_letters", "order.paid/billing", "/dead-letters/$subject/$group", { subject: "order.paid", group: "billing" }],
   ["unknown", "order.paid/billing", "/groups/$subject/$group", { subject: "order.paid", group: "billing" }],
   ["group_state", "b1", "/brokers/$name", { name: "b1" }],
+  ["copies", "b1", "/brokers/$name", { name: "b1" }],
+  ["replication", "b1-1", "/brokers/$name", { name: "b1" }],
   ["disk", "b1-1", "/brokers/$name", { name: "b1" }],
   ["unknown", "b1-1", "/brokers/$name", { name: "b1" }],
   ["unknown", "heartbeats", "/tasks", undefined],

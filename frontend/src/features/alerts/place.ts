@@ -2,6 +2,14 @@ import type { AlertKind } from "@/features/alerts/queries";
 import type { LiveState } from "@/live/applyDelta";
 import type { Target } from "@/ui/addresses";
 
+const OF_BROKER_GROUPS: ReadonlySet<AlertKind> = new Set([
+  "group_state",
+  "copies",
+  "below_minimum",
+  "no_candidate",
+  "role_changes",
+]);
+
 /**
  * The page of an alert's target: its consumer group, broker group or background job. A node is shown on the page of its broker group,
  * which the live state of nodes knows; without it there is no page.
@@ -12,7 +20,7 @@ export function placeOf(kind: AlertKind, target: string, live: LiveState): Targe
     const params = { subject: target.slice(0, slash), group: target.slice(slash + 1) };
     return { to: kind === "dead_letters" ? "/dead-letters/$subject/$group" : "/groups/$subject/$group", params };
   }
-  if (kind === "group_state") return { to: "/brokers/$name", params: { name: target } };
+  if (OF_BROKER_GROUPS.has(kind)) return { to: "/brokers/$name", params: { name: target } };
   if (kind === "loop_late" || live.loops?.[target]) return { to: "/tasks" };
   const node = Object.values(live.nodes ?? {}).find(({ node_id }) => node_id === target);
   return typeof node?.broker_group === "string" ? { to: "/brokers/$name", params: { name: node.broker_group } } : null;

@@ -24,7 +24,7 @@ export const NEW_RULE: RuleDraft = {
 
 /** With another kind the numbers mean something else: what was typed is no threshold of it. */
 export function withKind(draft: RuleDraft, kind: AlertKind): RuleDraft {
-  const threshold = kind === "group_state" ? 1 : kind === "unknown" ? 0 : "";
+  const threshold = kind === "group_state" ? 1 : isWord(kind) ? 0 : "";
   return { ...draft, kind, threshold, clear_threshold: "" };
 }
 

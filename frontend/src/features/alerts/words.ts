@@ -8,7 +8,7 @@ const GROUP_STATES = ["read_write", "read_only", "offline"] as const;
 
 /** Kinds whose value is one of a few words, so that their threshold is a choice and no number. */
 export function isWord(kind: AlertKind): boolean {
-  return kind === "group_state" || kind === "unknown";
+  return kind === "group_state" || kind === "unknown" || kind === "no_candidate" || kind === "replication";
 }
 
 /** A rule's number in the unit of its kind: 12,000 · 15m · 85% · 3.2 intervals · offline. */
@@ -18,6 +18,9 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
     case "dead_letters":
     case "duplicate_ids":
     case "damage":
+    case "copies":
+    case "below_minimum":
+    case "role_changes":
       return count(value, language);
     case "time_lag":
     case "lateness":
@@ -28,6 +31,10 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
       return t("value.intervals", { count: value, value: rate(value, language) });
     case "group_state":
       return t(`value.${GROUP_STATES[Math.min(Math.max(Math.ceil(value), 0), 2)] ?? "offline"}`);
+    case "no_candidate":
+      return t(value > 0 ? "value.no_candidate" : "value.has_candidate");
+    case "replication":
+      return t(value > 0 ? "value.replication_alarm" : "value.no_replication_alarm");
     case "unknown":
       return t(value > 0 ? "value.unmeasured" : "value.measured");
   }
@@ -36,6 +43,8 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
 /** What makes a rule of this kind and threshold fire. */
 export function conditionText(kind: AlertKind, threshold: number, language: string, t: TFunction<"alerts">): string {
   if (kind === "unknown") return t("value.unmeasured");
+  if (kind === "no_candidate") return t("value.no_candidate");
+  if (kind === "replication") return t("value.replication_alarm");
   if (kind === "group_state") return t(threshold < 1 ? "value.not_writable" : "value.offline");
   return t("above", { value: valueText(kind, threshold, language, t) });
 }
@@ -43,6 +52,8 @@ export function conditionText(kind: AlertKind, threshold: number, language: stri
 /** And what ends its alerts. */
 export function clearText(kind: AlertKind, clearThreshold: number, language: string, t: TFunction<"alerts">): string {
   if (kind === "unknown") return t("value.measured");
+  if (kind === "no_candidate") return t("value.has_candidate");
+  if (kind === "replication") return t("value.no_replication_alarm");
   if (kind === "group_state") return t(clearThreshold < 1 ? "value.read_write" : "value.online");
   return t("at_most", { value: valueText(kind, clearThreshold, language, t) });
 }

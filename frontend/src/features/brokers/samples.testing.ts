@@ -16,6 +16,9 @@ export function brokerGroup(name: string, more: Partial<BrokerGroup> = {}): Brok
     master: `${name}-a`,
     in_sync: [`${name}-a`],
     in_sync_min: 1,
+    members: [`${name}-a`],
+    copies: 1,
+    preferred: [],
     nodes: [
       {
         node_id: `${name}-a`,

@@ -1,9 +1,11 @@
 """Looks at snapshots: what opens, fires, is told, ends."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from console.alerts.models import (
     Alert,
@@ -22,11 +24,17 @@ from console.alerts.services.channels import create_channel
 from console.alerts.services.rules import BUILTIN, create_rule, delete_rule, ensure_builtin_rules, update_rule
 from console.alerts.services.silences import create_silence, end_silence
 from console.models import ControlLoop
-from metaserver.models import BrokerGroup
+from metaserver import domain
+from metaserver.choices import GroupKind, GroupState
+from metaserver.models import AuditEntry, BrokerGroup, Node
+from metaserver.reports import StoredReport
+from metaserver.services import audit, broker_groups
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
+from qmq.replication.row import GroupRow
 from tests.served.api.alerts.conftest import ACTOR
 from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot
+from tests.support.metadata import broker_group
 
 pytestmark = pytest.mark.django_db
 
@@ -232,6 +240,68 @@ def test_the_state_of_broker_groups():
     assert states() == [("g1", "firing")]
     BrokerGroup.objects.filter(name="g1").update(state="read_only")
     evaluate(None, at(1))
+    assert states() == [("g1", "resolved")]
+
+
+def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tuple[str, ...] = ("a", "b")) -> None:
+    """A group that should have three copies, and has two members with these roles."""
+    row = GroupRow("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
+    group = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(row)
+    BrokerGroup.objects.all().delete()
+    broker_groups.save_group(replace(group, copies=3), actor=ACTOR, reason="test")
+    for node_id, role in (("a", master), ("b", slave)):
+        report = StoredReport(role, 3, 3, 5000, 5000, 10, newest_place=(3, 9)).encoded()
+        broker_groups.save_node(domain.Node(node_id, "g1", 0, "h:1", "", "1", 5000, log_epoch=3, report=report))
+        Node.objects.filter(node_id=node_id).update(leased_at=at(0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "threshold", "bad", "target"),
+    [
+        ("copies", 1, {"in_sync": ("a",)}, "g1"),
+        ("below_minimum", 0, {"in_sync": ("a",)}, "g1"),
+        ("no_candidate", 0, {"slave": "copying"}, "g1"),
+        ("replication", 0, {"slave": "failed"}, "b"),
+    ],
+)
+def test_members_of_broker_groups(kind: str, threshold: int, bad: dict[str, Any], target: str) -> None:
+    rule(kind=kind, threshold=threshold, clear_threshold=threshold)
+    store_members()
+    evaluate(None, at(0))
+    assert states() == []
+    Node.objects.all().delete()
+    store_members(**bad)
+    evaluate(None, at(1))
+    assert states() == [(target, "firing")]
+    Node.objects.all().delete()
+    store_members()
+    evaluate(None, at(2))
+    assert states() == [(target, "resolved")]
+
+
+def test_groups_with_one_member_need_no_candidate() -> None:
+    for kind in ("copies", "below_minimum", "no_candidate"):
+        rule(kind=kind, threshold=0, name=kind)
+    broker_group("alone")
+    BrokerGroup.objects.update(copies=1)
+    BrokerGroup.objects.create(name="announced", state="offline")
+    evaluate(None, at(0))
+    assert states() == []
+
+
+def test_more_than_three_role_changes_in_an_hour() -> None:
+    rule(kind="role_changes", threshold=3)
+    store_members()
+    for number in range(4):
+        action = "broker_group.promote" if number % 2 else "broker_group.resign"
+        with transaction.atomic():
+            audit.record(ACTOR, action, "g1")
+            audit.record(ACTOR, "broker_group.add_in_sync", "g1")
+            audit.record(ACTOR, action, "g2")
+        AuditEntry.objects.update(at=at(0))
+        evaluate(None, at(1))
+        assert states() == ([("g1", "firing")] if number == 3 else [])
+    evaluate(None, at(3_700))
     assert states() == [("g1", "resolved")]
 
 
@@ -451,7 +521,7 @@ def test_the_built_in_rules_are_there_and_stay_as_they_were_changed():
     assert rows.keys() == BUILTIN.keys()
     assert {row.kind for row in rows.values()} >= {
         Kind.GROUP_STATE, Kind.DISK, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.LATENESS, Kind.LOOP_LATE, Kind.UNKNOWN,
-        Kind.DUPLICATE_IDS, Kind.DAMAGE,
+        Kind.DUPLICATE_IDS, Kind.DAMAGE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES, Kind.REPLICATION,
     }  # fmt: skip
     for row in rows.values():
         assert row.clear_threshold <= row.threshold

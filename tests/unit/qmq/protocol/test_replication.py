@@ -15,7 +15,7 @@ from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.log.epochs import EpochChain
 from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES
 from qmq.protocol import frames, limited_kinds
-from qmq.protocol.codes import Command, CopyPart, FollowResult, FollowState, ReplicaRole
+from qmq.protocol.codes import Command, FollowResult, FollowState, ReplicaRole
 from qmq.protocol.extensions import PROBLEMS_MAX, SlaveEnd
 from qmq.protocol.group_rows import MEMBERS_MAX, RowResponse, RowResult
 from qmq.protocol.kinds import UNSET, MapKind
@@ -46,8 +46,8 @@ from tests.unit.qmq.protocol.replication_examples import (
 )
 
 COMMITS, CONFIRM = VALUES["commits"], VALUES["confirm"]
-HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 4900, 4096, 8192)
-HEAD_BYTES = 64
+HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192)
+HEAD_BYTES = 72
 COMPLETE = [name for name, value in VALUES.items() if value not in (REGISTER, REGISTERED)]
 """Examples whose bodies may not end before their last field; for the others see `test_node_register`."""
 
@@ -92,7 +92,6 @@ def test_the_commands_have_their_numbers() -> None:
             " END_BEYOND CRC_DIFFERS TOO_FAR_BEHIND BUSY",
         ),
         (FollowState, 1, "COPYING FOLLOWING LEAVING"),
-        (CopyPart, 1, "STATE SEGMENT"),
     ],
 )  # fmt: skip
 def test_numbers_keep_their_meaning(kind: type[IntEnum], first: int, names: str) -> None:
@@ -145,7 +144,7 @@ def test_commits_are_neither_copied_when_they_are_read_nor_when_they_are_written
 
 def test_a_copy_is_neither_copied_when_it_is_read_nor_when_it_is_written() -> None:
     data = memoryview(bytearray(b"state"))
-    assert ReadCopyResponse(1, 2, 5, data).parts()[-1] is data
+    assert ReadCopyResponse(1, 5, data).parts()[-1] is data
     body = memoryview(bytearray(BODIES["copy"]))
     found = ReadCopyResponse.decode(body).data
     assert isinstance(found, memoryview)
@@ -161,9 +160,9 @@ def test_more_commits_than_the_largest_commit_has_are_rejected_on_both_sides() -
     with pytest.raises(ProtocolError, match=r"^Commits\.commits: 67108929 bytes of commits, at most 67108928"):
         Commits.decode(head.encode() + largest + b"x")
     with pytest.raises(LocalProtocolError, match="4194305 bytes of data, at most 4194304"):
-        ReadCopyResponse(0, 0, 1 << 30, bytes(READ_COPY_BYTES_MAX + 1)).encode()
+        ReadCopyResponse(0, 1 << 30, bytes(READ_COPY_BYTES_MAX + 1)).encode()
     with pytest.raises(ProtocolError, match=r"^ReadCopyResponse\.data: 4194305 bytes of data, at most 4194304"):
-        ReadCopyResponse.decode(ReadCopyResponse(0, 0, 1 << 30, b"").encode() + bytes(READ_COPY_BYTES_MAX + 1))
+        ReadCopyResponse.decode(ReadCopyResponse(0, 1 << 30, b"").encode() + bytes(READ_COPY_BYTES_MAX + 1))
 
 
 # --- cut ------------------------------------------------------------------------------------------------------------
@@ -183,7 +182,7 @@ def test_the_error_of_a_cut_body_names_the_field() -> None:
     for name, end in zip(numbers, (0, 15, 23, 27, 35, 36), strict=True):
         with pytest.raises(ProtocolError, match=rf"^Confirm\.{name}: "):
             Confirm.decode(BODIES["confirm"][:end])
-    for name, end in (("promotion_id", 31), ("high_watermark", 39), ("segment_bytes", 63)):
+    for name, end in (("promotion_id", 31), ("high_watermark", 39), ("segment_bytes", 71)):
         with pytest.raises(ProtocolError, match=rf"^Commits\.{name}: "):
             Commits.decode(BODIES["commits"][:end])
     with pytest.raises(ProtocolError, match=r"^FollowRequest\.epoch_chain: 3 epochs announced, 47 bytes left"):
@@ -256,8 +255,8 @@ def test_a_word_that_is_not_known_is_rejected() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "at"),
     [
-        (Commits, "session", 0), (Commits, "epoch", 8), (Commits, "high_watermark", 32), (Commits, "offset", 40),
-        (Commits, "segment_base", 48), (Commits, "segment_bytes", 56),
+        (Commits, "session", 0), (Commits, "epoch", 8), (Commits, "high_watermark", 32), (Commits, "log_begin", 40),
+        (Commits, "offset", 48), (Commits, "segment_base", 56), (Commits, "segment_bytes", 64),
         (Confirm, "session", 0), (Confirm, "epoch", 8), (Confirm, "synced_end", 16), (Confirm, "applied_end", 28),
     ],
 )  # fmt: skip

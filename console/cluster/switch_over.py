@@ -1,0 +1,58 @@
+"""A planned switch-over: the master of a broker group hands over to a slave."""
+
+from console.cluster import entries, limits
+from console.cluster.admin import node_admin
+from console.cluster.asking import NO_ADDRESS, ask
+from metaserver.services import members as service
+from metaserver.services.changes import Actor, Change, Conflict
+from qmq.errors import ConnectionLost, QmqError
+from qmq.node_admin import STATUS_NOT_SERVING, NodeRefused
+
+
+def switch_over(
+    name: str,
+    to: str = "",
+    *,
+    actor: Actor,
+    reason: str = "",
+    expected_version: int | None = None,
+    dry_run: bool = False,
+) -> Change:
+    """Let a slave lead a broker group. Its master holds requests meanwhile; none is rejected.
+
+    The audit entry is written before the master is contacted, and a second one if it rejects the request.
+
+    Args:
+        to: the node ID of the successor; "": the slave that has the most.
+
+    Raises:
+        NotFound: there is no such broker group, or the node is not a member of it.
+        Conflict: no slave can take over, or the master rejects it. Nothing was changed.
+        ConnectionLost: the master can't be reached, or does not know whether the slave takes over.
+        Stale: the group has another version.
+    """
+    master, successor, version = service.plan_switch_over(name, to, expected_version)
+    before, planned = {"master": master.node_id}, {"master": successor.node_id}
+    if dry_run:
+        notes = (
+            f"Node {successor.node_id} takes over from node {master.node_id}, unless another slave has more by then.",
+        )
+        return Change(name, before, planned, version, notes if not to else ())
+    address = master.node.admin_address if master.node is not None else ""
+    if not address:
+        raise ConnectionLost(f"node {master.node_id}: {NO_ADDRESS}", code="node.no_master")
+    admin = node_admin(address, limits.SWITCH_OVER_SECONDS)
+    entries.note(actor, "broker_group.switch_over", name, reason, {"from": master.node_id, "to": to or "any"})
+    try:
+        done = ask(lambda: admin.switch_over(to))
+    except QmqError as error:
+        failed = {"from": master.node_id, "to": to or "any", "error": str(error)[:500]}
+        entries.note(actor, "broker_group.switch_over_failed", name, reason, failed)
+        if not isinstance(error, NodeRefused):
+            raise
+        if error.status == STATUS_NOT_SERVING:
+            raise ConnectionLost(str(error), code=error.code) from error
+        raise Conflict(str(error), code=error.code) from error
+    after = {"master": str(done["to"]), "epoch": str(done["epoch"])}
+    held = f"Requests of clients were held for {float(done['held_seconds']):.1f} s."
+    return Change(name, before, after, version, (held,))

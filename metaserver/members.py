@@ -1,0 +1,216 @@
+"""The members of a broker group as operators see them: in sync or not, how far behind, and why one can't be promoted. Pure.
+
+Everything is read from the database: metaservers store what nodes report every 2 s (`metaserver.reports`), so the console, commands
+and alerts need no connection to metaservers or nodes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from metaserver.choices import GroupKind
+from metaserver.domain import BrokerGroup, Node
+from metaserver.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
+from metaserver.reports import StoredReport, unfit_reason
+
+SILENT_MS = round((EXPIRY_SECONDS + STORED_LEASE_SECONDS) * 1000)
+"""A node whose stored report is older sends no heartbeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node of a broker group, as of its last stored heartbeat. Offsets and sizes are in bytes."""
+
+    node_id: str
+    is_member: bool
+    """Otherwise it is a spare: a node that registers for a group that does not have it as a member."""
+    is_master: bool
+    is_in_sync: bool
+    is_live: bool
+    """Whether its heartbeats arrive."""
+    report: StoredReport | None
+    """None: it has no replication, or has never registered."""
+    node: Node | None
+    """None: it has never registered since the database was restored."""
+    lag_bytes: int | None
+    """How much of the master's log it has not synced; None if that is not known."""
+    problem: str
+    """Why it can't be promoted; "" if it can."""
+
+    @property
+    def role(self) -> str:
+        """The role that it reported; "master" for one that serves as the only member, "offline" without heartbeats."""
+        if not self.is_live:
+            return "offline"
+        if self.report is None or self.report.role == "none":
+            return "master" if self.is_master else "spare"
+        return self.report.role
+
+    @property
+    def log_place(self) -> tuple[int, int]:
+        """The epoch of its newest commit and the end of its log, as last reported."""
+        if self.report is not None:
+            return self.report.log_epoch, self.report.log_end
+        return (self.node.log_place) if self.node is not None else (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """All nodes of a broker group."""
+
+    group: BrokerGroup
+    nodes: tuple[Member, ...]
+    """Members in the order of the row, then spares."""
+
+    @classmethod
+    def of(cls, group: BrokerGroup, nodes: Sequence[Node], now_ms: int) -> "Members":
+        """Return the nodes of a group.
+
+        Args:
+            nodes: those that have registered for the group.
+            now_ms: the present time.
+        """
+        known = {node.node_id: node for node in nodes}
+        names = [*group.members, *sorted(known.keys() - set(group.members))]
+        master = known.get(group.master)
+        of_master = _report_of(master) if master is not None else None
+        return cls(group, tuple(_member(group, name, known.get(name), of_master, now_ms) for name in names))
+
+    def find(self, node_id: str) -> Member | None:
+        """Return a node of the group."""
+        return next((member for member in self.nodes if member.node_id == node_id), None)
+
+    @property
+    def newest_place(self) -> tuple[int, int]:
+        """The highest epoch and version of the row that is known: stored, or of a node or metaserver."""
+        reports = [member.report for member in self.nodes if member.report is not None]
+        known = [place for report in reports for place in (report.newest_place, (report.epoch, 0))]
+        return max([self.group.group_row.place, *known])
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the stored row is older than one that is known: the database was restored from a backup."""
+        return self.group.group_row.place < self.newest_place
+
+    @property
+    def leading(self) -> Member | None:
+        """The member that serves as master now."""
+        epoch = self.newest_place[0]
+        leads = (member for member in self.nodes if member.is_live and member.role == "master")
+        return next((member for member in leads if member.report is None or member.report.epoch >= epoch), None)
+
+    def candidates(self, *, without: str = "") -> list[Member]:
+        """Return the members that could replace the master, the best first."""
+        if self.is_restored:
+            return []
+        able = [
+            member for member in self.nodes if not member.problem and not member.is_master and member.node_id != without
+        ]
+        preferred = self.group.preferred
+
+        def rank(member: Member) -> tuple[int, int, int, str]:
+            place = preferred.index(member.node_id) if member.node_id in preferred else len(preferred)
+            return -member.log_place[0], -member.log_place[1], place, member.node_id
+
+        return sorted(able, key=rank)
+
+    @property
+    def candidate_problem(self) -> str:
+        """Why no member could replace the master; "" if one could."""
+        if self.is_restored:
+            epoch, version = self.newest_place
+            return (
+                f"the stored row is older than epoch {epoch}, version {version}: the database was restored from a backup. Start the"
+                " last master, or promote the member that has the newest messages"
+            )
+        if self.candidates():
+            return ""
+        others = [f"node {member.node_id}: {member.problem}" for member in self.nodes if not member.is_master]
+        return "; ".join(others) or "the group has one member"
+
+    def bytes_at_risk(self, node_id: str) -> int:
+        """Return how many bytes of acknowledged messages may be lost if a member is promoted.
+
+        That is from the end of its log to the highest end that any member, running or not, ever reported. It can't include
+        what a master acknowledged after its last stored heartbeat, some 3 s at most, and what it acknowledges if it still runs.
+        If the newest commit of the member is of an older epoch than that of another one, what it has itself may be replaced, too.
+        """
+        member = self.find(node_id)
+        own = member.log_place[1] if member is not None else 0
+        ends = [one.node.log_end for one in self.nodes if one.node is not None and one.is_member]
+        return max([0, *(end - own for end in ends)])
+
+    def stop_problems(self, node_id: str) -> list[str]:
+        """Return what would be lost or unavailable if a node were stopped now; empty if nothing."""
+        group, member = self.group, self.find(node_id)
+        if member is None or not member.is_member:
+            return []
+        if group.kind is not GroupKind.BROKER or len(group.members) == 1:
+            return [
+                f"node {node_id} is the only member of {group.kind} group {group.name}: no other node can serve its messages"
+            ]
+        problems = []
+        if self.is_restored:
+            problems.append(self.candidate_problem)
+        in_sync = [name for name in group.in_sync if name != node_id]
+        if not in_sync:
+            problems.append(f"node {node_id} is the only member of broker group {group.name} that is in sync")
+        minimum = group.group_row.in_sync_min_in_force
+        if in_sync and len(in_sync) < minimum:
+            problems.append(
+                f"broker group {group.name} would have {len(in_sync)} in-sync members, below its minimum of {minimum}: sends"
+                " would be rejected until it is back"
+            )
+        if in_sync and not self.is_restored and not self._has_master_without(node_id):
+            others = [
+                f"node {one.node_id}: {one.problem}" for one in self.nodes if one.node_id != node_id and one.problem
+            ]
+            problems.append(f"no member of broker group {group.name} could be its master: {'; '.join(others)}")
+        elif member in self.candidates() and not self.candidates(without=node_id):
+            problems.append(
+                f"no other member of broker group {group.name} could replace master {group.master} if that failed"
+            )
+        return problems
+
+    def _has_master_without(self, node_id: str) -> bool:
+        leading = self.leading
+        return (leading is not None and leading.node_id != node_id) or bool(self.candidates(without=node_id))
+
+
+def _report_of(node: Node) -> StoredReport | None:
+    return StoredReport.decode(node.report)
+
+
+def _member(group: BrokerGroup, node_id: str, node: Node | None, of_master: StoredReport | None, now_ms: int) -> Member:
+    report = _report_of(node) if node is not None else None
+    is_live = node is not None and now_ms - node.reported_at_ms <= SILENT_MS
+    is_master = node_id == group.master
+    return Member(
+        node_id,
+        node_id in group.members,
+        is_master,
+        node_id in group.in_sync,
+        is_live,
+        report,
+        node,
+        0 if is_master else _lag(node_id, report, of_master),
+        _problem(group, node_id, node, report, is_live=is_live),
+    )
+
+
+def _lag(node_id: str, report: StoredReport | None, of_master: StoredReport | None) -> int | None:
+    if report is None or of_master is None:
+        return None
+    # The master knows it better than the heartbeats of two nodes that were stored at different times.
+    end = of_master.slaves.get(node_id, report.log_end)
+    return max(0, of_master.log_end - end)
+
+
+def _problem(group: BrokerGroup, node_id: str, node: Node | None, report: StoredReport | None, *, is_live: bool) -> str:
+    if node_id not in group.members:
+        return "it is not a member"
+    if node is None or not is_live:
+        return "it does not send heartbeats"
+    if report is None:
+        return "its version has no replication"
+    problem = unfit_reason(report.role, report.problems, (report.log_epoch, report.log_end), node.log_place)
+    return problem or ("" if node_id in group.in_sync else "it is not in sync")

@@ -1,0 +1,242 @@
+"""What operators decide about the members of a broker group: how many copies, and a promotion that accepts data loss."""
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+from uuid import uuid4
+
+from django.db.models import F
+from django.utils import timezone
+
+from metaserver import queries
+from metaserver.choices import GroupKind, OperatorState
+from metaserver.members import Member, Members
+from metaserver.models import BrokerGroup, Node
+from metaserver.services.broker_groups import locked
+from metaserver.services.changes import (
+    Change,
+    Conflict,
+    NotFound,
+    Stale,
+    VersionedRequest,
+    changing,
+    check_version,
+)
+from metaserver.services.fields import Text, Texts, Whole
+from metaserver.services.resources import Resource
+from metaserver.services.rows import change_row
+from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.replication.row import ChangeRejected, Promotion, UncleanPromotion
+
+NODE_ID = Text(chars_min=1, chars_max=100, is_trimmed=False)
+COPIES: Resource[BrokerGroup] = Resource(
+    kind="broker_group",
+    noun="broker group",
+    fields={
+        "copies": Whole(minimum=1, maximum=MEMBERS_MAX, help="number of members that the group should have"),
+        "in_sync_min": Whole(
+            minimum=1, maximum=MEMBERS_MAX, help="number of members that have to be in sync so that sends are accepted"
+        ),
+        "preferred": Texts(
+            item=NODE_ID,
+            items_max=MEMBERS_MAX,
+            is_set=False,
+            help="node IDs; of members with equally long logs, the first is promoted",
+        ),
+    },
+    described=lambda row: {"copies": row.copies, "in_sync_min": row.in_sync_min, "preferred": list(row.preferred)},
+    metadata=lambda row: {"broker_group": row.name},
+)
+"""The part of a broker group that `set_copies` changes."""
+
+
+def members(name: str) -> Members:
+    """Return the members of a broker group. Raises NotFound."""
+    found = queries.group_members(name, timezone.now())
+    if found is None:
+        raise COPIES.unknown(name)
+    return found
+
+
+def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
+    """Set how many members a broker group should have, how many of them have to be in sync, and who is promoted first.
+
+    A new member is an empty node that is started with the group's name. Raises ChangeRefused for values that do not fit.
+    """
+    with COPIES.editing(lambda: locked(name), action="set_copies", **request) as edit:
+        row = edit.row
+        edit.set(values)
+        wrong: dict[str, str] = {}
+        if row.kind != GroupKind.BROKER and row.copies > 1:
+            wrong["copies"] = f"{row.copies}: a delay group has one member"
+        elif row.copies < len(row.members):
+            wrong["copies"] = f"{row.copies} is below the number of members, {len(row.members)}"
+        if row.in_sync_min > row.copies and not values.keys().isdisjoint(("copies", "in_sync_min")):
+            wrong["in_sync_min"] = f"{row.in_sync_min} is above the number of copies, {row.copies}"
+        strangers = [node for node in row.preferred if node not in row.members]
+        if strangers and "preferred" in values:
+            wrong["preferred"] = f"{', '.join(strangers)}: not a member; members are {', '.join(row.members) or 'none'}"
+        COPIES.refuse(wrong)
+        missing = row.copies - len(row.members)
+        if missing > 0:
+            edit.notes = (
+                f"{missing} more to start with an empty data folder: --broker-group {name}. It becomes a member by itself.",
+            )
+    return edit.change
+
+
+def plan_switch_over(name: str, to: str, expected_version: int | None) -> tuple[Member, Member, int]:
+    """Return the master of a broker group, the slave that would take over from it, and the version of the group.
+
+    Args:
+        to: the node ID of the slave; "": the best.
+
+    Raises NotFound, Conflict if there is no such slave, and Stale.
+    """
+    version = BrokerGroup.objects.filter(name=name).values_list("version", flat=True).first()
+    if version is None:
+        raise COPIES.unknown(name)
+    check_version(f"broker group {name}", version, expected_version)
+    found, code = members(name), "broker_group.no_successor"
+    master = found.leading
+    if master is None or len(found.group.members) == 1:
+        why = "it has one member" if len(found.group.members) == 1 else "no node serves as its master"
+        raise Conflict(f"Broker group {name} can't switch over: {why}.", code=code)
+    if not to:
+        candidates = found.candidates(without=master.node_id)
+        if not candidates:
+            raise Conflict(f"Broker group {name} can't switch over: {found.candidate_problem}.", code=code)
+        return master, candidates[0], version
+    successor = _member(found, to)
+    if to == master.node_id:
+        raise Conflict(f"Node {to} is the master of broker group {name} already.", code=code)
+    if found.is_restored or successor.problem:
+        problem = found.candidate_problem if found.is_restored else f"node {to}: {successor.problem}"
+        raise Conflict(f"Broker group {name} can't switch over: {problem}.", code=code)
+    return master, successor, version
+
+
+def _member(found: Members, node_id: str) -> Member:
+    """Return a member. Raises NotFound."""
+    member = found.find(node_id)
+    if member is None or not member.is_member:
+        names = ", ".join(found.group.members) or "none"
+        raise NotFound(
+            f"Node {node_id!r} is not a member of broker group {found.group.name}; members are {names}.",
+            code="node.unknown",
+        )
+    return member
+
+
+def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: Unpack[VersionedRequest]) -> Change:
+    """Make a member the master although it may lack acknowledged messages, or after the database was restored from a backup.
+
+    The other members are not in sync afterwards. The change states how many bytes are at risk (`Members.bytes_at_risk`), also in a
+    dry run; it is made only if exactly this number is accepted.
+
+    Raises:
+        NotFound: there is no such broker group, or the node is not a member of it.
+        Conflict: the node can't lead, a master serves, or another number of bytes is at risk.
+        Stale: the group changed since the caller read it.
+    """
+    dry_run = request.get("dry_run", False)
+    with changing(dry_run=dry_run):
+        row = locked(name)
+        check_version(f"broker group {name}", row.version, request.get("expected_version"))
+        found = members(name)
+        member = _member(found, node_id)
+        _check_promotable(found, member)
+        is_clean = member.is_in_sync and not found.is_restored
+        at_risk = 0 if is_clean else found.bytes_at_risk(node_id)
+        if not dry_run and accept_loss_bytes != at_risk:
+            stated = "none is stated" if accept_loss_bytes is None else f"{accept_loss_bytes} is stated"
+            raise Conflict(
+                f"Promoting node {node_id} may lose {at_risk} bytes of acknowledged messages; {stated}. State exactly this number"
+                " to accept the loss.",
+                code="broker_group.loss_not_accepted",
+            )
+        before = found.group.group_row
+        promotion: Promotion | UncleanPromotion
+        if is_clean:
+            promotion = Promotion(before.epoch, before.version, node_id, before.epoch + 1, str(uuid4()))
+        else:
+            promotion = UncleanPromotion(before.epoch, before.version, node_id, found.newest_place, str(uuid4()))
+        try:
+            changed = change_row(
+                name, promotion.applied_to, (0, 0), action="promote_by_operator", actor=request["actor"],
+                reason=request.get("reason", ""), also={"accepted_loss_bytes": str(at_risk)},
+            )  # fmt: skip
+        except ChangeRejected as rejected:
+            if rejected.is_stale:
+                raise Stale(f"Broker group {name} changed in the meantime. Reload it and try again.") from rejected
+            raise Conflict(f"{rejected}.", code="broker_group.not_promoted") from rejected
+        _accept_log_end(member)
+    return Change(
+        name,
+        {"master": before.master, "epoch": str(before.epoch)},
+        {"master": changed.master, "epoch": str(changed.epoch), "bytes_at_risk": str(at_risk)},
+        row.version,
+        _notes(found, member, at_risk),
+    )
+
+
+def _check_promotable(found: Members, member: Member) -> None:
+    """Raises Conflict if an operator can't promote a member."""
+    group = found.group
+    code = "broker_group.not_promoted"
+    if group.kind is not GroupKind.BROKER or group.operator_state is OperatorState.UNAPPROVED:
+        raise Conflict(f"{group.name} is a delay group, or pending approval: it has no slave to promote.", code=code)
+    if not member.is_live or member.report is None:
+        raise Conflict(
+            f"Node {member.node_id} does not send heartbeats, or its version has no replication. Start it first.",
+            code=code,
+        )
+    if member.report.problems or member.role in ("copying", "failed"):
+        problem = "; ".join(member.report.problems) or f"its role is {member.role}"
+        raise Conflict(f"Node {member.node_id} can't lead: {problem}.", code=code)
+    leading = found.leading
+    if leading is not None and leading.node_id != member.node_id:
+        raise Conflict(
+            f"Node {leading.node_id} serves as master, and would acknowledge messages that node {member.node_id} lacks. Use"
+            " switch-over, or stop it first.",
+            code="broker_group.has_master",
+        )
+    if leading is not None and not found.is_restored:
+        raise Conflict(f"Node {member.node_id} serves as master already.", code="broker_group.has_master")
+
+
+def _accept_log_end(member: Member) -> None:
+    """Let the end of a promoted node's log be below the highest one that it reported."""
+    report, node = member.report, member.node
+    assert report is not None
+    assert node is not None
+    if (report.log_epoch, report.log_end) < node.log_place:
+        Node.objects.filter(node_id=member.node_id).update(
+            log_end=report.log_end, log_epoch=report.log_epoch, log_end_version=F("log_end_version") + 1
+        )
+
+
+def _notes(found: Members, member: Member, at_risk: int) -> tuple[str, ...]:
+    notes = [
+        f"Up to {at_risk} bytes of acknowledged messages are lost."
+        if at_risk
+        else "No member is known to have more messages."
+    ]
+    others = [one for one in found.nodes if one.is_member and one.node_id != member.node_id]
+    ahead = [one.node_id for one in others if one.log_place > member.log_place]
+    if ahead:
+        notes.append(
+            f"{', '.join(ahead)}: has messages that node {member.node_id} lacks. If it does not follow, empty its data folder, and"
+            " it becomes a slave again."
+        )
+    notes.append(
+        "Not included: what a master acknowledged after its last stored heartbeat, some 3 s, or acknowledges if it runs."
+    )
+    return tuple(notes)
+
+
+def stop_problems(node_id: str) -> list[str]:
+    """Return what would be lost or unavailable if a node were stopped now. Raises NotFound."""
+    group = Node.objects.filter(node_id=node_id).values_list("broker_group__name", flat=True).first()
+    if group is None:
+        raise NotFound(f"Node {node_id!r} not found.", code="node.unknown")
+    return members(group).stop_problems(node_id)

@@ -1,0 +1,97 @@
+"""Requests of commands to the console's API."""
+
+import argparse
+import json
+import os
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from qmq.cli import limits
+from qmq.errors import ConnectionLost, QmqError, SettingError
+
+DEFAULT_CONSOLE_URL = "http://127.0.0.1:8000"
+TIMEOUT_SECONDS = 60.0
+"""For the console's answer, once it is connected."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that uses the console."""
+    parser.add_argument(
+        "--console",
+        default=os.environ.get("QMQ_CONSOLE", DEFAULT_CONSOLE_URL),
+        help="URL of the console; default: QMQ_CONSOLE, or http://localhost:8000",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def token(scope: str) -> str:
+    """Return the API token of the environment. Raises SettingError without one, which names the `scope` that it needs."""
+    found = os.environ.get("QMQ_TOKEN", "")
+    if not found:
+        raise SettingError(f"set QMQ_TOKEN to an API token with scope {scope}; the console creates tokens")
+    return found
+
+
+def call(
+    console: str,
+    token: str,
+    method: str,
+    path: str,
+    data: bytes | None = None,
+    *,
+    content_type: str = "application/json",
+) -> dict[str, Any]:
+    """Return the JSON object that the console's API answers.
+
+    Args:
+        console: its URL.
+        path: behind /api/v1/, with its query.
+
+    Raises:
+        SettingError: that is not a URL.
+        ConnectionLost: it can't be reached.
+        QmqError: it rejects the request; the code and text are its own.
+    """
+    parts = urlsplit(console if "://" in console else f"http://{console}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingError(f"{console!r} is not a console URL such as {DEFAULT_CONSOLE_URL}")
+    url = f"{parts.scheme}://{parts.netloc}/api/v1/{path}"
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+    request = urllib.request.Request(url, data=data, method=method, headers=headers)
+    try:
+        with urllib.request.build_opener(_Patient).open(request, timeout=limits.REACH_SECONDS) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except urllib.error.HTTPError as error:
+        raise _refused(url, error) from error
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise ConnectionLost(
+            f"{url} can't be reached: {reason}. Check that the console is running and that --console or QMQ_CONSOLE is its address."
+        ) from error
+
+
+class _Patient(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Connects within the timeout of the request, then waits TIMEOUT_SECONDS for the answer."""
+
+    def do_open(self, http_class: Any, req: urllib.request.Request, **http_conn_args: Any) -> Any:
+        class Connection(http_class):  # type: ignore[misc]
+            def connect(self) -> None:
+                super().connect()
+                self.sock.settimeout(TIMEOUT_SECONDS)
+
+        return super().do_open(Connection, req, **http_conn_args)
+
+
+def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:
+    try:
+        problem = json.load(error)
+        return QmqError(str(problem["detail"]), code=str(problem["code"]))
+    except (ValueError, KeyError, TypeError, OSError):
+        advice = ""
+        if error.code == HTTPStatus.NOT_FOUND:
+            advice = ": no PyQMQ console at this address (--console or QMQ_CONSOLE); a metaserver can't answer this"
+        return QmqError(f"{url} answered {error.code} {error.reason}{advice}")

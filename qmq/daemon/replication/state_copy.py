@@ -1,0 +1,50 @@
+"""How a slave reads the state of its master."""
+
+from collections.abc import Callable
+
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity
+from qmq.errors import ConnectionLost, ProtocolError
+from qmq.log.checkpoint import STATE_BYTES_MAX
+from qmq.net.caller import Caller
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.extensions import Refusal
+from qmq.protocol.replication import READ_COPY_BYTES_MAX, ReadCopyRequest, ReadCopyResponse
+
+READ_SECONDS = 30.0
+"""Time limit for one answer. The master reads slowly on purpose."""
+
+
+async def read_state(caller: Caller, identity: FollowerIdentity, on_read: Callable[[int, int], None]) -> bytes:
+    """Return the master's newest checkpoint, as `qmq.log.checkpoint.decode_checkpoint` takes it.
+
+    Args:
+        on_read: called after each piece with the bytes read so far, and how many there are in all.
+
+    Raises:
+        ConnectionLost: the connection ended, or the master refuses now: try again.
+        ProtocolError: the master's answers make no sense.
+    """
+    parts: list[bytes] = []
+    position, size, total = 0, 0, 1
+    while size < total:
+        request = ReadCopyRequest(
+            identity.broker_group, identity.node_id, identity.token, identity.epoch, identity.promotion_id, position,
+            size, READ_COPY_BYTES_MAX,
+        )  # fmt: skip
+        frame = await caller.call(Command.READ_COPY, request.encode(), timeout_s=READ_SECONDS)
+        if frame.code != ResponseCode.SUCCESS:
+            why = Refusal.decode(frame.body).message if frame.code == ResponseCode.PARAM_ERROR else f"code {frame.code}"
+            raise ConnectionLost(f"the master's state can't be read: {why}")
+        answer = ReadCopyResponse.decode(frame.body)
+        if not answer.data or answer.position == 0 or position not in (0, answer.position):
+            raise ProtocolError(
+                f"the master answered with {len(answer.data)} bytes of the state at {answer.position}, requested were bytes"
+                f" from {size} on of the one at {position}"
+            )
+        position, total = answer.position, answer.total_bytes
+        size += len(answer.data)
+        if max(size, total) > STATE_BYTES_MAX:
+            raise ProtocolError(f"the master's state has {max(size, total)} bytes, the limit is {STATE_BYTES_MAX}")
+        parts.append(bytes(answer.data))
+        on_read(size, total)
+    return b"".join(parts)

@@ -1,0 +1,214 @@
+"""/broker-groups/ of groups with several members: what is shown, and copies, switch-overs, promotions and stops."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from console.accounts.roles import Role
+from console.cluster import switch_over as module
+from metaserver import domain, queries
+from metaserver.choices import GroupKind, GroupState
+from metaserver.models import Node
+from metaserver.reports import StoredReport
+from metaserver.services import broker_groups
+from metaserver.services.changes import METASERVER
+from qmq.errors import ConnectionLost, QmqError
+from qmq.node_admin import NodeRefused
+from qmq.replication.row import GroupRow
+from tests.support.metadata import audit_rows, everything
+from tests.support.people import browser, person
+
+pytestmark = pytest.mark.django_db
+GROUP = "/api/v1/broker-groups/g1/"
+ROW = GroupRow("g1", ("a", "b"), "a", ("a", "b"), 3, 9, "00000000-0000-4000-8000-000000000003")
+REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
+MASTER = replace(REPORT, role="master", log_end=6000, slaves={"b": 5900})
+
+
+def report(node_id: str, found: StoredReport, **values: Any) -> None:
+    node = domain.Node(
+        node_id, "g1", 0, f"{node_id}:1", f"{node_id}:2", "1", found.log_end, log_epoch=3, sync_address=f"{node_id}:3",
+        rack="r1", report=found.encoded(),
+    )  # fmt: skip
+    broker_groups.save_node(node)
+    Node.objects.filter(node_id=node_id).update(**values)
+
+
+@pytest.fixture
+def admin(db: None) -> APIClient:
+    row = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(ROW)
+    broker_groups.save_group(replace(row, copies=2), actor=METASERVER, reason="registered")
+    report("a", MASTER)
+    report("b", REPORT)
+    return browser(person("root", Role.ADMIN))
+
+
+class FakeMaster:
+    """The admin page of a master; `answer` is what it does."""
+
+    def __init__(self) -> None:
+        self.answer: dict[str, Any] | QmqError = {"from": "a", "to": "b", "epoch": 4, "held_seconds": 0.25}
+        self.requests: list[tuple[str, str]] = []
+
+    def at(self, address: str, seconds: float) -> "FakeMaster":
+        self.address = address
+        return self
+
+    async def switch_over(self, to: str) -> dict[str, Any]:
+        self.requests.append((self.address, to))
+        if isinstance(self.answer, QmqError):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def master(monkeypatch: pytest.MonkeyPatch) -> FakeMaster:
+    found = FakeMaster()
+    monkeypatch.setattr(module, "node_admin", found.at)
+    return found
+
+
+def refused(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.database
+def test_a_group_is_shown_with_its_members_and_their_changes(admin: APIClient) -> None:
+    admin.post(f"{GROUP}promote/", {"node": "b", "reason": "test"})
+    Node.objects.filter(node_id="a").update(leased_at=None)
+    assert (
+        admin.post(f"{GROUP}promote/", {"node": "b", "accept_loss_bytes": 0, "reason": "a is lost"}).status_code == 200
+    )
+    shown = admin.get(GROUP).json()
+    assert (shown["members"], shown["copies"], shown["in_sync"], shown["master"]) == (["a", "b"], 2, ["b"], "b")
+    a, b = shown["member_states"]
+    assert (a["node_id"], a["role"], a["in_sync"], a["problem"]) == (
+        "a",
+        "offline",
+        False,
+        "it does not send heartbeats",
+    )
+    assert (b["role"], b["is_master"], b["epoch"], b["log_end"], b["rack"], b["sync_address"]) == (
+        "in_sync", True, "3", "5000", "r1", "b:3",
+    )  # fmt: skip
+    assert shown["candidate_problem"] == "node a: it does not send heartbeats"
+    (change,) = shown["role_history"]
+    assert (change["action"], change["actor"], change["reason"]) == (
+        "broker_group.promote_by_operator",
+        "root",
+        "a is lost",
+    )
+    assert change["after"]["accepted_loss_bytes"] == "0"
+    assert admin.get("/api/v1/broker-groups/").json()["results"][0]["copies"] == 2
+
+
+def test_copies_are_set_and_the_version_is_compared(admin: APIClient) -> None:
+    before, tag = everything(), admin.get(GROUP).headers["ETag"]
+    planned = admin.post(f"{GROUP}copies/?dry_run=true", {"copies": 3})
+    assert everything() == before
+    done = admin.post(
+        f"{GROUP}copies/", {"copies": 3, "in_sync_min": 1, "reason": "third rack"}, headers={"If-Match": tag}
+    )
+    assert (planned.json()["after"]["copies"], done.json()["after"]) == (
+        3,
+        {"copies": 3, "in_sync_min": 1, "preferred": []},
+    )
+    assert refused(admin.post(f"{GROUP}copies/", {"copies": 2}, headers={"If-Match": tag})) == (412, "change.stale")
+    wrong = admin.post(f"{GROUP}copies/", {"copies": 1})
+    assert refused(wrong) == (400, "broker_group.invalid")
+    assert "below the number of members" in wrong.json()["detail"]
+
+
+def test_a_promotion_needs_the_exact_loss_and_a_reason(admin: APIClient) -> None:
+    assert refused(admin.post(f"{GROUP}promote/", {"node": "b"}))[0] == 400
+    assert refused(admin.post(f"{GROUP}promote/", {"node": "b", "reason": "x"})) == (409, "broker_group.has_master")
+    Node.objects.filter(node_id="a").update(leased_at=None)
+    report("b", replace(REPORT, newest_place=(3, 10)))
+    planned = admin.post(f"{GROUP}promote/?dry_run=true", {"node": "b", "reason": "x"}).json()
+    assert planned["after"] == {"master": "b", "epoch": "4", "bytes_at_risk": "1000"}
+    wrong = admin.post(f"{GROUP}promote/", {"node": "b", "accept_loss_bytes": "999", "reason": "x"})
+    assert refused(wrong) == (409, "broker_group.loss_not_accepted")
+    done = admin.post(f"{GROUP}promote/", {"node": "b", "accept_loss_bytes": "1000", "reason": "x"})
+    assert (done.status_code, done.json()["after"]) == (200, planned["after"])
+    group = queries.broker_group("g1")
+    assert group is not None
+    assert group.group_row.place == (4, 11)
+
+
+# --- switch-over ---
+
+
+def test_a_switch_over_is_planned_and_then_made_by_the_master(admin: APIClient, master: FakeMaster) -> None:
+    count = len(audit_rows())
+    planned = admin.post(f"{GROUP}switch-over/?dry_run=true", {"to": ""})
+    assert (planned.json()["before"], planned.json()["after"]) == ({"master": "a"}, {"master": "b"})
+    assert (master.requests, count) == ([], len(audit_rows()))
+    done = admin.post(f"{GROUP}switch-over/", {"reason": "new kernel"})
+    assert done.json()["after"] == {"master": "b", "epoch": "4"}
+    assert done.json()["notes"] == ["Requests of clients were held for 0.2 s."]
+    assert master.requests == [("a:2", "")]
+    assert audit_rows()[-1][:3] == ("broker_group.switch_over", "g1", None)
+    admin.post(f"{GROUP}switch-over/", {"to": "b"})
+    assert master.requests[-1] == ("a:2", "b")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (NodeRefused("node b lacks too much", code="switch_over.rejected", status=409), (409, "switch_over.rejected")),
+        (NodeRefused("no metaserver answered", code="change.unknown", status=503), (503, "change.unknown")),
+        (ConnectionLost("connection refused", code="net.unreachable"), (503, "net.unreachable")),
+    ],
+)
+def test_a_switch_over_that_the_master_does_not_make_is_recorded(
+    admin: APIClient, master: FakeMaster, error: QmqError, expected: tuple[int, str]
+) -> None:
+    master.answer = error
+    assert refused(admin.post(f"{GROUP}switch-over/", {"to": "b", "reason": "new kernel"})) == expected
+    assert [row[0] for row in audit_rows()[-2:]] == ["broker_group.switch_over", "broker_group.switch_over_failed"]
+
+
+@pytest.mark.parametrize(
+    ("to", "values", "expected", "text"),
+    [
+        ("z", {}, (404, "node.unknown"), "is not a member"),
+        ("a", {}, (409, "broker_group.no_successor"), "is the master of broker group g1 already"),
+        ("b", {"leased_at": None}, (409, "broker_group.no_successor"), "node b: it does not send heartbeats"),
+        ("", {"leased_at": None}, (409, "broker_group.no_successor"), "node b: it does not send heartbeats"),
+    ],
+)
+@pytest.mark.parametrize("query", ["", "?dry_run=true"])
+def test_a_switch_over_without_a_successor_is_refused_before_the_master_is_contacted(
+    admin: APIClient,
+    master: FakeMaster,
+    to: str,
+    values: dict[str, Any],
+    expected: tuple[int, str],
+    text: str,
+    query: str,
+) -> None:
+    report("b", REPORT, **values)
+    answer = admin.post(f"{GROUP}switch-over/{query}", {"to": to})
+    assert refused(answer) == expected
+    assert text in answer.json()["detail"]
+    assert master.requests == []
+
+
+def test_a_group_without_a_master_or_slave_does_not_switch_over(admin: APIClient, master: FakeMaster) -> None:
+    report("a", MASTER, leased_at=None)
+    assert "no node serves as its master" in admin.post(f"{GROUP}switch-over/", {}).json()["detail"]
+    assert refused(admin.post("/api/v1/broker-groups/g9/switch-over/", {})) == (404, "broker_group.unknown")
+    assert refused(admin.post(f"{GROUP}switch-over/", {}, headers={"If-Match": '"v7"'})) == (412, "change.stale")
+
+
+# --- stopping ---
+
+
+def test_whether_a_node_may_stop(admin: APIClient) -> None:
+    answer = admin.get("/api/v1/nodes/b/may-stop/").json()
+    assert (answer["node_id"], answer["may_stop"]) == ("b", False)
+    assert "below its minimum of 2" in answer["reasons"][0]
+    admin.post(f"{GROUP}copies/", {"copies": 3})
+    assert refused(admin.get("/api/v1/nodes/z/may-stop/")) == (404, "node.unknown")

@@ -1,0 +1,51 @@
+"""`qmq broker-groups` against a whole console."""
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.support.processes import PROJECT
+from tests.support.system import System
+
+
+def qmq(console: System, *arguments: str) -> tuple[int, str, str]:
+    environment = {**os.environ, "QMQ_CONSOLE": f"http://127.0.0.1:{console.port}", "QMQ_TOKEN": console.token}
+    done = subprocess.run(
+        [sys.executable, "-m", "qmq.cli", "broker-groups", *arguments],
+        cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_groups_are_listed_shown_and_set(console_only: System) -> None:
+    assert qmq(console_only, "list") == (0, "no broker group has registered yet\n", "")
+    console_only.post("/broker-groups/", {"name": "g1"})
+    code, listed, _ = qmq(console_only, "list")
+    assert (code, listed.splitlines()[1].split()[:3]) == (0, ["g1", "broker", "offline"])
+    code, planned, _ = qmq(console_only, "set", "g1", "--copies", "3", "--dry-run")
+    assert (code, planned.splitlines()[0]) == (0, "copies: 2 -> 3")
+    code, _, problem = qmq(console_only, "set", "g1", "--copies", "1")
+    assert (code, problem) == (1, "qmq: in_sync_min: 2 is above the number of copies, 1\n")
+    assert qmq(console_only, "set", "g1", "--copies", "3", "--min", "1", "--reason", "third rack")[0] == 0
+    code, shown, _ = qmq(console_only, "show", "g1", "--json")
+    found = json.loads(shown)
+    assert (code, found["copies"], found["in_sync_min"], found["member_states"]) == (0, 3, 1, [])
+    code, shown, _ = qmq(console_only, "show", "g1")
+    assert "0 of 0 members in sync, minimum 1, copies 3" in shown
+
+
+def test_what_can_t_be_done_is_one_line(console_only: System) -> None:
+    console_only.post("/broker-groups/", {"name": "g2"})
+    for arguments, text in (
+        (("show", "none"), "Broker group 'none' not found."),
+        (("may-stop", "none"), "Node 'none' not found."),
+        (("switch-over", "g2"), "Broker group g2 can't switch over: no node serves as its master."),
+        (
+            ("promote", "g2", "g2-a", "--accept-loss", "0", "--reason", "x"),
+            "Node 'g2-a' is not a member of broker group g2",
+        ),
+    ):
+        code, out, problem = qmq(console_only, *arguments)
+        assert (code, out, problem.count("\n")) == (1, "", 1)
+        assert text in problem

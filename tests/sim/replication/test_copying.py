@@ -1,0 +1,189 @@
+"""Slaves that copy state and log, because the master does not have what follows on their log any more."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from qmq.protocol.codes import ReplicaRole
+from qmq.replication.roles import CopyPhase
+from tests.sim.loop import running_loop
+from tests.sim.replication.copying import (
+    SETTINGS,
+    Traffic,
+    ahead,
+    all_equal,
+    crash,
+    in_sync,
+    make_copies_small,
+    phase_of,
+)
+from tests.sim.replication.pair import client_of, members
+from tests.support.waiting import eventually_async
+
+
+@pytest.fixture(autouse=True)
+def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_copies_small(monkeypatch)
+
+
+async def test_an_empty_slave_knows_everything_that_the_master_knows() -> None:
+    async with ahead(running_loop()) as (group, traffic):
+        master = group.broker("g1-a")
+        assert master.log.begin > 0
+        await group.start("g1-b")
+        await in_sync(group, "g1-a", "g1-b")
+        slave = group.broker("g1-b")
+        assert slave.recovery.rebuilt
+        await all_equal(group)
+        async with client_of(master) as client:
+            await traffic.send(client, 3)
+        group.hosts["g1-a"].kill()
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            await traffic.check(client)
+
+
+async def test_a_slave_that_was_away_for_too_long_replaces_its_log() -> None:
+    async with ahead(running_loop()) as (group, traffic):
+        await group.start("g1-b")
+        await in_sync(group, "g1-a", "g1-b")
+        group.hosts["g1-b"].kill()
+        await in_sync(group, "g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await traffic.fill(client, group, "g1-a", away="g1-b")
+            await group.start("g1-b")
+            await in_sync(group, "g1-a", "g1-b")
+            await all_equal(group)
+        group.hosts["g1-a"].kill()
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            await traffic.check(client)
+
+
+async def test_retention_leaves_what_a_copying_slave_needs() -> None:
+    async with ahead(running_loop(), copy_bytes_per_second=2 << 20) as (group, traffic):
+        master, host = group.broker("g1-a"), group.hosts["g1-b"]
+        begin = master.log.begin
+        host.start()
+        async with client_of(master) as client:
+            while group.row.value.in_sync != ("g1-a", "g1-b"):
+                await traffic.send(client, 5)
+                if host.server is not None and phase_of(group, "g1-b") is CopyPhase.LOG:
+                    assert master.log.begin <= max(begin, group.broker("g1-b").log.written_end)
+            # At first, when its log is discarded, and when the copy is opened.
+            assert host.starts == 3
+            end = group.broker("g1-b").log.written_end
+            while master.log.begin < end:
+                await traffic.send(client, 5)
+            await all_equal(group)
+
+
+@pytest.mark.parametrize("is_power_cut", [False, True], ids=["kill", "power cut"])
+@pytest.mark.parametrize("phase", CopyPhase)
+async def test_a_slave_that_crashes_while_it_copies_continues(phase: CopyPhase, is_power_cut: bool) -> None:
+    async with ahead(running_loop(), copy_bytes_per_second=2 << 20) as (group, traffic):
+        host = group.hosts["g1-b"]
+        crashes = 0
+        host.start()
+        while crashes < 3 and group.row.value.in_sync != ("g1-a", "g1-b"):
+            await asyncio.sleep(0.001)
+            if host.server is not None and phase_of(group, "g1-b") is phase:
+                await asyncio.sleep(0.02 * crashes)
+                crash(group, "g1-b", is_power_cut=is_power_cut)
+                crashes += 1
+                host.start()
+        assert crashes
+        await in_sync(group, "g1-a", "g1-b")
+        await all_equal(group)
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            await traffic.check(client)
+
+
+@pytest.mark.parametrize("phase", [CopyPhase.STATE, CopyPhase.LOG])
+async def test_the_copy_continues_when_the_master_returns(phase: CopyPhase) -> None:
+    async with ahead(running_loop(), copy_bytes_per_second=2 << 20) as (group, traffic):
+        group.hosts["g1-b"].start()
+        await eventually_async(lambda: group.hosts["g1-b"].server is not None and phase_of(group, "g1-b") is phase, 60)
+        group.hosts["g1-a"].cut_power()
+        running_loop().network.power_on("g1-a")
+        await group.start("g1-a")
+        assert group.row.value.in_sync == ("g1-a",)
+        await group.promote("g1-a")
+        assert phase_of(group, "g1-b") is not None
+        await in_sync(group, "g1-a", "g1-b")
+        await all_equal(group)
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            await traffic.check(client)
+
+
+@pytest.mark.parametrize("phase", [CopyPhase.STATE, CopyPhase.LOG])
+async def test_the_copy_continues_from_a_new_master(phase: CopyPhase) -> None:
+    async with ahead(running_loop(), 3, copy_bytes_per_second=2 << 20) as (group, traffic):
+        await group.start("g1-b")
+        await in_sync(group, "g1-a", "g1-b")
+        group.hosts["g1-c"].start()
+        await eventually_async(lambda: group.hosts["g1-c"].server is not None and phase_of(group, "g1-c") is phase, 60)
+        group.hosts["g1-a"].kill()
+        await group.promote("g1-b")
+        await in_sync(group, "g1-b", "g1-c")
+        await all_equal(group)
+        await group.promote("g1-c")
+        async with client_of(group.broker("g1-c")) as client:
+            await traffic.check(client)
+
+
+async def test_a_node_that_copies_does_not_lead() -> None:
+    async with ahead(running_loop(), copy_bytes_per_second=2 << 20) as (group, _):
+        group.hosts["g1-b"].start()
+        await eventually_async(
+            lambda: group.hosts["g1-b"].server is not None and phase_of(group, "g1-b") is CopyPhase.LOG, 60
+        )
+        member = group.broker("g1-b").member
+        await eventually_async(lambda: member.follower is not None and member.follower.copy.goal > 0)
+        assert member.role is ReplicaRole.COPYING
+        stats = await group.broker("g1-b")._stats(None)
+        assert stats["role"] == "copying"
+        assert stats["replication"]["copy"]["phase"] == "log"
+        copy = stats["replication"]["copy"]
+        assert copy["total_bytes"] > copy["done_bytes"] >= 0
+        group.hosts["g1-a"].kill()
+        # As an operator would have to accept the loss of everything.
+        row = group.row.value
+        group.row.value = replace(row, in_sync=("g1-a", "g1-b"))
+        group.row.promote("g1-b")
+        group.announce()
+        await eventually_async(lambda: "it can't lead epoch 3" in group.broker("g1-b").readiness())
+
+
+async def test_a_slave_removes_what_the_retention_of_its_master_removed() -> None:
+    async with members(running_loop(), in_sync_min=1, **SETTINGS) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a", "g1-b")
+        slave, traffic = group.broker("g1-b"), Traffic()
+        ticks = []
+        slave.history_retention.tick = lambda: asyncio.sleep(0, ticks.append(1))  # type: ignore[method-assign]
+        async with client_of(group.broker("g1-a")) as client:
+            await traffic.prepare(client)
+            await traffic.fill(client, group, "g1-a")
+            begin = group.broker("g1-a").log.begin
+            assert begin > 0
+            # As soon as its own checkpoints need it no more.
+            while slave.log.begin < begin:
+                await traffic.send(client, 5)
+            await eventually_async(lambda: not slave.log.hidden_segments)
+            segments = group.hosts["g1-b"].disk.list_dir("/g1-b/log")
+            assert int(segments[0]) == slave.log.begin
+            assert slave.log.begin <= slave.checkpoints.floor
+            assert min(slave.store.segment_newest_ms) >= slave.log.begin
+            assert ticks, "histories are removed by time"
+            await all_equal(group)
+        await group.hosts["g1-b"].stop()
+        await group.start("g1-b")
+        assert not group.broker("g1-b").log.damaged
+        await in_sync(group, "g1-a", "g1-b")
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            await traffic.check_idle(client)
