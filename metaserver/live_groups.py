@@ -80,7 +80,7 @@ class LiveGroup:
     policy_version: str = ""
     """The policy that the master applies; "" when it reported none."""
     is_stored: bool = True
-    """Whether the row was read from the database or the route file; no node gets it before. When the first node of a group registers
+    """Whether the row was read from the database or the route file. No node gets it before: when a group's first node registers
     here, another metaserver may have stored another node as its first member."""
     reported_place: tuple[int, int] = (0, 0)
     """The highest epoch that a member reported, and version 0."""

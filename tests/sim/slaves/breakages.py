@@ -113,8 +113,11 @@ BREAKAGES = (
     SlavesBreakage(
         "the row is changed after the database was restored from a backup",
         "in_sync",
-        (("qmq.replication.row:GroupRow.check_not_restored", "if self.place < newest_place:", "if False:"),),
-        replace(KILLS, faults=("kill_member", "restored_database"), fault_seconds=0.7),
+        (
+            ("qmq.replication.row:GroupRow.check_not_restored", "if self.place < newest_place:", "if False:"),
+            ("metaserver.group_table:GroupTable._learn", "if row.place >= own.group_row.place:", "if True:"),
+        ),
+        replace(KILLS, faults=("kill_member", "restored_database"), fault_seconds=0.7, storm_seconds=20.0),
     ),
     SlavesBreakage(
         "confirmations and truncations go by length",
@@ -158,16 +161,21 @@ BREAKAGES = (
         replace(CALM, copies=3, faults=("slow_syncs", "kill_member")),
     ),
     SlavesBreakage(
-        "a promoted member makes a checkpoint above the high watermark",
+        "a checkpoint stands above the high watermark",
         "applied",
         (
+            (
+                "broker_node.checkpoint:BrokerCheckpoints.draft",
+                "position, synced_to, damaged = log.position,",
+                "position, synced_to, damaged = log._ends.at_or_below(log.written_end) or log.position,",
+            ),
             (
                 "qmq.daemon.checkpointing:Checkpointing._make",
                 "await self.committer.synced(draft.records_end - 1)",
                 "pass",
             ),
         ),
-        THREE,
+        replace(CALM, copies=3, faults=("slow_syncs", "pause_member", "kill_member"), fault_seconds=0.7),
     ),
     SlavesBreakage(
         "an epoch is used before it is on disk",
@@ -194,7 +202,7 @@ BREAKAGES = (
                 "        if True:",
             ),
         ),
-        replace(CUTS, faults=("kill_member", "lost_replies", "cut_off"), fault_seconds=0.5),
+        replace(CUTS, faults=("kill_member", "lost_replies", "database_away", "flapping_cut"), fault_seconds=0.4),
     ),
     SlavesBreakage(
         "several commits are trusted after one sync",

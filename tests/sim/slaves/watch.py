@@ -265,6 +265,8 @@ class GroupWatch:
             applied, checkpoint = applying.applied_end, broker.checkpoints.last_position.offset
             if max(applied, checkpoint) > limit:
                 self.report("applied", f"{node} applied {applied}, with a checkpoint at {checkpoint}, above {limit}")
+        elif broker.checkpoints.last_position.offset > known + HEADER_BYTES:
+            self.report("applied", f"{node} has a checkpoint above its high watermark {known}")
         self._look_at_messages(node, broker)
 
     def _check_used(self, node: str, host: Host, epoch: int, how: str) -> None:
