@@ -26,7 +26,7 @@ A slave:
 
 - `follower`: its connection to the master.
 - `joining`: how a session begins.
-- `slave_copy`: what it copies when it is far behind.
+- `slave_copy`: what it copies when it is far behind; `copy_steps`: from one phase to the next; `state_copy`: reads the state.
 - `copy_thread`: writes what arrives.
 - `follow_outcomes`: what ends a follower.
 

@@ -222,7 +222,7 @@ class Member:
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         self.follower, self._address = self._shell.new_follower(), address
-        self.follower.on_change = self._show_slave
+        self.follower.steps.on_change = self._show_slave
         self._show_slave()
         self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
 
