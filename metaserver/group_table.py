@@ -105,6 +105,8 @@ class GroupTable(RouteTable):
             live.row = own.with_group_row(row)
             if row.master != own.master:
                 live.begin_lease(self._clock.monotonic())
+            if not live.is_stored:
+                live.is_stored, self._changed_rows[own.name] = True, None
         if live.row.group_row != before:
             self._changed_rows[own.name] = None
 

@@ -480,4 +480,7 @@ class MemberNode(Node):
 
     def _problems(self) -> tuple[str, ...]:
         member = self.member
+        if self.replica.state.is_new:
+            # Also before the first row: it may have been a member with data, which nobody knows if its log was short.
+            return ("its data folder is empty",)
         return (member.reason,) if member.role is ReplicaRole.FAILED or (self.is_serving and member.reason) else ()

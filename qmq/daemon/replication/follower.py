@@ -121,7 +121,7 @@ class Follower:
         applier = self._supervisor.critical("applying", self._apply())
         failures = 0
         try:
-            while True:
+            while not self.copy.is_log_copied:
                 received = self.counters.received_bytes
                 try:
                     await self._session(address)
@@ -132,11 +132,12 @@ class Follower:
                 if self._is_leaving:
                     return
                 if self.copy.is_log_copied:
-                    raise LogCopied
+                    break
                 failures = 0 if self.counters.received_bytes > received else failures + 1
                 if failures == 1:
                     logger.warning("no session with the master at %s: %s", address, self.problem)
                 await asyncio.sleep(BACK_OFF_SECONDS[min(max(failures, 1), len(BACK_OFF_SECONDS)) - 1])
+            raise LogCopied
         finally:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)

@@ -3,6 +3,7 @@
 import contextlib
 import random
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.log.checkpoint import CheckpointStore
+from qmq.log.disk import SystemDisk
 from qmq.log.handles import HandleCache
 from qmq.log.replay import MemberOpening
 from qmq.replication.roles import Copying, CopyPhase, ReplicaState
@@ -158,3 +160,16 @@ def test_a_crash_at_any_disk_operation_is_continued(first: int) -> None:
         disk.crash_at = None
         for left in (disk.after_kill(), disk.after_power_cut(), *disk.crash_states(STATES, crash_at)):
             check(Slave(left, 2).run())
+
+
+def test_a_folder_without_a_store_can_be_cleared(tmp_path: Path) -> None:
+    # Not each folder exists: the slave has never made a checkpoint.
+    for disk in (MemoryDisk(), SystemDisk()):
+        disk.make_dir(str(tmp_path))
+        clear_store(disk, StorePaths(str(tmp_path)))
+        clear_store(disk, StorePaths(str(tmp_path)))
+        opened, _ = open_store(
+            disk, str(tmp_path), ManualClock(), limits=StoreLimits(), segment_bytes=1 << 20,
+            handles=HandleCache(disk, clock=ManualClock()), member=MemberOpening(0, 0, is_log_only=True),
+        )  # fmt: skip
+        assert (opened.log.written_end, opened.log.segments()) == (0, [])
