@@ -160,7 +160,8 @@ class SwitchOver:
     async def _answer(self, resignation: Resignation, deadline: float) -> RowResponse:
         """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
         log = self._leading.log
-        crc = log.crc_at(log.high_watermark)
+        # An empty log has no commit, and every member has all of it.
+        crc = log.crc_at(log.high_watermark) if log.high_watermark else 0
         assert crc is not None, "the newest commits are known"
         seconds = deadline - self._clock.monotonic()
         try:

@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
+from tests.conftest import NewSystems
 from tests.support.processes import PROJECT
 from tests.support.system import System
+from tests.support.waiting import eventually
 
 
 def qmq(console: System, *arguments: str) -> tuple[int, str, str]:
@@ -49,3 +52,35 @@ def test_what_can_t_be_done_is_one_line(console_only: System) -> None:
         code, out, problem = qmq(console_only, *arguments)
         assert (code, out, problem.count("\n")) == (1, "", 1)
         assert text in problem
+
+
+def test_a_group_of_two_members_is_shown_and_switched_over(new_system: NewSystems) -> None:
+    system = new_system(groups=1, copies=2, console=True, collectors=0)
+    system.start()
+
+    def shown() -> Any:
+        return json.loads(qmq(system, "show", "g1", "--json")[1])
+
+    def are_in_sync() -> bool:
+        states = [(member["role"], member["in_sync"], member["problem"]) for member in shown()["member_states"]]
+        return sorted(states) == [("in_sync", True, ""), ("master", True, "")]
+
+    eventually(are_in_sync, every_s=0.5)
+    found = shown()
+    assert (found["members"], found["copies"], found["candidate_problem"]) == (["g1-a", "g1-b"], 2, "")
+    assert [change["action"] for change in found["role_history"]] == [
+        "broker_group.add_in_sync",
+        "broker_group.add_member",
+    ]
+    code, reasons, _ = qmq(system, "may-stop", "g1-b")
+    assert (code, "below its minimum of 2" in reasons) == (1, True)
+    assert qmq(system, "set", "g1", "--min", "1")[0] == 0
+    code, planned, _ = qmq(system, "switch-over", "g1", "--dry-run")
+    assert (code, planned.splitlines()[0]) == (0, "master: g1-a -> g1-b")
+    code, done, problem = qmq(system, "switch-over", "g1", "--to", "g1-b", "--reason", "new kernel")
+    assert (code, problem) == (0, "")
+    assert "master: g1-a -> g1-b" in done
+    eventually(lambda: shown()["master"] == "g1-b" and are_in_sync(), every_s=0.5)
+    assert qmq(system, "may-stop", "g1-b")[0] == 0, "g1-a takes over"
+    code, _, problem = qmq(system, "promote", "g1", "g1-a", "--accept-loss", "0", "--reason", "x")
+    assert (code, "Node g1-b serves as master" in problem) == (1, True)

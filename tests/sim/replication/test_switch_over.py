@@ -16,6 +16,7 @@ from qmq.protocol.codes import Command
 from qmq.protocol.group_rows import RowResult
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import Members, client_of, in_sync, members, stored
+from tests.sim.replication.test_cluster import begun, cluster_of
 from tests.support.in_process import Client, message
 from tests.support.waiting import eventually_async
 
@@ -382,3 +383,12 @@ async def test_a_master_stops_within_its_time_although_the_database_is_away() ->
         assert running_loop().now - began == pytest.approx(0.5, abs=0.2)
         group.row.is_available = True
         await group.promote("g1-b")
+
+
+async def test_the_master_of_an_empty_log_hands_over() -> None:
+    async with cluster_of() as group:
+        answer = await group.broker("g1-a").switch_over("")
+        assert (answer["from"], answer["to"]) == ("g1-a", "g1-b")
+        await group.serves("g1-b")
+        await group.in_sync("g1-a", "g1-b")
+        assert await begun(group)
