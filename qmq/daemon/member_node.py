@@ -12,7 +12,6 @@ and clients may know the node from before. Without metaservers it is always the 
 
 import asyncio
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any
 
 from qmq.daemon.admin_http import AdminPages, JsonPost
@@ -21,31 +20,24 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.replication.flush_check import flush_problem
-from qmq.daemon.replication.follow_outcomes import FollowerIdentity
-from qmq.daemon.replication.follower import Follower
-from qmq.daemon.replication.hand_over import HandOver
-from qmq.daemon.replication.held_clients import HeldClients
-from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
 from qmq.daemon.replication.member import Member
+from qmq.daemon.replication.member_shell import MemberShell
+from qmq.daemon.replication.registration import registration_of
 from qmq.daemon.replication.role_metrics import MemberMetrics
 from qmq.daemon.replication.role_report import role_report
 from qmq.daemon.replication.row_client import RowClient
-from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.daemon.replication.switch_over import SwitchOver, SwitchOverRejected
+from qmq.daemon.replication.switch_over import SwitchOverRejected
 from qmq.daemon.replication.switch_over_page import switch_over_posts
 from qmq.errors import ProtocolError, SettingError
 from qmq.log.checkpoint import CheckpointStore
-from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.replay import MemberOpening, Replay
-from qmq.log.truncation import Truncation
 from qmq.net.open_files import FileBudget, file_budget
-from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ReplicaRole, Role
-from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
+from qmq.protocol.codes import BrokerRequestType, Command
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
 from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.roles import Copying, CopyPhase, ReplicaState
-from qmq.replication.row import GroupRow
 
 
 class MemberNode(Node):
@@ -55,7 +47,8 @@ class MemberNode(Node):
         super().__init__(*arguments, **settings)
         self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
         """Identifies this life."""
-        self.member = Member(self.node_id, self, self.supervisor, self.machine.role_changes)
+        self.shell = MemberShell(self)
+        self.member = Member(self.node_id, self.shell, self.supervisor, self.machine.role_changes)
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
@@ -74,8 +67,11 @@ class MemberNode(Node):
         """As metaservers were informed."""
         rows = RowClient(self.options.broker_group, lambda: self.membership.in_order() if self.membership else ())
         self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
-        self._hand_over: HandOver | None = None
-        """Of a node that leads."""
+
+    @property
+    def sync_port(self) -> int:
+        """The port for slaves."""
+        return self._sync.port
 
     @property
     @abstractmethod
@@ -212,12 +208,8 @@ class MemberNode(Node):
         await super().start_writing()
         if self.opening is None and self.replica.state.epoch > self.log.epoch:
             # It was given to this node while the group had no other member.
-            if self.replica.state.copying is not None:
-                # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
-                await asyncio.to_thread(self.log.sync)
-                await asyncio.to_thread(self.replica.end_copying, self.log)
-            self.replica.begin_epoch(self.log)
-            self._append_epoch()
+            await self.shell.begin_epoch_on_disk()
+            self.shell.append_epoch()
 
     def make_committer(self) -> None:
         super().make_committer()
@@ -233,7 +225,7 @@ class MemberNode(Node):
         leading = self.member.leading
         return leading is None or leading.accepts_sends
 
-    def _sends_checked(self) -> None:
+    def sends_checked(self) -> None:
         """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
         if not self.is_serving:
             return
@@ -267,7 +259,7 @@ class MemberNode(Node):
         return super().drain_seconds if self._has_committer and not self._has_ended else 0.0
 
     async def finish(self) -> None:
-        if self._hand_over is not None and self._hand_over.is_done:
+        if self.shell.hand_over is not None and self.shell.hand_over.is_done:
             # There is a checkpoint of a moment ago, and the successor waits for this node to follow.
             await self.committer.stop()
         elif self._has_committer:
@@ -275,117 +267,7 @@ class MemberNode(Node):
         elif self.log.failed is None:
             await self.checkpoints.finish()
 
-    # --- what a member needs ---------------------------------------------------------------------------------------
-
-    @property
-    def replica_state(self) -> ReplicaState:
-        return self.replica.state
-
-    async def store_replica_state(self, state: ReplicaState) -> None:
-        if state != self.replica.state:
-            await asyncio.to_thread(self.replica.save_role, state)
-
-    def new_follower(self) -> Follower:
-        assert self.applying is not None
-        state, options = self.replica.state, self.options
-        identity = FollowerIdentity(
-            options.broker_group, self.node_id, self.boot_id, self._sync_tokens()[0], state.epoch, state.promotion_id
-        )
-        return Follower(
-            self.log,
-            SlaveCopy(self.replica, self.log, self.replica.copied_log(self.log), self.clock, self.save_copied_state),
-            identity,
-            self.applying,
-            self.clock,
-            self.supervisor,
-            self.machine.start_thread,
-            self.end,
-        )
-
-    async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
-        await self._begin_writing()
-        leading = self._new_leading(row)
-        leading.start()
-        offset = self._append_epoch()
-        return leading, offset
-
-    async def begin_alone(self) -> None:
-        await self._begin_writing()
-        if self.log.epoch > FIRST_EPOCH:
-            self._append_epoch()
-
-    async def begin_replicating(self, row: GroupRow) -> Leading:
-        done = asyncio.get_running_loop().create_future()
-
-        def begin() -> None:
-            try:
-                leading = self._new_leading(row)
-                leading.start()
-            except Exception as error:  # noqa: BLE001 - raised below
-                done.set_exception(error)
-            else:
-                done.set_result(leading)
-
-        self.committer.between_commits(begin)
-        leading: Leading = await done
-        return leading
-
-    def replication_problem(self) -> str:
-        return flush_problem(self.options.broker_group, self.options.flush)
-
-    async def _begin_writing(self) -> None:
-        """Apply the whole log, and write to it from now on."""
-        assert self.applying is not None
-        # A checkpoint that was begun before holds nothing that is not confirmed; from now on each waits until all that it holds is.
-        async with self.checkpoints.lock:
-            await self.applying.apply_all()
-            await self.prepare_to_lead()
-            if self.replica.state.copying is not None:
-                # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
-                await asyncio.to_thread(self.log.sync)
-                await asyncio.to_thread(self.replica.end_copying, self.log)
-            self.replica.begin_epoch(self.log)
-            self.make_committer()
-            self.checkpoints.committer = self.committer
-        self.committer.start()
-
-    def _sync_tokens(self) -> tuple[str, ...]:
-        """Return the token that this node states as a slave, and others that it accepts."""
-        if self.options.sync_token or self.secret is None:
-            return (self.options.sync_token,)
-        return self.secret.tokens("sync", self.options.broker_group.encode())
-
-    def _new_leading(self, row: GroupRow) -> Leading:
-        leading = Leading(
-            self.node_id,
-            row,
-            self._sync_tokens(),
-            self.log,
-            self.committer,
-            self.clock,
-            self.supervisor,
-            self.machine.rng,
-            self.request_row_change,
-            self.checkpoint_store,
-            self.options.copy_bytes_per_second,
-            self.member.newer_epoch,
-        )
-        leading.on_checked = self._sends_checked
-        clients = HeldClients(self.server, lambda: self.handlers)
-        switch_over = SwitchOver(leading, clients, self.request_resignation, self.clock)
-        self._hand_over = HandOver(
-            self.node_id, switch_over, self.checkpoints.make, self.member.learned, self.clock, self.supervisor
-        )
-        return leading
-
-    def _append_epoch(self) -> int:
-        state = self.replica.state
-        offset = self.log.append(EPOCH_KIND, encode_epoch(state.epoch, state.promotion_id))
-        self.committer.kick()
-        return offset
-
-    async def wait_confirmed(self, offset: int) -> None:
-        await self.committer.synced(offset)
+    # --- roles -----------------------------------------------------------------------------------------------------
 
     async def serve_clients(self) -> None:
         await self.admin.close()
@@ -396,34 +278,21 @@ class MemberNode(Node):
         if self.membership is not None:
             self.membership.soon()
 
-    async def truncate(self, to: Truncation) -> None:
-        assert self.applying is not None
-        known = min(self.applying.known_high_watermark, self.log.written_end)
-        await self.segment_removal.close()
-        async with self.checkpoints.lock:
-            at = self.checkpoints.last_position.offset
-            await asyncio.to_thread(lambda: self.log.truncate(to, high_watermark=known, checkpoint_offset=at))
-
-    async def discard_log(self) -> None:
-        await self.segment_removal.close()
-        async with self.checkpoints.lock:
-            await asyncio.to_thread(self.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
-
     def member_posts(self) -> dict[str, JsonPost]:
         """Return the admin pages that change the node's role in its group."""
         return switch_over_posts(self.switch_over)
 
     async def switch_over(self, to: str) -> dict[str, Any]:
         """Hand over as `HandOver.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
-        if self._hand_over is None or not self.is_serving:
+        if self.shell.hand_over is None or not self.is_serving:
             raise SwitchOverRejected(f"node {self.node_id} is not a master with slaves")
-        return await self._hand_over.now(to)
+        return await self.shell.hand_over.now(to)
 
     async def close(self) -> None:
         is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
-        if self._hand_over is not None and is_running:
+        if self.shell.hand_over is not None and is_running:
             # The rest of the time is for requests in progress if nobody takes over.
-            await self._hand_over.before_stop(self.options.stop_seconds / 2)
+            await self.shell.hand_over.before_stop(self.options.stop_seconds / 2)
         await super().close()
 
     def end(self, error: BaseException) -> None:
@@ -437,27 +306,7 @@ class MemberNode(Node):
     # --- metaservers -----------------------------------------------------------------------------------------------
 
     def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
-        request = super().registration(request_type)
-        host = self.options.advertise_host or self.options.host
-        leading, follower = self.member.leading, self.member.follower
-        silent = follower.silent_seconds if follower is not None else None
-        return replace(
-            request,
-            role=Role.MASTER if self.is_serving else Role.SLAVE,
-            state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
-            boot_id=self.boot_id,
-            sync_address=f"{host}:{self._sync.port}",
-            rack=self.options.rack,
-            replica_role=self.member.role,
-            promotion_id=self.replica.state.promotion_id,
-            log_epoch=self.log.epochs.last_epoch,
-            high_watermark=self.log.high_watermark,
-            master_silent_ms=-1 if silent is None else round(silent * 1000),
-            problems=self._problems(),
-            slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
-            led_row=leading.current_row.sent("") if leading else None,
-            counted=leading.counted if leading else (),
-        )
+        return registration_of(self, super().registration(request_type))
 
     def registered(self, answer: NodeRegisterResponse) -> None:
         super().registered(answer)
@@ -477,10 +326,3 @@ class MemberNode(Node):
             self.logger.warning("a request of a metaserver is ignored: %s", error)
             return
         self.member.learned(row)
-
-    def _problems(self) -> tuple[str, ...]:
-        member = self.member
-        if self.replica.state.is_new:
-            # Also before the first row: it may have been a member with data, which nobody knows if its log was short.
-            return ("its data folder is empty",)
-        return (member.reason,) if member.role is ReplicaRole.FAILED or (self.is_serving and member.reason) else ()

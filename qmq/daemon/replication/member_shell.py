@@ -1,0 +1,181 @@
+"""class MemberShell: what a member does with its node when its role changes."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qmq.daemon.replication.flush_check import flush_problem
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity
+from qmq.daemon.replication.follower import Follower
+from qmq.daemon.replication.hand_over import HandOver
+from qmq.daemon.replication.held_clients import HeldClients
+from qmq.daemon.replication.leading import Leading
+from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.daemon.replication.switch_over import SwitchOver
+from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
+from qmq.log.truncation import Truncation
+from qmq.replication.roles import Copying, CopyPhase, ReplicaState
+from qmq.replication.row import GroupRow
+
+if TYPE_CHECKING:
+    from qmq.daemon.member_node import MemberNode
+
+
+@dataclass(eq=False, repr=False)
+class MemberShell:
+    """Opens, writes, truncates and serves as `Member` says: a `Shell` around one node."""
+
+    _node: "MemberNode"
+    hand_over: HandOver | None = field(default=None, init=False)
+    """Of a node that leads."""
+
+    @property
+    def replica_state(self) -> ReplicaState:
+        return self._node.replica.state
+
+    async def store_replica_state(self, state: ReplicaState) -> None:
+        if state != self._node.replica.state:
+            await asyncio.to_thread(self._node.replica.save_role, state)
+
+    def new_follower(self) -> Follower:
+        assert self._node.applying is not None
+        state, options = self._node.replica.state, self._node.options
+        identity = FollowerIdentity(
+            options.broker_group,
+            self._node.node_id,
+            self._node.boot_id,
+            self._sync_tokens()[0],
+            state.epoch,
+            state.promotion_id,
+        )
+        return Follower(
+            self._node.log,
+            SlaveCopy(
+                self._node.replica,
+                self._node.log,
+                self._node.replica.copied_log(self._node.log),
+                self._node.clock,
+                self._node.save_copied_state,
+            ),
+            identity,
+            self._node.applying,
+            self._node.clock,
+            self._node.supervisor,
+            self._node.machine.start_thread,
+            self._node.end,
+        )
+
+    async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
+        await self._begin_writing()
+        leading = self._new_leading(row)
+        leading.start()
+        offset = self.append_epoch()
+        return leading, offset
+
+    async def begin_alone(self) -> None:
+        await self._begin_writing()
+        if self._node.log.epoch > FIRST_EPOCH:
+            self.append_epoch()
+
+    async def begin_replicating(self, row: GroupRow) -> Leading:
+        done = asyncio.get_running_loop().create_future()
+
+        def begin() -> None:
+            try:
+                leading = self._new_leading(row)
+                leading.start()
+            except Exception as error:  # noqa: BLE001 - raised below
+                done.set_exception(error)
+            else:
+                done.set_result(leading)
+
+        self._node.committer.between_commits(begin)
+        leading: Leading = await done
+        return leading
+
+    def replication_problem(self) -> str:
+        return flush_problem(self._node.options.broker_group, self._node.options.flush)
+
+    async def _begin_writing(self) -> None:
+        """Apply the whole log, and write to it from now on."""
+        assert self._node.applying is not None
+        # A checkpoint that was begun before holds nothing that is not confirmed; from now on each waits until all that it holds is.
+        async with self._node.checkpoints.lock:
+            await self._node.applying.apply_all()
+            await self._node.prepare_to_lead()
+            await self.begin_epoch_on_disk()
+            self._node.make_committer()
+            self._node.checkpoints.committer = self._node.committer
+        self._node.committer.start()
+
+    async def begin_epoch_on_disk(self) -> None:
+        """Have further commits written in the epoch on disk; nothing is being written."""
+        node = self._node
+        if node.replica.state.copying is not None:
+            # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
+            await asyncio.to_thread(node.log.sync)
+            await asyncio.to_thread(node.replica.end_copying, node.log)
+        node.replica.begin_epoch(node.log)
+
+    def _sync_tokens(self) -> tuple[str, ...]:
+        """Return the token that this node states as a slave, and others that it accepts."""
+        if self._node.options.sync_token or self._node.secret is None:
+            return (self._node.options.sync_token,)
+        return self._node.secret.tokens("sync", self._node.options.broker_group.encode())
+
+    def _new_leading(self, row: GroupRow) -> Leading:
+        leading = Leading(
+            self._node.node_id,
+            row,
+            self._sync_tokens(),
+            self._node.log,
+            self._node.committer,
+            self._node.clock,
+            self._node.supervisor,
+            self._node.machine.rng,
+            self._node.request_row_change,
+            self._node.checkpoint_store,
+            self._node.options.copy_bytes_per_second,
+            self._node.member.newer_epoch,
+        )
+        leading.on_checked = self._node.sends_checked
+        clients = HeldClients(self._node.server, lambda: self._node.handlers)
+        switch_over = SwitchOver(leading, clients, self._node.request_resignation, self._node.clock)
+        self.hand_over = HandOver(
+            self._node.node_id,
+            switch_over,
+            self._node.checkpoints.make,
+            self._node.member.learned,
+            self._node.clock,
+            self._node.supervisor,
+        )
+        return leading
+
+    def append_epoch(self) -> int:
+        """Append the record of the epoch on disk; its log offset."""
+        state = self._node.replica.state
+        offset = self._node.log.append(EPOCH_KIND, encode_epoch(state.epoch, state.promotion_id))
+        self._node.committer.kick()
+        return offset
+
+    async def wait_confirmed(self, offset: int) -> None:
+        await self._node.committer.synced(offset)
+
+    async def truncate(self, to: Truncation) -> None:
+        assert self._node.applying is not None
+        known = min(self._node.applying.known_high_watermark, self._node.log.written_end)
+        await self._node.segment_removal.close()
+        async with self._node.checkpoints.lock:
+            at = self._node.checkpoints.last_position.offset
+            await asyncio.to_thread(lambda: self._node.log.truncate(to, high_watermark=known, checkpoint_offset=at))
+
+    async def discard_log(self) -> None:
+        await self._node.segment_removal.close()
+        async with self._node.checkpoints.lock:
+            await asyncio.to_thread(self._node.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
+
+    async def serve_clients(self) -> None:
+        await self._node.serve_clients()
+
+    def end(self, error: BaseException) -> None:
+        self._node.end(error)
