@@ -84,6 +84,10 @@ def inspect(
     if start is not None and not any(s.base <= start.offset <= s.end for s in infos):
         # Not even the segment that the position names is there: all that is left is read, and the rest is damage.
         start = Position(infos[0].base, UNKNOWN_CHAIN) if infos else start
+    for info in infos:
+        # After a sync that failed, memory may hold commits that the disk does not have, and no later sync writes them.
+        if start is None or info.end > start.offset:
+            segments.file(info.base).drop_cached(0, info.bytes)
     walker = Walker(
         segments,
         visit,

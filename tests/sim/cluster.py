@@ -158,7 +158,7 @@ class Host:
         self.process.kill()
         self._cluster.network.process_killed(self.process)
         self._forget()
-        self.disk = self.disk.after_kill()  # type: ignore[assignment]
+        self.disk = self.disk.after_process_end()  # type: ignore[assignment]
 
     def _forget(self) -> None:
         self.process = self.server = None

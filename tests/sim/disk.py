@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.sim.loop import SimulatedLoop, running_loop
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
 SYNC_SECONDS = (0.0001, 0.002)
 """A sync's shortest and longest time."""
@@ -24,6 +24,10 @@ class DiskWeather:
     """Added to each sync."""
     hang_seconds: float = 0.0
     """Added to the next sync only."""
+    steps_until_crash: int = 0
+    """Before so many more changes of a file by a thread, `crash` is called; 0: it is not."""
+    crash: Callable[[], None] = lambda: None
+    """Ends the process, by a kill or a power cut."""
     failing_syncs: int = 0
     """So many of the next syncs fail with EIO. What they were to write is in the page cache only, and no later sync writes it."""
 
@@ -44,13 +48,24 @@ class SimulatedDisk(MemoryDisk):
     def _empty(self) -> "SimulatedDisk":
         return SimulatedDisk(self._loop, self._host, self._rng, self.weather)
 
-    def step(self, what: str, path: str, half: object = None) -> None:
+    def step(self, what: str, path: str, half: Callable[[], None] | None = None) -> None:
+        if self.weather.steps_until_crash and self._loop.is_in_thread:
+            self._count_down(f"{what} {path}", half)
         if what in ("sync", "sync_dir"):
             self._loop.record(self._host, what, path)
             self._wait(SYNC_SECONDS)
             self._loop.block(self.weather.sync_seconds + self.weather.hang_seconds)
             self.weather.hang_seconds = 0.0
-        super().step(what, path, half)  # type: ignore[arg-type]
+        super().step(what, path, half)
+
+    def _count_down(self, what: str, half: Callable[[], None] | None) -> None:
+        """End the process if it is time, sometimes with a write half done."""
+        self.weather.steps_until_crash -= 1
+        if not self.weather.steps_until_crash:
+            if half is not None and self._rng.random() < 0.5:
+                half()
+            self.weather.crash()
+            raise SimulatedCrash(what)
 
     def read(self, path: str, offset: int, size: int, *, waits: bool = True) -> None:
         if waits and not self.is_cached(path, offset, size):
@@ -66,7 +81,7 @@ class SimulatedDisk(MemoryDisk):
         self.weather.failing_syncs -= 1
         inode = self.names.get(path)
         if inode is not None:
-            inode.pending.clear()
+            inode.sync_failed()
         return OSError(errno.EIO, "Input/output error", path)
 
 

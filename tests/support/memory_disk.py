@@ -22,6 +22,26 @@ class Inode:
     content: bytearray = field(default_factory=bytearray)
     synced: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes]] = field(default_factory=list)
+    unwritten: list[tuple[int, int]] = field(default_factory=list)
+    """Where the page cache has what a failed sync did not write."""
+
+    def copy(self) -> "Inode":
+        """Return an equal one."""
+        return Inode(bytearray(self.content), bytearray(self.synced), list(self.pending), list(self.unwritten))
+
+    def sync_failed(self) -> None:
+        """What was to be written is in the page cache only, and no later sync writes it."""
+        self.unwritten += [(offset, offset + len(data)) for offset, data in self.pending]
+        self.pending.clear()
+
+    def drop_unwritten(self) -> None:
+        """The page cache forgets what a failed sync has not written: reads return what the disk holds."""
+        for begin, end in self.unwritten:
+            held = bytes(self.synced[begin:end])
+            self.content[begin:end] = held + bytes(end - begin - len(held))
+        self.unwritten.clear()
+        for offset, data in self.pending:
+            self.content[offset : offset + len(data)] = data
 
     def sync(self) -> None:
         """Make the disk hold what the process sees. Costs what was written since the last call."""
@@ -90,6 +110,7 @@ class MemoryFile:
 
     def drop_cached(self, offset: int, size: int) -> None:
         self._disk.drop_cached(self._path, offset, size)
+        self._inode.drop_unwritten()
 
     def size(self) -> int:
         return len(self._inode.content)
@@ -316,6 +337,18 @@ class MemoryDisk:
     def after_kill(self) -> "MemoryDisk":
         """What the next process finds after kill -9: everything written, synced or not."""
         return self._with({path: bytes(inode.content) for path, inode in self.names.items()}, self.folders)
+
+    def after_process_end(self) -> "MemoryDisk":
+        """As `after_kill`, but what was not synced is in the page cache only: a power cut may still take it."""
+        disk = self._empty()
+        inodes = {inode: inode.copy() for inode in (*self.names.values(), *self.durable_names.values())}
+        disk.names = {path: inodes[inode] for path, inode in self.names.items()}
+        disk.durable_names = {path: inodes[inode] for path, inode in self.durable_names.items()}
+        # A name whose file was removed again before a sync needs no file of its own.
+        disk._name_ops = [(*op[:3], inodes.get(op[3]) if op[3] is not None else None) for op in self._name_ops]
+        disk.folders, disk.durable_folders = set(self.folders), set(self.durable_folders)
+        disk.capacity_bytes, disk.unreadable_pages = self.capacity_bytes, set(self.unreadable_pages)
+        return disk
 
     def after_power_cut(self, rng: random.Random | None = None) -> "MemoryDisk":
         """What it may find after a power cut: all that was synced, and of the rest some: names up to some point, writes with

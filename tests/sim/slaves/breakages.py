@@ -25,7 +25,7 @@ CALM = SlavesMix(
     in_sync_min=1,
 )
 KILLS = replace(CALM, faults=("kill_member",))
-POWER = replace(CALM, faults=("member_power_cut",), slowness=50.0)
+CRASHES = replace(CALM, faults=("crash_at_step",), slowness=50.0, fault_seconds=0.5)
 CUTS = replace(CALM, faults=("cut_off", "kill_member", "pause_member"))
 THREE = replace(CUTS, copies=3)
 
@@ -135,6 +135,12 @@ BREAKAGES = (
                 "if False:",
             ),
             (
+                "qmq.daemon.replication.following_slaves:FollowRules.place",
+                "if crc is None and end <= self._log.begin:",
+                "if end == request.end:\n        crc = request.crc\n    if False:",
+            ),
+            ("qmq.replication.master:Master.confirmed", "if own_crc is None:", "if False:"),
+            (
                 "qmq.log.copied_log:CopiedLog._checked",
                 "if chain is not None and header.previous_crc != chain:",
                 "if False:",
@@ -193,49 +199,33 @@ BREAKAGES = (
         "in_sync",
         (
             (
+                "metaserver.row_changes:RowChanges._resolved",
+                "row = self._read(name)",
+                "return RowAnswer(RowResult.REFUSED, None, str(error))",
+            ),
+            (
                 "qmq.daemon.replication.row_changes:RowChanges._send",
                 "if result is not RowResult.UNAVAILABLE:",
                 "from dataclasses import replace\n"
                 "        master = self._in_sync._master\n"
-                "        if result is RowResult.UNAVAILABLE:\n"
+                "        if result is RowResult.REFUSED:\n"
                 "            master.set(replace(master.value, requested=frozenset()))\n"
                 "        if True:",
             ),
         ),
-        replace(CUTS, faults=("kill_member", "lost_replies", "database_away", "flapping_cut"), fault_seconds=0.4),
+        replace(KILLS, faults=("kill_member", "lost_replies"), fault_seconds=0.4),
     ),
     SlavesBreakage(
         "several commits are trusted after one sync",
-        "progress",
+        "chains",
         (
             (
-                "qmq.log.copied_log:CopiedLog.write",
-                "sync_each=not self.is_copying)",
-                "sync_each=False); log.sync()",
+                "qmq.log.commit:CommitWriter.write_copied",
+                "if header.record_count:",
+                "if header is headers[-1]:",
             ),
+            ("qmq.log.commit:CommitWriter.write_copied", "if header.synced_to > self._writer_synced_to:", "if False:"),
         ),
-        replace(POWER, faults=("member_power_cut", "pause_member"), slowness=100.0),
-    ),
-    SlavesBreakage(
-        "a log is truncated without a record of it",
-        "progress",
-        (
-            (
-                "qmq.log.truncation:TruncationFile.save",
-                "self._file.save(json.dumps(asdict(truncation)).encode())",
-                "self._file._disk.truncation = truncation",
-            ),
-            (
-                "qmq.log.truncation:TruncationFile.load",
-                "data = self._file.load()",
-                "return vars(self._file._disk).get('truncation')",
-            ),
-            (
-                "qmq.log.truncation:TruncationFile.remove",
-                "self._file.remove()",
-                "del self._file._disk.truncation",
-            ),
-        ),
-        replace(THREE, faults=("cut_off", "member_power_cut", "kill_member"), slowness=100.0, fault_seconds=0.7),
+        replace(CRASHES, producers=3),
     ),
 )

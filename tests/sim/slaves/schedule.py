@@ -51,6 +51,7 @@ class SlavesMix(Mix):
     in_sync_min: int = 2
     grows: bool = False
     """The group begins with one member; an operator raises its copies."""
+    producers: int = 1
 
     @classmethod
     def draw(cls, rng: Random) -> "SlavesMix":
@@ -72,6 +73,7 @@ class SlavesMix(Mix):
             copies=rng.choice((2, 2, 3, 3, 1)),
             in_sync_min=rng.choice((1, 2, 2)),
             grows=rng.random() < 0.2,
+            producers=rng.choice((1, 1, 1, 3)),
         )
 
 
@@ -85,7 +87,10 @@ class SlavesRun:
         self.cluster = Cluster(world, brokers=1, delays=0, metas=mix.metas, copies=mix.copies, broker_settings=settings)
         self.watch = GroupWatch(self.cluster, self.history, GROUP)
         subjects = [f"s{number}" for number in range(mix.subjects)]
-        self.senders = [SlavesSender(self.cluster, self.history, self.watch, "p0", subjects)]
+        self.senders = [
+            SlavesSender(self.cluster, self.history, self.watch, f"p{number}", subjects)
+            for number in range(mix.producers)
+        ]
         self.consumers = [
             SlavesConsumer(self.cluster, self.history, self.watch, f"c{number}", subject, LEASE_SECONDS)
             for number, subject in enumerate(subjects)
@@ -114,7 +119,7 @@ class SlavesRun:
         await self.storm.rage(mix.storm_seconds)
         self.storm.heal()
         for host in cluster.hosts.values():
-            host.weather.hang_seconds = 0.0
+            host.weather.hang_seconds, host.weather.steps_until_crash = 0.0, 0
         if await self._healed():
             await asyncio.sleep(1.0)
             await self._stop_clients()

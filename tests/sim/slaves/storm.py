@@ -62,6 +62,22 @@ class SlavesStorm(Storm):
         host.cut_power()
         await self._start_later(host, seconds)
 
+    async def crash_at_step(self) -> None:
+        """A member ends in the middle of what a thread of it does with files, also when it has just started again."""
+        host = self._member()
+        if host.process is None or host.weather.steps_until_crash:
+            return
+        for _ in range(self._rng.choice((1, 2, 4))):
+            is_cut = self._rng.random() < 0.6
+            steps = self._rng.randint(1, 30)
+            self.note(f"{host.name} ends by a {'power cut' if is_cut else 'kill'} {steps} changes of files later")
+            host.weather.crash = host.cut_power if is_cut else host.kill
+            host.weather.steps_until_crash = steps
+            await self._start_later(host, 0.0)
+            await asyncio.sleep(self._rng.uniform(0.5, 3.0))
+            host.weather.steps_until_crash = 0
+        await self._start_later(host, self._rng.choice((0.0, 1.0, self._rng.uniform(*AWAY_SECONDS))))
+
     async def end_all(self) -> None:
         """All members are killed, or lose power, at once; they start again one after the other."""
         is_cut = self._rng.random() < 0.5
@@ -179,6 +195,7 @@ FAULTS = (
     "kill",
     "kill_member",
     "member_power_cut",
+    "crash_at_step",
     "end_all",
     "stop_member",
     "pause",

@@ -80,6 +80,24 @@ def test_opening_from_a_position_visits_only_what_comes_after() -> None:
     assert first
 
 
+def test_a_commit_whose_sync_failed_is_not_taken_from_the_page_cache_by_the_next_start() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 5)
+    end = log.written_end
+    log.append(1, b"x" * 500)
+    taken = log.take()
+    assert taken is not None
+    disk.fail = lambda what, _: OSError(5, "injected") if what == "sync" else None
+    with pytest.raises(OSError, match="injected"):
+        log.write(taken)
+    disk.fail = None
+    after = disk.after_process_end()
+    # The kernel counts the pages as written, so no later sync writes them.
+    after.names[max(after.names)].sync_failed()
+    again, found = opened(after)
+    assert (again.written_end, len(found)) == (end, len(written))
+
+
 def test_a_torn_commit_at_the_end_is_cleared_and_writing_goes_on_there() -> None:
     disk = MemoryDisk()
     log, written = filled(disk, 5)
