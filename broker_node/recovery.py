@@ -285,6 +285,7 @@ def clear_store(disk: Disk, paths: StorePaths) -> None:
     clear_derived(disk, paths)
     folders = [paths.checkpoint, paths.log]
     for folder in folders:
+        disk.make_dir(folder)
         for name in disk.list_dir(folder):
             disk.remove(f"{folder}/{name}")
         disk.sync_dir(folder)

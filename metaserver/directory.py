@@ -109,13 +109,13 @@ class Directory(GroupTable):
         before = None
         if live is None:
             row = self._first_row(request, reported, operator_state)
-            live = self.groups[row.name] = LiveGroup(row, node, now, reported)
+            live = self.groups[row.name] = LiveGroup(row, node, now, reported, is_stored=False)
         else:
             before = live.seen_by_clients
             row = replace(live.row, state=reported)
             if not row.master:
                 row = row.with_group_row(_with_first_member(row.group_row, request))
-                before = None
+                before, live.is_stored = None, False
             live.row, live.node, live.heartbeat_at, live.reported = row, node, now, reported
             live.is_expired = False
         live.has_heartbeat = live.received_here = True
@@ -148,7 +148,7 @@ class Directory(GroupTable):
         wish = None
         if replaces:
             wish = replacement(group, request, self.new_promotion_id())
-        elif may_join(group, request) and live.has_replicating_master:
+        elif may_join(group, request) and live.has_serving_master:
             wish = joining(group, request.node_id)
         if is_replicating(request):
             return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)

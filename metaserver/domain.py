@@ -68,6 +68,9 @@ class BrokerGroup:
     """Node ids: of members with equally long logs, the first is promoted."""
     joining: tuple[str, ...] = ()
     """Node ids of members that have not been in sync since they became members."""
+    created_at_us: int = field(default=0, compare=False)
+    """When it was stored for the first time, in microseconds since 1970: a group that is removed and created again is another
+    one. 0: it is not known yet."""
 
     @property
     def group_row(self) -> GroupRow:
@@ -105,6 +108,7 @@ class BrokerGroup:
             in_sync_min=stored.in_sync_min,
             copies=stored.copies,
             preferred=stored.preferred,
+            created_at_us=stored.created_at_us,
         )
 
 

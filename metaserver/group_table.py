@@ -78,10 +78,15 @@ class GroupTable(RouteTable):
         if live is not None:
             self._learn(live, live.row, row)
 
-    def learn_newer_row(self, row: GroupRow) -> None:
-        """As `learn_row`, for a row of the route file: of equal places, that of the database is right."""
-        live = self.groups.get(row.broker_group)
-        if live is not None and row.place > live.row.group_row.place:
+    def learn_newer_row(self, saved: BrokerGroup) -> None:
+        """As `learn_row`, for a row of the route file: of equal places, that of the database is right.
+
+        A group that was removed and created again meanwhile is another one.
+        """
+        live, row = self.groups.get(saved.name), saved.group_row
+        if live is None or saved.created_at_us not in (0, live.row.created_at_us):
+            return
+        if row.place > live.row.group_row.place:
             self._learn(live, live.row, row)
 
     def learn_group(self, stored: BrokerGroup) -> None:
@@ -100,6 +105,8 @@ class GroupTable(RouteTable):
             live.row = own.with_group_row(row)
             if row.master != own.master:
                 live.begin_lease(self._clock.monotonic())
+            if not live.is_stored:
+                live.is_stored, self._changed_rows[own.name] = True, None
         if live.row.group_row != before:
             self._changed_rows[own.name] = None
 

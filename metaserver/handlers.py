@@ -73,6 +73,7 @@ class MetaHandlers(ClientHandlers):
         self._node_connections: dict[str, Connection] = {}
         """By node id: the connection of its newest accepted registration."""
         self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections, save_rows)
+        write_behind.on_group = self._row_requests.stored
         self.promotions = Promotions(directory, self._row_requests.start)
         self.restored_rows = RestoredRows(directory, self._row_requests.start)
         self.table |= {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
+from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
 from metaserver.row_wishes import RowWish, is_replicating
 from qmq.protocol.codes import BrokerRequestType
@@ -79,6 +79,9 @@ class LiveGroup:
     reason: str = ""
     policy_version: str = ""
     """The policy that the master applies; "" when it reported none."""
+    is_stored: bool = True
+    """Whether the row was read from the database or the route file. No node gets it before: when a group's first node registers
+    here, another metaserver may have stored another node as its first member."""
     reported_place: tuple[int, int] = (0, 0)
     """The highest epoch that a member reported, and version 0."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
@@ -111,10 +114,13 @@ class LiveGroup:
         return self.row.kind is GroupKind.BROKER and len(self.row.members) > 1
 
     @property
-    def has_replicating_master(self) -> bool:
-        """Whether the version of the master that reported has replication."""
+    def has_serving_master(self) -> bool:
+        """Whether the master's version has replication, and it reported that it serves. Before, it has to learn that it is the only
+        member, so no other one is added."""
         report = self.reports.get(self.row.master)
-        return report is not None and is_replicating(report.request)
+        if report is None or not is_replicating(report.request):
+            return False
+        return STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE) is not GroupState.OFFLINE
 
     @property
     def has_replicating_node(self) -> bool:

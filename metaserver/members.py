@@ -130,14 +130,20 @@ class Members:
     def bytes_at_risk(self, node_id: str) -> int:
         """Return how many bytes of acknowledged messages may be lost if a member is promoted.
 
-        That is from the end of its log to the highest end that any member, running or not, ever reported. It can't include
-        what a master acknowledged after its last stored heartbeat, some 3 s at most, and what it acknowledges if it still runs.
-        If the newest commit of the member is of an older epoch than that of another one, what it has itself may be replaced, too.
+        That is from the end of its log to the highest end that any member, running or not, ever reported in the newest epoch: the
+        log of an older epoch has nothing acknowledged that the master of the next one lacked. A member whose newest commit is
+        of an older epoch may have other commits than the newest epoch, so only what is below its high watermark counts as its own.
+
+        The number can't include what a master acknowledged after its last stored heartbeat, some 3 s at most, and what it
+        acknowledges if it still runs.
         """
         member = self.find(node_id)
-        own = member.log_place[1] if member is not None else 0
-        ends = [one.node.log_end for one in self.nodes if one.node is not None and one.is_member]
-        return max([0, *(end - own for end in ends)])
+        nodes = [one.node for one in self.nodes if one.node is not None and one.is_member]
+        newest = max((node.log_epoch for node in nodes), default=0)
+        own = 0
+        if member is not None and member.report is not None:
+            own = member.report.log_end if member.report.log_epoch >= newest else member.report.high_watermark
+        return max([0, *(node.log_end - max(0, own) for node in nodes if node.log_epoch == newest)])
 
     def stop_problems(self, node_id: str) -> list[str]:
         """Return what would be lost or unavailable if a node were stopped now; empty if nothing."""

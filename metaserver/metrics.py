@@ -5,7 +5,7 @@ from typing import Protocol
 
 from prometheus_client.core import Metric
 
-from metaserver.choices import GroupState
+from metaserver.choices import GroupKind, GroupState
 from metaserver.directory import Directory
 from metaserver.handlers import MetaHandlers
 from metaserver.route_file import RouteFile
@@ -59,6 +59,18 @@ class MetaMetrics(DaemonMetrics):
             ("subjects", "Subjects routed", len(meta.directory.routes)),
         ):
             yield self.gauge(name, text, value)
+        rows = {name: live.row for name, live in meta.directory.groups.items() if live.row.kind is GroupKind.BROKER}
+        for name, text, values in (
+            (
+                "broker_group_epoch",
+                "Epoch, which rises with each promotion",
+                {name: row.epoch for name, row in rows.items()},
+            ),
+            ("broker_group_members", "Members", {name: len(row.members) for name, row in rows.items()}),
+            ("broker_group_in_sync", "Members in sync", {name: len(row.in_sync) for name, row in rows.items()}),
+            ("broker_group_copies", "Members that it should have", {name: row.copies for name, row in rows.items()}),
+        ):
+            yield self.gauge_by(name, text, "broker_group", values)
         yield self.gauge_by(
             "broker_group_live",
             "1 when the group is not offline",

@@ -118,6 +118,8 @@ def _why_it_does_not_lead(report: NodeReport) -> str:
     role = report.request.replica_role
     if role is ReplicaRole.WAITING and report.has_lost_data:
         return "has lost its data"
+    if role is ReplicaRole.WAITING and report.request.problems:
+        return f"waits: {'; '.join(report.request.problems)}"
     if role in (ReplicaRole.FAILED, ReplicaRole.SPARE):
         return f"does not lead: {'; '.join(report.request.problems) or f'its role is {role.name.lower()}'}"
     return ""

@@ -87,6 +87,18 @@ class RowChanges:
             self.counters.unavailable += 1
         return answer
 
+    async def read(self, name: str) -> None:
+        """Read the row of a broker group for `_on_row`; nothing happens if there is none, or the database does not respond."""
+        if self._waiting >= WAITING_MAX:
+            return
+        self._waiting += 1
+        try:
+            row = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, name)
+        finally:
+            self._waiting -= 1
+        if row is not None:
+            self._on_row(row)
+
     def _unavailable(self, reason: str) -> RowAnswer:
         self.counters.unavailable += 1
         return RowAnswer(RowResult.UNAVAILABLE, None, reason)

@@ -40,6 +40,8 @@ class RowRecords:
     _waiting: dict[str, None] = field(default_factory=dict, init=False)
     _recording: list[str] = field(default_factory=list, init=False)
     """Groups whose rows are being written."""
+    _round: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when `_recording` are written."""
     _task: "asyncio.Task[None] | None" = field(default=None, init=False)
     _saving: "asyncio.Task[None] | None" = field(default=None, init=False)
 
@@ -59,26 +61,35 @@ class RowRecords:
         is_running = self._task is not None and not self._task.done()
         return is_running and (name in self._waiting or name in self._recording)
 
-    async def recorded(self) -> None:
-        """Wait until nodes may get the rows that are being recorded."""
-        if self._task is not None:
-            await asyncio.wait({self._task})
+    async def recorded(self, name: str) -> None:
+        """Wait until nodes may get the row of a group that is being written."""
+        while self.is_recording(name):
+            await self._round.wait()
 
     async def _run(self) -> None:
-        groups = self._groups.groups
         while self._waiting:
-            names, self._waiting = [name for name in self._waiting if name in groups], {}
-            self._recording = names
-            places = {name: groups[name].row.group_row.place for name in names}
-            if not await self._saved():
-                logger.warning(
-                    "nodes get the rows of %s before the route file has them: its disk has not responded for %g s",
-                    ", ".join(names),
-                    RECORD_SECONDS,
-                )
-            kept = {name: place for name, place in self._recorded.items() if name in groups}
-            self._recorded, self._recording = kept | places, []
-            self._on_recorded(names)
+            self._round = asyncio.Event()
+            try:
+                await self._record_waiting()
+            finally:
+                self._recording = []
+                self._round.set()
+
+    async def _record_waiting(self) -> None:
+        """Write the rows of all groups that wait."""
+        groups = self._groups.groups
+        names, self._waiting = [name for name in self._waiting if name in groups], {}
+        self._recording = names
+        places = {name: groups[name].row.group_row.place for name in names}
+        if not await self._saved():
+            logger.warning(
+                "nodes get the rows of %s before the route file has them: its disk has not responded for %g s",
+                ", ".join(names),
+                RECORD_SECONDS,
+            )
+        kept = {name: place for name, place in self._recorded.items() if name in groups}
+        self._recorded = kept | places
+        self._on_recorded(names)
 
     async def _saved(self) -> bool:
         """Save the file; False if that takes too long. An earlier save that takes too long is not joined by further ones."""

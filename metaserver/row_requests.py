@@ -125,21 +125,33 @@ class RowRequests:
         # Only here may groups be gone for which a problem is kept.
         self._problems = {name: text for name, text in self._problems.items() if name in self._directory.groups}
         if made.row is not None:
-            await self._records.recorded()
+            await self._records.recorded(name)
         return made
 
     def for_node(self, name: str, answer: NodeRegisterResponse) -> NodeRegisterResponse:
-        """Return the answer to a node of a group; without the row if that is not in the route file yet. It is sent when it is."""
-        if answer.row is None or self._records.is_recorded(name):
+        """Return the answer to a node of a group; without the row if that is not in the database and the route file yet. It is sent
+        when it is."""
+        if answer.row is None:
+            return answer
+        if not self._directory.groups[name].is_stored:
+            self.stored(name)
+            return replace(answer, row=None)
+        if self._records.is_recorded(name):
             return answer
         if not self._records.is_recording(name):
             self._records.record([name])
         return replace(answer, row=None)
 
+    def stored(self, name: str) -> None:
+        """The row of a group may be stored for the first time: read it. Another metaserver may have stored another one before."""
+        live = self._directory.groups.get(name)
+        if live is not None and not live.is_stored:
+            self._supervisor.background("first_row", self._changes.read(name))
+
     def push_changed(self) -> None:
         """Send each row that changed since the last call to the nodes of its group that have replication."""
         groups = self._directory.groups
-        changed = [name for name in self._directory.take_changed_rows() if name in groups]
+        changed = [name for name in self._directory.take_changed_rows() if name in groups and groups[name].is_stored]
         self._records.record(name for name in changed if groups[name].has_replicating_node)
 
     def _push(self, names: list[str]) -> None:

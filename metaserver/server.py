@@ -90,7 +90,7 @@ class Metaserver(Daemon):
             await self.stored.load(saved, from_file=True)
         for group in saved.broker_groups if saved is not None else ():
             # The database may have been restored from a backup while no metaserver ran.
-            self.directory.learn_newer_row(group.group_row)
+            self.directory.learn_newer_row(group)
 
     def build(self) -> AdminPages:
         self.row_changes = RowChanges(self._repository.row_store(), lambda row: self.handlers.row_learned(row))

@@ -92,7 +92,8 @@ class WriteBehind:
     """Loads metadata from the repository and writes changes to it, in one thread.
 
     `on_route` gets each route that was to be stored and the one that is stored, which another metaserver may have stored first.
-    `on_leases` gets what is stored before queued changes are written after a failure. The end of `run` waits `last_write_seconds`
+    `on_leases` gets what is stored before queued changes are written after a failure. `on_group` gets the name of each broker group
+    that was stored. The end of `run` waits `last_write_seconds`
     for the database.
     """
 
@@ -102,6 +103,7 @@ class WriteBehind:
     _clock: Clock
     _: KW_ONLY
     last_write_seconds: float = LAST_WRITE_SECONDS
+    on_group: Callable[[str], None] = lambda name: None
     _routes: OrderedDict[str, Route] = field(default_factory=OrderedDict, init=False)
     _groups: OrderedDict[str, tuple[BrokerGroup, str]] = field(default_factory=OrderedDict, init=False)
     _nodes: OrderedDict[str, Node] = field(default_factory=OrderedDict, init=False)
@@ -244,7 +246,9 @@ class WriteBehind:
             while self._groups or self._nodes or self._routes:
                 # Groups first, each time: a route or node that was queued meanwhile may refer to a group queued with it.
                 if self._groups:
+                    name = next(iter(self._groups))
                     await self._write_next(self._groups, lambda item: repository.save_group(*item), "broker group")
+                    self.on_group(name)
                 elif self._nodes:
                     await self._write_next(self._nodes, repository.save_node, "node")
                 else:

@@ -61,6 +61,8 @@ async def _run(make: Callable[[], Daemon], stop: asyncio.Event) -> None:
         try:
             await _run_one(daemon, stop)
         except LifeEnded as ended:
+            if stop.is_set():
+                return
             daemon.logger.warning("%s starts again: %s", daemon.title, ended)
 
 

@@ -72,7 +72,7 @@ class MemberNode(Node):
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._accepts_sends = True
         """As metaservers were informed."""
-        rows = RowClient(self.options.broker_group, lambda: self.membership.followed if self.membership else None)
+        rows = RowClient(self.options.broker_group, lambda: self.membership.in_order() if self.membership else ())
         self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
         self._hand_over: HandOver | None = None
         """Of a node that leads."""
@@ -422,7 +422,8 @@ class MemberNode(Node):
     async def close(self) -> None:
         is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
         if self._hand_over is not None and is_running:
-            await self._hand_over.before_stop(self.options.stop_seconds)
+            # The rest of the time is for requests in progress if nobody takes over.
+            await self._hand_over.before_stop(self.options.stop_seconds / 2)
         await super().close()
 
     def end(self, error: BaseException) -> None:
@@ -479,4 +480,7 @@ class MemberNode(Node):
 
     def _problems(self) -> tuple[str, ...]:
         member = self.member
+        if self.replica.state.is_new:
+            # Also before the first row: it may have been a member with data, which nobody knows if its log was short.
+            return ("its data folder is empty",)
         return (member.reason,) if member.role is ReplicaRole.FAILED or (self.is_serving and member.reason) else ()

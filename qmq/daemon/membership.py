@@ -90,6 +90,10 @@ class Membership:
         """All sessions for the page `/stats`, in the order of the list."""
         return [{**session.report(), "is_followed": session is self.followed} for session in self.sessions]
 
+    def in_order(self) -> list[MetaserverSession]:
+        """Return all sessions, that with the metaserver that is followed first."""
+        return sorted(self.sessions, key=lambda session: session is not self.followed)
+
     # --- of sessions -------------------------------------------------------------------------------------------------
 
     def session_at(self, address: str) -> MetaserverSession | None:

@@ -127,8 +127,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint | str:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """An open file of a checkpoint. It can be read from any thread, also when it is removed meanwhile.
-    Its last reference closes it."""
+    """A checkpoint's file, open. It can be read from any thread, also when it is removed. The last reference closes it."""
 
     _file: File
     position: Position

@@ -169,6 +169,7 @@ def _remove_without_commits(disk: Disk, folder: str) -> None:
     # The first commit is enough.
     walker = Walker(segments, lambda _: None, copied_from=0, stop=lambda offset: offset > begin)
     if not walker.walk(None).epochs.entries:
+        disk.make_dir(folder)
         for info in segments.infos():
             segments.remove(info.base)
         disk.sync_dir(folder)

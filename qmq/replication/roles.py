@@ -67,7 +67,7 @@ class Step(Enum):
     IGNORE = auto()
     """The row is older than what the node has on disk."""
     ALARM = auto()
-    """Two promotions have the same epoch, which the rules exclude: the node stops."""
+    """Two promotions, or two masters, have the same epoch, which the rules exclude: the node stops."""
     STAY = auto()
     """The node continues in its role; a master takes over the in-sync set."""
     SERVE_ALONE = auto()
@@ -95,6 +95,8 @@ def step_for(node_id: str, state: ReplicaState, row: GroupRow, *, leads: bool, f
         return Step.ALARM
     if node_id not in row.members:
         return Step.SPARE
+    if row.epoch == state.epoch and leads and row.master not in ("", node_id):
+        return Step.ALARM
     if row.epoch == state.epoch and (leads or follows):
         return Step.STAY
     if row.master == node_id and row.members == (node_id,) and (state.is_new or row.epoch > state.epoch):

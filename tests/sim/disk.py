@@ -22,6 +22,8 @@ class DiskWeather:
     """Factor of every sync and read that waits."""
     sync_seconds: float = 0.0
     """Added to each sync."""
+    hang_seconds: float = 0.0
+    """Added to the next sync only."""
     failing_syncs: int = 0
     """So many of the next syncs fail with EIO. What they were to write is in the page cache only, and no later sync writes it."""
 
@@ -46,7 +48,8 @@ class SimulatedDisk(MemoryDisk):
         if what in ("sync", "sync_dir"):
             self._loop.record(self._host, what, path)
             self._wait(SYNC_SECONDS)
-            self._loop.block(self.weather.sync_seconds)
+            self._loop.block(self.weather.sync_seconds + self.weather.hang_seconds)
+            self.weather.hang_seconds = 0.0
         super().step(what, path, half)  # type: ignore[arg-type]
 
     def read(self, path: str, offset: int, size: int, *, waits: bool = True) -> None:

@@ -19,6 +19,7 @@ from metaserver.server import Metaserver
 from qmq.clock import Clock, SystemClock
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
+from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.log.disk import Disk, SystemDisk
 from qmq.net.caller import Caller
 from qmq.net.discovery import http_get
@@ -41,6 +42,7 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
+from qmq.replication.roles import ReplicaState
 from qmq.supervisor import JobKind
 from qmq_testing.repository import MemoryRepository
 from tests.sim.blocking import run_blocking
@@ -264,6 +266,15 @@ async def get_json(place: Node | Metaserver | str, path: str = "", timeout_s: fl
     """Status and JSON of a page; places as `get_page`."""
     status, body = await get_page(place, path, timeout_s)
     return status, json.loads(body)
+
+
+def make_only_member(data_dir: Path) -> None:
+    """Have the node of a data folder serve at its next start, as if a metaserver had said before that it is the only member."""
+    disk = default_disk()
+    disk.make_dir(str(data_dir))
+    state = ReplicaStateFile(disk, str(data_dir))
+    state.load()
+    state.save(ReplicaState())
 
 
 @asynccontextmanager

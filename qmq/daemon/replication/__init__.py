@@ -16,13 +16,22 @@ A master:
 - `in_sync_set`: which slaves are added to the in-sync set and removed from it.
 - `state_reads`: the state, for slaves that copy.
 - `retention_holds`: what retention leaves for slaves that are behind.
-- `row_changes`: requests to change the row, one at a time.
+- `row_changes`: requests to change the in-sync set, one at a time.
+- `row_client`: how these and resignations reach a metaserver.
+- `switch_over`: hands the role of master over while clients wait.
+- `held_clients`: the clients that wait.
+- `hand_over`: when that happens: an operator requests it (`switch_over_page`), or the node stops.
 
 A slave:
 
 - `follower`: its connection to the master.
 - `joining`: how a session begins.
-- `slave_copy`: what it copies when it is far behind.
+- `slave_copy`: what it copies when it is far behind; `copy_steps`: from one phase to the next; `state_copy`: reads the state.
 - `copy_thread`: writes what arrives.
 - `follow_outcomes`: what ends a follower.
+
+Both:
+
+- `role_report`, `role_metrics`: what a node reports of its role.
+- `flush_check`: settings with which a node can't be one of several members.
 """

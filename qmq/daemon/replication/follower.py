@@ -16,11 +16,11 @@ from qmq.clock import Clock
 from qmq.daemon.applying import Applying
 from qmq.daemon.counters import counted
 from qmq.daemon.job_thread import StartThread
+from qmq.daemon.replication.copy_steps import CopySteps
 from qmq.daemon.replication.copy_thread import CopyThread
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, ReplicationAlarm
 from qmq.daemon.replication.joining import WINDOW_BYTES, Joining
 from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.daemon.replication.state_copy import read_state
 from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError
 from qmq.log.copied_log import CopiedCommits, CopyRejected
 from qmq.log.log import SegmentedLog
@@ -89,10 +89,6 @@ class Follower:
     _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when commits arrived or the high watermark rose since `_apply` looked last."""
     _received_at: float | None = field(default=None, init=False)
-    on_change: Callable[[], None] = field(default_factory=lambda: lambda: None, init=False)
-    """Called when the slave begins or ends to copy."""
-    _is_ending: bool = field(default=False, init=False)
-    """The end of the copy is being stored."""
     master_begin: int = field(default=0, init=False)
     """Where the master's log begins."""
     _is_leaving: bool = field(default=False, init=False)
@@ -102,6 +98,7 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
+        self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
         self._joining = Joining(self._log, self._identity, self._applying, self.copy)
 
     @property
@@ -121,7 +118,7 @@ class Follower:
         applier = self._supervisor.critical("applying", self._apply())
         failures = 0
         try:
-            while True:
+            while not self.copy.is_log_copied:
                 received = self.counters.received_bytes
                 try:
                     await self._session(address)
@@ -132,11 +129,12 @@ class Follower:
                 if self._is_leaving:
                     return
                 if self.copy.is_log_copied:
-                    raise LogCopied
+                    break
                 failures = 0 if self.counters.received_bytes > received else failures + 1
                 if failures == 1:
                     logger.warning("no session with the master at %s: %s", address, self.problem)
                 await asyncio.sleep(BACK_OFF_SECONDS[min(max(failures, 1), len(BACK_OFF_SECONDS)) - 1])
+            raise LogCopied
         finally:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)
@@ -166,7 +164,7 @@ class Follower:
         await caller.connect()
         try:
             if self.copy.needs_state:
-                await self._copy_state(caller)
+                await self.steps.read_state(caller, self._identity)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
@@ -178,23 +176,6 @@ class Follower:
             # The end of the log must not move while the next FOLLOW states it.
             await self._thread.drained()
         self.problem = self.problem or "the connection ended"
-
-    async def _copy_state(self, caller: Caller) -> None:
-        """Read the master's state, and store it. Raises QmqError."""
-        data = await read_state(caller, self._identity, self.copy.read)
-        stored, errors = asyncio.Event(), list[LogError]()
-
-        def store() -> None:
-            try:
-                self.copy.store_state(data)
-            except LogError as error:
-                errors.append(error)
-
-        # In this thread: it has ended before another follower begins.
-        self._thread.then(store, stored.set)
-        await stored.wait()
-        if errors:
-            raise errors[0]
 
     async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
         """Take commits from the end of the log on."""
@@ -290,33 +271,16 @@ class Follower:
             self._confirm()
 
     def _advance_copy(self) -> None:
-        """Begin or end copying when it is time. While nothing may be confirmed, confirmations state progress only."""
-        copy, slave = self.copy, self._slave
+        slave = self._slave
         assert slave is not None
-        if copy.has_log():
-            if not self._is_ending:
-                self._is_ending = True
-                self._thread.then(copy.store_log, self._log_copied)
-        elif copy.must_begin(slave.end):
-            logger.info("this slave lacks %d bytes: it copies them", copy.goal - slave.end)
-            copy.begin()
-            self._thread.then(copy.store_begin, self.on_change)
-        elif copy.may_end(self._applying.applied_end) and not self._is_ending:
-            self._is_ending = True
-            self._thread.then(copy.store_end, self._copy_ended)
-        self._slave = replace(slave, is_copying=copy.is_copying)
-
-    def _log_copied(self) -> None:
-        self.copy.is_log_copied = True
-        self._end("the log was copied up to the state")
+        self._slave = replace(slave, is_copying=self.steps.advance(slave.end, self._applying.applied_end))
 
     def _copy_ended(self) -> None:
-        """The end of the copy is on disk."""
-        self._is_ending = False
-        self.copy.ended()
-        self.on_change()
-        logger.info("this slave follows from log offset %d on", self._log.written_end)
-        self._synced()
+        if self.copy.is_log_copied:
+            self._end("the log was copied up to the state")
+        else:
+            logger.info("this slave follows from log offset %d on", self._log.written_end)
+            self._synced()
 
     async def _apply(self) -> None:
         """Apply commits as the high watermark rises. Confirmations do not wait for it."""

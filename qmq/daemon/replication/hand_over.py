@@ -14,8 +14,8 @@ from qmq.supervisor import Supervisor
 SUCCESSOR_SECONDS = 0.5
 """How long a master that stops holds its clients after its resignation. Meanwhile its successor begins to serve, and metaservers
 send clients its address."""
-STOP_SECONDS_MAX = 6.0
-"""How long a master that stops takes to hand over, at most. It may have to drain, and to repeat its resignation."""
+STOP_SECONDS_MAX = 5.0
+"""How long a master that stops takes to have a slave promoted, at most. It may have to drain, and to repeat its resignation."""
 
 CHECKPOINT_SECONDS = 5.0
 """How long a switch-over waits for a checkpoint before it begins. The checkpoint is completed in any case."""
@@ -61,12 +61,19 @@ class HandOver:
         return {"from": self._node_id, "to": row.master, "epoch": row.epoch, "held_seconds": held_seconds}
 
     async def before_stop(self, seconds: float) -> None:
-        """Have a slave lead the group, if one can, before this node stops; within `seconds` and STOP_SECONDS_MAX."""
+        """Have a slave lead the group, if one can, before this node stops.
+
+        Clients are held when it returns, if a slave was promoted.
+
+        Args:
+            seconds: time limit for the promotion; it has STOP_SECONDS_MAX at most.
+        """
         try:
             async with asyncio.timeout(min(seconds, STOP_SECONDS_MAX)):
                 await self._switch_over.run("", is_leaving=True)
-                await asyncio.sleep(SUCCESSOR_SECONDS)
         except (SwitchOverRejected, SwitchOverUnknown) as error:
             logger.warning("node %s stops without a successor: %s", self._node_id, error)
         except TimeoutError:
             logger.warning("node %s stops, and may have no successor: to hand over takes too long", self._node_id)
+        else:
+            await asyncio.sleep(SUCCESSOR_SECONDS)

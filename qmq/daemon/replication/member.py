@@ -170,7 +170,7 @@ class Member:
             return
         await self._stop()
         if step is Step.ALARM:
-            self._fail(f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}")
+            self._fail(_two_masters(row, state))
         elif step is Step.SPARE:
             self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
@@ -192,9 +192,7 @@ class Member:
         state = self._shell.replica_state
         if step in (Step.SPARE, Step.ALARM):
             # It accepts nothing more. What it has stored is served to consumers: no other node may have that.
-            problem = _not_member(row)
-            if step is Step.ALARM:
-                problem = f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
+            problem = _not_member(row) if step is Step.SPARE else _two_masters(row, state)
             if problem != self.refusal:
                 logger.error("node %s accepts no messages: %s", self.node_id, problem)
             self.reason = self.refusal = problem
@@ -224,7 +222,7 @@ class Member:
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         self.follower, self._address = self._shell.new_follower(), address
-        self.follower.on_change = self._show_slave
+        self.follower.steps.on_change = self._show_slave
         self._show_slave()
         self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
 
@@ -318,6 +316,12 @@ class Member:
 
 def _not_member(row: GroupRow) -> str:
     return f"it is not a member; members are {', '.join(row.members)}"
+
+
+def _two_masters(row: GroupRow, state: ReplicaState) -> str:
+    if row.promotion_id == state.promotion_id:
+        return f"node {row.master} leads epoch {row.epoch}, too"
+    return f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
 
 
 def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> str:

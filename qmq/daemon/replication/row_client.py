@@ -1,7 +1,7 @@
 """class RowClient: a master's requests to metaservers to change the row of its broker group."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qmq.daemon.metaserver_session import MetaserverSession
@@ -18,10 +18,14 @@ logger = logging.getLogger("qmq.replication")
 
 @dataclass(eq=False, repr=False)
 class RowClient:
-    """Sends requests to the metaserver that the node follows. One without an answer may have changed the row."""
+    """Sends a request to one metaserver after another, until the outcome is known. One without answer may have changed the row.
+
+    A request is valid for one version of the row, so several metaservers can't make the change twice.
+    """
 
     _broker_group: str
-    _followed: Callable[[], MetaserverSession | None]
+    _sessions: Callable[[], Sequence[MetaserverSession]]
+    """In the order in which they are to be tried."""
 
     async def change_in_sync(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
         """Request a change of the in-sync set; the result, and the row if it is known."""
@@ -41,15 +45,18 @@ class RowClient:
         return await self._answer(Command.RESIGN, request.encode())
 
     async def _answer(self, command: Command, body: bytes) -> RowResponse:
-        session = self._followed()
-        if session is None or session.caller is None:
-            return RowResponse(RowResult.UNAVAILABLE, "this node is connected to no metaserver")
-        try:
-            frame = await session.caller.call(command, body, timeout_s=ROW_CHANGE_SECONDS)
-            if frame.code == ResponseCode.SUCCESS:
-                return RowResponse.decode(frame.body)
-            problem = f"metaserver {session.url} returned code {frame.code}"
-        except QmqError as error:
-            problem = str(error)
-        logger.info("no metaserver has answered %s: %s", command.name, problem)
-        return RowResponse(RowResult.UNAVAILABLE, problem)
+        answer = RowResponse(RowResult.UNAVAILABLE, "this node is connected to no metaserver")
+        for session in self._sessions():
+            if session.caller is None or session.caller.is_closed:
+                continue
+            try:
+                frame = await session.caller.call(command, body, timeout_s=ROW_CHANGE_SECONDS)
+                if frame.code != ResponseCode.SUCCESS:
+                    raise QmqError(f"it returned code {frame.code}")
+                answer = RowResponse.decode(frame.body)
+            except QmqError as error:
+                answer = RowResponse(RowResult.UNAVAILABLE, f"metaserver {session.url}: {error}")
+            if answer.result is not RowResult.UNAVAILABLE:
+                return answer
+            logger.info("the outcome of %s is not known: %s", command.name, answer.reason)
+        return answer

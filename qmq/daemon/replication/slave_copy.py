@@ -54,6 +54,9 @@ class SlaveCopy:
     """From the decision to copy until the end of the copy is on disk. What is on disk follows, in the thread that writes."""
     goal: int = field(default=0, init=False)
     """The highest high watermark that a master has stated."""
+    applies: bool = field(init=False)
+    """Whether commits are applied to the store. While the log is copied from its begin on, the store is not that of the log,
+    not even when the copy is complete: the node has to open it again."""
     is_log_copied: bool = field(default=False, init=False)
     """Phase LOG is complete: the log and the state have to be opened."""
     _begin: int = field(default=0, init=False)
@@ -65,6 +68,7 @@ class SlaveCopy:
 
     def __post_init__(self) -> None:
         self.is_copying = self._replica.state.copying is not None
+        self.applies = self._phase not in (CopyPhase.STATE, CopyPhase.LOG)
         self._begin = self._log.written_end
 
     @property
@@ -76,11 +80,6 @@ class SlaveCopy:
     def needs_state(self) -> bool:
         """Whether the master's state has to be read first."""
         return self._phase is CopyPhase.STATE
-
-    @property
-    def applies(self) -> bool:
-        """Whether commits are applied to the store. While the log is copied from its begin on, the store is not that of the log."""
-        return self._phase not in (CopyPhase.STATE, CopyPhase.LOG)
 
     @property
     def state_offset(self) -> int:

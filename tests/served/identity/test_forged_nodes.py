@@ -34,7 +34,7 @@ from qmq.protocol.extensions import (
 from qmq.protocol.frames import Frame
 from qmq.protocol.primitives import encode_strmap
 from qmq_testing.repository import MemoryRepository
-from tests.support.in_process import connected, message, running_broker
+from tests.support.in_process import connected, make_only_member, message, running_broker
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually_async
 
@@ -233,6 +233,7 @@ async def test_nodes_register_with_a_secret_that_both_accept(
     environ = {"QMQ_NODE_TOKEN": of_metaserver} if of_metaserver else {}
     async with running(tmp_path, **environ) as metaserver:
         url = "http://{}:{}/meta/address".format(*metaserver.admin.address)
+        make_only_member(tmp_path / "broker")
         async with running_broker(tmp_path, meta=url, node_token=of_node) as broker:
             assert broker.membership is not None
             (session,) = broker.membership.sessions

@@ -30,6 +30,7 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
     metadata = repository.load()
     assert metadata.routes == (longer,)
     assert metadata.broker_groups == (group,)
+    assert 0 < metadata.broker_groups[0].created_at_us == repository.load().broker_groups[0].created_at_us
     assert [node.log_end for node in metadata.nodes] == [70]
     assert SubjectRoute.objects.get().version == 2
     assert ConsumerGroup.objects.get().name == "billing"

@@ -10,6 +10,8 @@ from broker_node.acks import Acks
 from broker_node.store import MessageStore
 from qmq.daemon.applying import Applying
 from qmq.daemon.replica_state import ReplicaStateFile, encode_state
+from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.errors import LogError
 from qmq.log import recovery
 from qmq.log.commit import SealedCommit
 from qmq.log.handles import HandleCache
@@ -18,7 +20,7 @@ from qmq.log.record import Position
 from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
 from qmq.replication.roles import ReplicaState
 from tests.sim.broker import test_applying
-from tests.sim.crashes import test_copies, test_replica_state, test_step_downs, test_truncation
+from tests.sim.crashes import test_copies, test_copying_crashes, test_replica_state, test_step_downs, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check
@@ -184,6 +186,18 @@ def test_several_commits_trusted_after_one_sync_are_caught(monkeypatch: pytest.M
     with CaughtBy(Check.COPIED):
         for seed in range(3):
             test_copies.crashes(seed, is_copying=False)
+
+
+def test_a_log_that_is_not_removed_before_another_is_copied_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_copying_crashes, "clear_store", lambda disk, paths: None)
+    with CaughtBy(Check.COPIED):
+        test_copying_crashes.crashes(0)
+
+
+def test_a_copy_can_not_be_opened_before_the_log_of_its_state_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlaveCopy, "has_log", lambda self: self.state_offset > 0)
+    with pytest.raises(LogError, match="the log lacks acknowledged bytes"):
+        test_copying_crashes.Slave(test_copying_crashes.old_slave(), 1).run()
 
 
 async def test_applying_above_the_high_watermark_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

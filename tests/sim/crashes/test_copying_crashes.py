@@ -3,6 +3,7 @@
 import contextlib
 import random
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.log.checkpoint import CheckpointStore
+from qmq.log.disk import SystemDisk
 from qmq.log.handles import HandleCache
 from qmq.log.replay import MemberOpening
 from qmq.replication.roles import Copying, CopyPhase, ReplicaState
@@ -94,7 +96,8 @@ class Slave:
             return
         store, copy = self._open(copying)
         if copying.phase is CopyPhase.STATE:
-            assert (store.log.begin, store.log.written_end, store.subjects) == (0, 0, {})
+            with judging(Check.COPIED):
+                assert (store.log.begin, store.log.written_end, store.subjects) == (0, 0, {})
             copy.store_state(self._state)
             return
         with judging(Check.COPIED):
@@ -135,20 +138,31 @@ def test_a_copy_without_a_crash_is_what_the_master_has() -> None:
     store = slave.run()
     check(store)
     # Opened with the master's high watermark, it has everything.
+    check_applied(slave, store.log.written_end)
+
+
+def check_applied(slave: Slave, end: int) -> None:
+    """The store has everything when the log is applied up to `end`."""
     whole, _ = open_store(
         slave.disk, ROOT, ManualClock(), limits=StoreLimits(), segment_bytes=SEGMENT_BYTES,
-        handles=HandleCache(slave.disk, clock=ManualClock()), member=MemberOpening(store.log.written_end),
+        handles=HandleCache(slave.disk, clock=ManualClock()), member=MemberOpening(end),
     )  # fmt: skip
     broker = master()[0]
     state, histories = known(whole)
     expected, expected_histories = known(broker.store)
-    assert state == expected
-    for key, entries in expected_histories.items():
-        assert entries.endswith(histories[key]), key
+    with judging(Check.COPIED):
+        assert state == expected
+        for key, entries in expected_histories.items():
+            assert entries.endswith(histories[key]), key
 
 
 @pytest.mark.parametrize("first", range(STRIDE))
 def test_a_crash_at_any_disk_operation_is_continued(first: int) -> None:
+    crashes(first)
+
+
+def crashes(first: int) -> None:
+    """Crash at every STRIDE-th disk operation."""
     total = Slave(disk := old_slave(), 1).run() and disk.steps
     for crash_at in range(first, total, STRIDE):
         disk = old_slave()
@@ -158,3 +172,16 @@ def test_a_crash_at_any_disk_operation_is_continued(first: int) -> None:
         disk.crash_at = None
         for left in (disk.after_kill(), disk.after_power_cut(), *disk.crash_states(STATES, crash_at)):
             check(Slave(left, 2).run())
+
+
+def test_a_folder_without_a_store_can_be_cleared(tmp_path: Path) -> None:
+    # Not each folder exists: the slave has never made a checkpoint.
+    for disk in (MemoryDisk(), SystemDisk()):
+        disk.make_dir(str(tmp_path))
+        clear_store(disk, StorePaths(str(tmp_path)))
+        clear_store(disk, StorePaths(str(tmp_path)))
+        opened, _ = open_store(
+            disk, str(tmp_path), ManualClock(), limits=StoreLimits(), segment_bytes=1 << 20,
+            handles=HandleCache(disk, clock=ManualClock()), member=MemberOpening(0, 0, is_log_only=True),
+        )  # fmt: skip
+        assert (opened.log.written_end, opened.log.segments()) == (0, [])

@@ -169,3 +169,18 @@ async def test_a_slave_that_has_the_state_follows_from_the_begin_of_the_log_on()
         assert (answer.result.name, answer.keep_to, answer.begin) == ("ACCEPTED", 8_192, 8_192)
         assert answer.keep_to_crc == scene.log.read_previous_crc(8_192) != 0
         await slave.disconnect()
+
+
+async def test_a_node_that_does_not_lead_has_no_state() -> None:
+    async with leading(row("m"), commits_before=3) as scene:
+        save(scene, 300)
+        leads, scene.leading = scene.leading, None  # type: ignore[assignment]
+        caller = await connected(scene)
+        assert await read(caller, REQUEST) == "copy.forbidden"
+        scene.leading = leads
+        await caller.close()
+        # Nor one that has stepped down.
+        await leads.close()
+        caller = await connected(scene)
+        assert await read(caller, REQUEST) == "copy.forbidden"
+        await caller.close()

@@ -13,7 +13,6 @@ from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from qmq.clock import SYSTEM_CLOCK
 from qmq.daemon.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS, DUPLICATE_SECONDS
-from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.errors import SettingError
 from qmq.net.connection import Connection
 from qmq.net.server import FrameServer
@@ -26,9 +25,8 @@ from qmq.protocol.extensions import (
     NodeRegisterResponse,
 )
 from qmq.protocol.frames import Frame
-from qmq.replication.roles import ReplicaState
 from tests.sim.network import SimulatedListener
-from tests.support.in_process import default_disk, get_json, get_page, machine
+from tests.support.in_process import get_json, get_page, machine, make_only_member
 
 SHUT = NodePolicy.of(read_only="operators said so")
 LEASE_SECONDS, HEARTBEAT_SECONDS = 4.0, 1.0
@@ -103,9 +101,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
 @asynccontextmanager
 async def broker(folder: Path) -> AsyncIterator[Broker]:
     options = BrokerOptions(broker_group="g1", data_dir=str(folder), port=0, admin_port=0, meta=META)
-    state = ReplicaStateFile(default_disk(), str(folder))
-    state.load()
-    state.save(ReplicaState())  # a metaserver said before that it is the only member
+    make_only_member(folder)
     running = Broker(options, machine())
     await running.start()
     try:

@@ -98,6 +98,18 @@ async def scene(folder: Path, metaservers: int = 1) -> AsyncIterator[Scene]:
         yield found
 
 
+async def test_a_master_with_an_empty_data_folder_is_replaced_though_its_log_was_never_reported(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found:
+        for _ in range(2):
+            await found.heartbeats(
+                "g1-a", replica_role=ReplicaRole.WAITING, epoch=1, promotion_id="", state=4,
+                problems=("its data folder is empty",),
+            )  # fmt: skip
+            await found.heartbeats("g1-b", silent_ms=3000)
+            await eventually_async(lambda: not found.metaservers[0].handlers.promotions._running)
+        assert found.repository.groups["g1"].master == "g1-b"
+
+
 async def test_a_slave_is_promoted_and_clients_are_sent_to_it_once_it_serves(tmp_path: Path) -> None:
     async with scene(tmp_path) as found, peer(found.metaservers[0]) as client:
         client.ask("orders", ClientType.CONSUMER, "g")

@@ -125,7 +125,10 @@ async def test_the_last_master_brings_the_row_of_a_restored_database_up_to_date(
         await eventually_async(lambda: "g1" in metaserver.handlers.restored_rows.blocked)
         _, cluster = await get_json(metaserver, "/meta/cluster")
         assert "the database was restored from a backup" in cluster["broker_groups"][0]["row_problem"]
-        assert b"qmq_meta_restored_rows 1.0" in (await get_page(metaserver, "/metrics"))[1]
+        metrics = (await get_page(metaserver, "/metrics"))[1].decode()
+        assert "qmq_meta_restored_rows 1.0" in metrics
+        for name, value in (("epoch", 1), ("members", 2), ("in_sync", 1), ("copies", 2)):
+            assert f'qmq_meta_broker_group_{name}{{broker_group="g1"}} {value}.0' in metrics
         values = {"boot_id": "a", "sync_address": "10.0.0.1:9", "request_type": BrokerRequestType.HEARTBEAT}
         await pair.master.register("g1", led_row=newest, counted=("g1-a",), replica_role=ReplicaRole.MASTER, **values)
         version = newest.in_sync_version + 1

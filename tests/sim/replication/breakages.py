@@ -41,8 +41,8 @@ BREAKAGES = (
     RuleBreakage(
         "a master accepts a slave that knows a newer epoch",
         (
-            ("following:answer_follow", "if epoch != row.epoch:", "if epoch < row.epoch:"),
-            ("following:answer_follow", "if promotion_id != row.promotion_id:", "if False:"),
+            ("following:check_slave", "if epoch != row.epoch:", "if epoch < row.epoch:"),
+            ("following:check_slave", "if promotion_id == row.promotion_id else FollowResult.OTHER_PROMOTION", ""),
             ("slave:Slave.received", "if (epoch, promotion_id) != (self.epoch, self.promotion_id):", "if False:"),
         ),
         (THREE,),

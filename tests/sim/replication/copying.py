@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from qmq.daemon.replication import slave_copy
+from qmq.daemon.replication.member import LifeEnded
 from qmq.daemon.replication.retention_holds import HOLD_SECONDS
 from qmq.replication.roles import CopyPhase
 from tests.sim.loop import SimulatedLoop, running_loop
@@ -105,6 +106,12 @@ async def in_sync(group: Members, *names: str) -> None:
     await eventually_async(lambda: group.row.value.in_sync == names, 60)
 
 
+def assert_no_failures(group: Members) -> None:
+    """No node has ended by itself for another reason than to be opened again."""
+    for name, host in group.hosts.items():
+        assert all(isinstance(error, LifeEnded) for error in host.exits), (name, host.exits)
+
+
 @asynccontextmanager
 async def ahead(loop: SimulatedLoop, count: int = 2, **settings: Any) -> AsyncIterator[tuple[Members, Traffic]]:
     """A master whose log has lost its first segments, and slaves that have never run."""
@@ -116,6 +123,7 @@ async def ahead(loop: SimulatedLoop, count: int = 2, **settings: Any) -> AsyncIt
             await traffic.prepare(client)
             await traffic.fill(client, group, "g1-a")
         yield group, traffic
+        assert_no_failures(group)
 
 
 def derived(group: Members, name: str, log_begin: int) -> tuple[dict[str, Any], dict[tuple[str, ...], bytes]]:

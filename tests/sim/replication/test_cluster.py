@@ -9,6 +9,7 @@ import pytest
 
 from broker_node.broker import Broker
 from metaserver.domain import BrokerGroup
+from metaserver.live_groups import LEASE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
@@ -266,6 +267,51 @@ async def test_members_that_stop_deregister() -> None:
         assert reports["g1-a"].has_left
 
 
+async def test_a_master_that_lost_its_disk_before_it_reported_its_log_is_replaced() -> None:
+    async with cluster_of() as group:
+        host, network = group.hosts["g1-a"], group.cluster.network
+        network.cut("g1", "meta")
+        network.cut("g1-b", "meta")
+        async with client_of(group.master) as client:
+            sent = await send(client, range(3))
+        host.kill()
+        network.mend("g1", "meta")
+        group.empty_disk("g1-a")
+        assert group.cluster.database.rows.nodes["g1-a"].log_end == 0, "as far as metaservers know"
+        host.start()
+        await asyncio.sleep(1.0)
+        network.heal()
+        await group.serves("g1-b")
+        await group.in_sync("g1-a", "g1-b")
+        assert await received(group) == sent
+
+
+async def test_nodes_that_register_first_with_different_metaservers_form_one_group() -> None:
+    cluster = Cluster(running_loop(), brokers=1, delays=0, copies=2, metas=2)
+    group = Group(cluster)
+    for meta in cluster.metas.values():
+        meta.start()
+        await meta.has_started.wait()
+    cluster.network.cut("g1", "meta2")
+    cluster.network.cut("g1-b", "meta")
+    cluster.database.slowness = 300.0
+    try:
+        for host in group.hosts.values():
+            host.start()
+        await asyncio.sleep(0.1)
+        assert not cluster.database.rows.groups
+        assert all(group.broker(node).readiness() for node in group.hosts), "neither serves before one is stored"
+        cluster.network.heal()
+        cluster.database.slowness = 1.0
+        await eventually_async(lambda: "g1" in cluster.database.rows.groups, 60)
+        await group.in_sync("g1-a", "g1-b")
+        assert sum(not group.broker(node).readiness() for node in group.hosts) == 1
+        assert group.row.epoch == FIRST_EPOCH
+    finally:
+        for host in cluster.hosts.values():
+            host.kill()
+
+
 async def test_failover_works_with_one_of_two_metaservers() -> None:
     async with cluster_of(metas=2) as group:
         sent = await begun(group)
@@ -275,6 +321,17 @@ async def test_failover_works_with_one_of_two_metaservers() -> None:
         assert await received(group) == sent
         group.hosts["g1-a"].start()
         await group.in_sync("g1-a", "g1-b")
+
+
+async def test_a_slave_is_removed_through_the_remaining_metaserver() -> None:
+    async with cluster_of(3, metas=2) as group:
+        group.cluster.metas["meta"].kill()
+        group.hosts["g1-c"].kill()
+        began = running_loop().now
+        async with client_of(group.master) as client:
+            await send(client, range(5))
+        assert group.row.in_sync == ("g1-a", "g1-b")
+        assert running_loop().now - began < LEASE_SECONDS, "not after the node has followed the other one"
 
 
 async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:

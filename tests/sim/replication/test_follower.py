@@ -12,7 +12,13 @@ import pytest
 
 from qmq.daemon.applying import Applying
 from qmq.daemon.replication import follower, slave_copy
-from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
+from qmq.daemon.replication.follow_outcomes import (
+    Diverged,
+    FollowerIdentity,
+    LogCopied,
+    MustCopy,
+    ReplicationAlarm,
+)
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
 from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
 from qmq.errors import LogError
@@ -390,6 +396,17 @@ async def test_logs_that_differ_in_what_both_keep_are_an_alarm() -> None:
         error = await slave.ended()
         assert isinstance(error, ReplicationAlarm)
         assert "differ below offset" in str(error)
+
+
+async def test_a_slave_whose_copy_is_complete_begins_no_further_session() -> None:
+    master = ScriptedMaster(master_log())
+    master.answer = lambda request, answer: FollowResponse.rejection(FollowResult.BUSY, "not now")
+    async with following(master, waits=False, copying=Copying(0, 100, CopyPhase.LOG, 50)) as slave:
+        await eventually_async(lambda: len(master.requests) == 3)
+        # The writing thread says so between two sessions.
+        slave.follower.copy.is_log_copied = True
+        assert isinstance(await slave.ended(), LogCopied)
+        assert len(master.requests) == 3
 
 
 def without_its_first_segment(source: SegmentedLog) -> SegmentedLog:

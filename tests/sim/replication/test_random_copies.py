@@ -9,7 +9,7 @@ import pytest
 
 from qmq.daemon.replication import retention_holds
 from tests.sim.loop import running_loop
-from tests.sim.replication.copying import BYTES, SETTINGS, all_equal, make_copies_small
+from tests.sim.replication.copying import BYTES, SETTINGS, all_equal, assert_no_failures, make_copies_small
 from tests.sim.replication.pair import Members, client_of, members
 from tests.sim.replication.test_pair import stored
 from tests.sim.replication.test_random_faults import Storm, settle
@@ -84,6 +84,7 @@ async def test_nothing_acknowledged_is_lost(seed: int, count: int, monkeypatch: 
         await asyncio.wait(producing)
         await settle(group)
         await all_equal(group)
+        assert_no_failures(group)
         async with client_of(group.broker(group.row.value.master)) as client:
             _, again = await client.pull(limit=1000, last=-1)
             found = await stored(client)

@@ -1,4 +1,4 @@
-"""Members of a group under random kills, power cuts, cuts of the network and promotions: nothing acknowledged is lost."""
+"""Members of a group under random kills, power cuts, stops, promotions and switch-overs: nothing acknowledged is lost."""
 
 import asyncio
 import os
@@ -7,7 +7,9 @@ from random import Random
 
 import pytest
 
+from qmq.daemon.replication.switch_over import SwitchOverRejected, SwitchOverUnknown
 from qmq.errors import QmqError
+from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeRejected
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import Members, client_of, members
@@ -27,6 +29,9 @@ class Storm:
         self.acknowledged: list[str] = []
         self.unknown: set[str] = set()
         self._number = 0
+        self.switches: list[asyncio.Task[None]] = []
+        self.switched = 0
+        """Switch-overs that were made."""
 
     async def produce(self) -> None:
         """Send to whoever serves, one message after the other, until cancelled."""
@@ -61,12 +66,18 @@ class Storm:
             with suppress(ChangeRejected):
                 self.group.row.promote(self.rng.choice(able))
 
+    async def switch_over(self, name: str) -> None:
+        """Request a switch-over of a node, which may end meanwhile."""
+        with suppress(SwitchOverRejected, SwitchOverUnknown):
+            await self.group.broker(name).switch_over("")
+            self.switched += 1
+
     async def step(self) -> None:
         """Something happens."""
         rng, group = self.rng, self.group
         name = rng.choice(list(group.hosts))
         host = group.hosts[name]
-        what = rng.choice(("kill", "power", "promote", "uninformed", "nothing"))
+        what = rng.choice(("kill", "power", "stop", "promote", "switch over", "uninformed", "database", "nothing"))
         if what in ("kill", "power") and host.server is not None:
             if what == "kill":
                 host.kill()
@@ -76,8 +87,20 @@ class Storm:
             if what == "power":
                 running_loop().network.power_on(name)
             host.start()
+        elif what == "stop" and host.server is not None:
+            await host.stop()
+            host.start()
         elif what == "promote":
             await self.promote()
+        elif what == "switch over":
+            master = group.row.value.master
+            if master and group.is_master(master):
+                if rng.random() < 0.3:
+                    # It is done, and its answer is lost.
+                    group.row.outcomes = [RowResult.UNAVAILABLE]
+                self.switches.append(asyncio.create_task(self.switch_over(master)))
+        elif what == "database":
+            group.row.is_available = not group.row.is_available
         elif what == "uninformed":
             group.uninformed ^= {name}
         await asyncio.sleep(rng.uniform(0, 2))
@@ -93,6 +116,7 @@ class Storm:
 async def settle(group: Members) -> None:
     """All members run, know the row, and are in sync."""
     group.uninformed.clear()
+    group.row.is_available, group.row.outcomes = True, []
     for name, host in group.hosts.items():
         if host.process is None:
             running_loop().network.power_on(name)
@@ -123,8 +147,10 @@ async def test_nothing_acknowledged_is_lost(seed: int, count: int) -> None:
             await storm.step()
         await settle(group)
         await asyncio.sleep(1)
-        producing.cancel()
-        await asyncio.wait([producing])
+        for task in (producing, *storm.switches):
+            task.cancel()
+        await asyncio.wait([producing, *storm.switches])
+        assert not any(task.exception() for task in storm.switches if not task.cancelled())
         await group.all_equal()
         states = group.states()
         assert all(state == states[0] for state in states)

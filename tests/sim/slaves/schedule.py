@@ -113,6 +113,8 @@ class SlavesRun:
                 host.start()
         await self.storm.rage(mix.storm_seconds)
         self.storm.heal()
+        for host in cluster.hosts.values():
+            host.weather.hang_seconds = 0.0
         if await self._healed():
             await asyncio.sleep(1.0)
             await self._stop_clients()

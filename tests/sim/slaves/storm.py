@@ -1,8 +1,11 @@
 """The faults of a run with slaves: those of the swarm on all members, and those that only matter with several members."""
 
 import asyncio
+from contextlib import suppress
 from random import Random
 
+from broker_node.broker import Broker
+from qmq.daemon.replication.switch_over import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.cluster import Host
 from tests.sim.disk import SimulatedDisk
 from tests.sim.slaves.watch import GroupWatch
@@ -10,6 +13,10 @@ from tests.sim.swarm import Storm
 
 AWAY_SECONDS = (7.0, 14.0)
 """Longer than a master may be silent: another member is promoted."""
+
+
+SWITCH_OVER_SECONDS = 10.0
+"""How long a switch-over is waited for; its node may be killed meanwhile."""
 
 
 class SlavesStorm(Storm):
@@ -117,13 +124,28 @@ class SlavesStorm(Storm):
             self._cluster.network.mend(one, other)
             await asyncio.sleep(self._rng.uniform(0.2, 1.5))
 
+    async def switch_over(self) -> None:
+        """An operator has the master hand over to a slave."""
+        row = self.watch.row
+        host = self.watch.hosts.get(row.master) if row is not None else None
+        if host is None or host.process is None or not isinstance(host.server, Broker):
+            return
+        self.note(f"switch-over of {host.name}")
+        await asyncio.wait({host.process.start(_switch_over(host.server))}, timeout=SWITCH_OVER_SECONDS)
+
     async def slow_syncs(self) -> None:
-        """Each sync of a member takes 0.2 s, or seconds."""
+        """Each sync of a member takes as long as on a busy network disk."""
         host = self._node()
-        host.weather.sync_seconds = self._rng.choice((0.05, 0.2, 2.5))
+        host.weather.sync_seconds = self._rng.choice((0.05, 0.15))
         self.note(f"syncs of {host.name} take {host.weather.sync_seconds} s")
         await asyncio.sleep(self._rng.uniform(1, 7))
         host.weather.sync_seconds = 0.0
+
+    def hanging_sync(self) -> None:
+        """One sync of a member takes seconds."""
+        host = self._member()
+        host.weather.hang_seconds = self._rng.choice((1.5, 4.0, 10.0))
+        self.note(f"a sync of {host.name} takes {host.weather.hang_seconds} s")
 
     async def new_disk(self) -> None:
         """A member gets a new disk, if another one in sync keeps what was acknowledged."""
@@ -141,6 +163,11 @@ class SlavesStorm(Storm):
         """Whether another member has everything: the newest row names it, and its disk is as it was."""
         row = self.watch.row
         return row is not None and not self.is_ending and bool(set(row.in_sync) - {node} - self.watch.emptied)
+
+
+async def _switch_over(broker: Broker) -> None:
+    with suppress(SwitchOverRejected, SwitchOverUnknown):
+        await broker.switch_over("")
 
 
 def empty_disk(host: Host, rng: Random) -> SimulatedDisk:
@@ -161,9 +188,11 @@ FAULTS = (
     "cut_off",
     "flapping_cut",
     "slow_link",
+    "switch_over",
     "reset",
     "slow_disk",
     "slow_syncs",
+    "hanging_sync",
     "failing_sync",
     "full_disk",
     "new_disk",

@@ -141,5 +141,13 @@ def test_bytes_at_risk_are_counted_from_the_highest_end_that_any_member_reported
     assert [found.bytes_at_risk(name) for name in "abc"] == [0, 1000, 5600]
     gone = members(a=node("a", MASTER, age_ms=10 * SILENT_MS, log_end=9000))
     assert [gone.bytes_at_risk(name) for name in "bc"] == [4000, 8600], "also of one that does not run"
+    older = members(
+        a=node("a", MASTER, log_end=9000, epoch=4), b=node("b", replace(REPORT, log_end=9500, high_watermark=4000))
+    )
+    assert older.bytes_at_risk("b") == 5000, "it has other commits behind its high watermark"
+    diverged = members(a=node("a", MASTER), b=node("b", replace(REPORT, log_epoch=4, log_end=5500)))
+    assert diverged.bytes_at_risk("b") == 0, "what only the log of an older epoch has was never acknowledged"
+    unknown = members(a=node("a", replace(MASTER, log_epoch=4)), b=node("b", replace(REPORT, high_watermark=-1)))
+    assert unknown.bytes_at_risk("b") == 6000
     spare = members(d=node("d", replace(REPORT, log_end=99_000)))
     assert spare.bytes_at_risk("b") == 1000, "not of a spare"

@@ -121,6 +121,23 @@ def test_a_row_that_another_metaserver_changed_is_not_taken_for_a_restored_one()
         assert scene.blocked == ""
 
 
+@pytest.mark.parametrize(
+    ("created_at_us", "is_learned"), [(0, True), (7, True), (8, False)], ids=["unknown", "the same", "created again"]
+)
+def test_a_newer_row_of_the_route_file_is_that_of_the_same_group(created_at_us: int, is_learned: bool) -> None:
+    cluster = Cluster()
+    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(STORED)
+    cluster.load(Metadata((replace(group, created_at_us=7),)))
+    saved = replace(group.with_group_row(NEWEST), created_at_us=created_at_us)
+    cluster.directory.learn_newer_row(saved)
+    expected = NEWEST if is_learned else STORED
+    assert cluster.directory.newest_place("g1") == expected.place
+    cluster.directory.learn_newer_row(replace(saved, in_sync=("b",)))
+    assert cluster.directory.groups["g1"].row.in_sync == expected.in_sync, (
+        "of equal places that of the database is right"
+    )
+
+
 def test_a_recovery_changes_only_an_older_row() -> None:
     recovery = Recovery(NEWEST.place, NEWEST, frozenset({"a", "b"}))
     assert recovery.applied_to(STORED).in_sync == ("a", "b")

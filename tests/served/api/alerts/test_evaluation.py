@@ -289,6 +289,7 @@ def test_groups_with_one_member_need_no_candidate() -> None:
     assert states() == []
 
 
+@pytest.mark.database
 def test_more_than_three_role_changes_in_an_hour() -> None:
     rule(kind="role_changes", threshold=3)
     store_members()

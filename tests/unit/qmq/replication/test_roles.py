@@ -48,6 +48,12 @@ def test_a_node_that_leads_or_follows_stays_until_the_next_epoch(leads: bool, fo
     assert step_for("a", STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
 
 
+def test_a_master_that_learns_of_another_master_in_its_epoch_stops() -> None:
+    row = replace(ROW, master="b", version=9)
+    assert step_for("a", STATE, row, leads=True, follows=False) is Step.ALARM
+    assert step_for("a", STATE, replace(row, master=""), leads=True, follows=False) is Step.STAY
+
+
 def test_a_node_whose_folder_was_emptied_never_leads_others() -> None:
     # It was promoted with the folder that it had before.
     assert step_for("a", NEW, ROW, leads=False, follows=False) is Step.WAIT

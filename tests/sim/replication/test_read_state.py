@@ -1,0 +1,107 @@
+"""How a slave reads its master's state: a scripted master, and what it must not answer."""
+
+from collections.abc import Callable
+
+import pytest
+
+from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, save_copied
+from qmq.daemon.replication import state_copy
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity
+from qmq.daemon.replication.state_copy import read_state
+from qmq.errors import ConnectionLost, ProtocolError
+from qmq.log.checkpoint import CheckpointStore
+from qmq.log.record import Position
+from qmq.net.caller import Caller
+from qmq.net.connection import Connection
+from qmq.net.server import FrameServer
+from qmq.protocol.codes import ResponseCode
+from qmq.protocol.extensions import Refusal
+from qmq.protocol.frames import Frame
+from qmq.protocol.replication import COPY_REMOVED, ReadCopyRequest, ReadCopyResponse
+from tests.support.in_process import machine
+from tests.support.memory_disk import MemoryDisk
+
+IDENTITY = FollowerIdentity("g1", "b", "boot", "token", 3, "00000000-0000-4000-8000-000000000003")
+STATE = bytes(range(250)) * 4
+Answer = Callable[[ReadCopyRequest], ReadCopyResponse | Refusal]
+
+
+def good(request: ReadCopyRequest) -> ReadCopyResponse:
+    """300 bytes at a time."""
+    return ReadCopyResponse(77, len(STATE), STATE[request.begin : request.begin + 300])
+
+
+async def read(answer: Answer) -> tuple[bytes, list[tuple[int, int]], list[ReadCopyRequest]]:
+    """What is read from a master that answers like this, the progress, and the requests."""
+    requests: list[ReadCopyRequest] = []
+    progress: list[tuple[int, int]] = []
+
+    def handle(connection: Connection, frame: Frame) -> None:
+        requests.append(ReadCopyRequest.decode(frame.body))
+        body = answer(requests[-1])
+        code = ResponseCode.PARAM_ERROR if isinstance(body, Refusal) else ResponseCode.SUCCESS
+        connection.reply(frame, code, body.encode())
+
+    server = FrameServer("127.0.0.1", 0, handle, clock=machine().clock, listen=machine().listen)
+    await server.start()
+    caller = Caller(*server.address)
+    await caller.connect()
+    try:
+        return await read_state(caller, IDENTITY, lambda *sizes: progress.append(sizes)), progress, requests
+    finally:
+        await caller.close()
+        await server.close(0)
+
+
+async def test_a_state_is_read_piece_by_piece() -> None:
+    data, progress, requests = await read(good)
+    assert data == STATE
+    assert progress == [(300, 1000), (600, 1000), (900, 1000), (1000, 1000)]
+    assert [(request.position, request.begin) for request in requests] == [(0, 0), (77, 300), (77, 600), (77, 900)]
+    assert {(r.broker_group, r.node_id, r.token, r.epoch, r.promotion_id) for r in requests} == {
+        ("g1", "b", "token", 3, IDENTITY.promotion_id)
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "why"),
+    [
+        (lambda r: Refusal(COPY_REMOVED, "gone"), ConnectionLost, "the master's state can't be read: gone"),
+        (lambda r: ReadCopyResponse(77, 1000, b""), ProtocolError, "answered with 0 bytes"),
+        (lambda r: ReadCopyResponse(0, 1000, b"x"), ProtocolError, "of the state at 0"),
+        (lambda r: ReadCopyResponse(77 + r.begin, 1000, b"x"), ProtocolError, "of the state at 78"),
+        (lambda r: ReadCopyResponse(77, 10_001, b"x"), ProtocolError, "has 10001 bytes, the limit is 10000"),
+    ],
+    ids=["removed", "no data", "no position", "another state", "too large"],
+)
+async def test_bad_answers_end_the_session(
+    answer: Answer, error: type[Exception], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_copy, "STATE_BYTES_MAX", 10_000)
+    with pytest.raises(error, match=why):
+        await read(answer)
+
+
+def test_a_state_that_is_damaged_is_not_saved() -> None:
+    disk = MemoryDisk()
+    source, files = (CheckpointStore(disk, folder, CHECKPOINT_NAME) for folder in ("source", "copy"))
+    source.save([b'{"format": 3, "records_end": 900, "subjects": 0}\n'], Position(700, 5), 600)
+    newest = source.open_newest()
+    assert newest is not None
+    data = newest.read(0, newest.size)
+    for at in range(len(data)):
+        with pytest.raises(DerivedStateWrong, match="the checkpoint of the master"):
+            save_copied(files, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(DerivedStateWrong, match="the checkpoint of the master"):
+            save_copied(files, data[:at])
+    assert files.load() is None
+    assert save_copied(files, data) == (700, 900)
+    found = files.load()
+    assert found is not None
+    assert (found.log_position, found.synced_to) == (Position(700, 5), 600)
+    # Written by a version without replication.
+    source.save([b'{"format": 3, "subjects": 0}\n'], Position(700, 5), 600)
+    newest = source.open_newest()
+    assert newest is not None
+    with pytest.raises(DerivedStateWrong, match="can't be read: 'records_end'"):
+        save_copied(files, newest.read(0, newest.size))

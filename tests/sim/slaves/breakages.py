@@ -1,0 +1,241 @@
+"""Deliberate breakages of replication in whole nodes. The schedule of some seed must find what each of them breaks."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from tests.sim.slaves.schedule import SlavesMix, run_schedule
+from tests.sim.swarm import Report
+from tests.support.source_change import SourceChange
+
+SEEDS_MAX = 2_000
+
+CALM = SlavesMix(
+    brokers=1,
+    subjects=1,
+    faults=(),
+    fault_seconds=1.0,
+    groups=(),
+    delayed=0.0,
+    batches=0.0,
+    poison=0.0,
+    gives_back=0.0,
+    has_operator=False,
+    storm_seconds=12.0,
+    copies=2,
+    in_sync_min=1,
+)
+KILLS = replace(CALM, faults=("kill_member",))
+POWER = replace(CALM, faults=("member_power_cut",), slowness=50.0)
+CUTS = replace(CALM, faults=("cut_off", "kill_member", "pause_member"))
+THREE = replace(CUTS, copies=3)
+
+
+@dataclass(frozen=True)
+class SlavesBreakage:
+    """Changes of the product that together break one promise."""
+
+    name: str
+    caught_by: str
+    """The name of a check that finds it."""
+    changes: tuple[tuple[str, str, str], ...]
+    """`module:function`, what stands there, and what takes its place."""
+    mix: SlavesMix = KILLS
+
+    def applied(self) -> ExitStack:
+        """The product with these changes."""
+        stack = ExitStack()
+        for where, old, new in self.changes:
+            stack.enter_context(SourceChange(self.name, where, old, new).applied())
+        return stack
+
+    def find(self, seeds: int = SEEDS_MAX) -> Report:
+        """The first schedule in which the check finds it, or the last one."""
+        with self.applied():
+            for seed in range(1, seeds + 1):
+                report = run_schedule(seed, self.mix)
+                if self.is_noticed(report):
+                    break
+        return report
+
+    def is_noticed(self, report: Report) -> bool:
+        """Whether the check found it."""
+        return self.caught_by in {broken.check for broken in report.broken}
+
+
+BREAKAGES = (
+    # --- the rules
+    SlavesBreakage(
+        "a slave that is gone counts no longer before the row says so",
+        "in_sync",
+        (
+            (
+                "qmq.replication.master:Master.counted",
+                "return frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
+            ),
+        ),
+    ),
+    SlavesBreakage(
+        "a member that is not in sync is promoted",
+        "row",
+        (
+            ("qmq.replication.promotion:choose", "for member in row.in_sync:", "for member in row.members:"),
+            ("qmq.replication.row:Promotion.applied_to", "if self.candidate not in row.in_sync:", "if False:"),
+            (
+                "qmq.replication.row:GroupRow.with_in_sync",
+                "if member in in_sync",
+                "if member in in_sync or member != self.master",
+            ),
+        ),
+    ),
+    SlavesBreakage(
+        "a restarted master resumes in its epoch",
+        "writer",
+        (("qmq.replication.roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),),
+    ),
+    SlavesBreakage(
+        "a master still counts as the only member after another one was added",
+        "writer",
+        (("qmq.replication.roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
+    ),
+    SlavesBreakage(
+        "a slave counts only when the master has learned that it is in sync",
+        "in_sync",
+        (
+            (
+                "qmq.replication.master:Master.counted",
+                "frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "frozenset(self.row.in_sync) | {self.node_id}",
+            ),
+        ),
+        replace(CUTS, faults=("kill_member", "lost_replies", "cut_off"), fault_seconds=0.5),
+    ),
+    SlavesBreakage(
+        "the row is changed after the database was restored from a backup",
+        "in_sync",
+        (
+            ("qmq.replication.row:GroupRow.check_not_restored", "if self.place < newest_place:", "if False:"),
+            ("metaserver.group_table:GroupTable._learn", "if row.place >= own.group_row.place:", "if True:"),
+        ),
+        replace(KILLS, faults=("kill_member", "restored_database"), fault_seconds=0.7, storm_seconds=20.0),
+    ),
+    SlavesBreakage(
+        "confirmations and truncations go by length",
+        "bytes",
+        (
+            ("qmq.replication.master:Master.confirmed", "if crc != own_crc:", "if False:"),
+            (
+                "qmq.replication.following:answer_follow",
+                "common = theirs.chain.common_end(theirs.end, own.chain, own.end)",
+                "common = min(theirs.end, own.end)",
+            ),
+            (
+                "qmq.daemon.replication.joining:Joining.check",
+                "if await self.crc_at(keep_to) != answer.keep_to_crc:",
+                "if False:",
+            ),
+            (
+                "qmq.log.copied_log:CopiedLog._checked",
+                "if chain is not None and header.previous_crc != chain:",
+                "if False:",
+            ),
+        ),
+        CUTS,
+    ),
+    # --- nodes
+    SlavesBreakage(
+        "a slave confirms what it has not synced",
+        "in_sync",
+        (("qmq.log.commit:CommitWriter.write_copied", "file.datasync()", "pass"),),
+    ),
+    SlavesBreakage(
+        "a slave applies what is above the high watermark",
+        "applied",
+        (
+            (
+                "qmq.daemon.applying:Applying.advance",
+                "min(self.known_high_watermark, self._log.synced_end)",
+                "self._log.synced_end",
+            ),
+        ),
+        replace(CALM, copies=3, faults=("slow_syncs", "kill_member")),
+    ),
+    SlavesBreakage(
+        "a checkpoint stands above the high watermark",
+        "applied",
+        (
+            (
+                "broker_node.checkpoint:BrokerCheckpoints.draft",
+                "position, synced_to, damaged = log.position,",
+                "position, synced_to, damaged = log._ends.at_or_below(log.written_end) or log.position,",
+            ),
+            (
+                "qmq.daemon.checkpointing:Checkpointing._make",
+                "await self.committer.synced(draft.records_end - 1)",
+                "pass",
+            ),
+        ),
+        replace(CALM, copies=3, faults=("slow_syncs", "pause_member", "kill_member"), fault_seconds=0.7),
+    ),
+    SlavesBreakage(
+        "an epoch is used before it is on disk",
+        "epoch",
+        (
+            (
+                "qmq.daemon.member_node:MemberNode.store_replica_state",
+                "await asyncio.to_thread(self.replica.save_role, state)",
+                "self.saving = asyncio.ensure_future(asyncio.to_thread(self.replica.save_role, state)); self.replica.state = state",
+            ),
+        ),
+    ),
+    SlavesBreakage(
+        "an unknown outcome of a row change is taken for a failure",
+        "in_sync",
+        (
+            (
+                "qmq.daemon.replication.row_changes:RowChanges._send",
+                "if result is not RowResult.UNAVAILABLE:",
+                "from dataclasses import replace\n"
+                "        master = self._in_sync._master\n"
+                "        if result is RowResult.UNAVAILABLE:\n"
+                "            master.set(replace(master.value, requested=frozenset()))\n"
+                "        if True:",
+            ),
+        ),
+        replace(CUTS, faults=("kill_member", "lost_replies", "database_away", "flapping_cut"), fault_seconds=0.4),
+    ),
+    SlavesBreakage(
+        "several commits are trusted after one sync",
+        "progress",
+        (
+            (
+                "qmq.log.copied_log:CopiedLog.write",
+                "sync_each=not self.is_copying)",
+                "sync_each=False); log.sync()",
+            ),
+        ),
+        replace(POWER, faults=("member_power_cut", "pause_member"), slowness=100.0),
+    ),
+    SlavesBreakage(
+        "a log is truncated without a record of it",
+        "progress",
+        (
+            (
+                "qmq.log.truncation:TruncationFile.save",
+                "self._file.save(json.dumps(asdict(truncation)).encode())",
+                "self._file._disk.truncation = truncation",
+            ),
+            (
+                "qmq.log.truncation:TruncationFile.load",
+                "data = self._file.load()",
+                "return vars(self._file._disk).get('truncation')",
+            ),
+            (
+                "qmq.log.truncation:TruncationFile.remove",
+                "self._file.remove()",
+                "del self._file._disk.truncation",
+            ),
+        ),
+        replace(THREE, faults=("cut_off", "member_power_cut", "kill_member"), slowness=100.0, fault_seconds=0.7),
+    ),
+)

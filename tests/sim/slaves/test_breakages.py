@@ -1,0 +1,34 @@
+"""The checks of schedules with slaves notice what they are for: each deliberate breakage of the product is found."""
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.sim.slaves.breakages import BREAKAGES, SlavesBreakage
+
+pytestmark = pytest.mark.slow
+EVERY = os.environ.get("QMQ_SIM") == "full"
+SHARE = 4
+"""`make test` runs every fourth breakage, others each day; `make test-all` runs all."""
+
+
+def chosen() -> list[SlavesBreakage]:
+    if EVERY:
+        return list(BREAKAGES)
+    day = datetime.now(UTC).toordinal()
+    return [breakage for number, breakage in enumerate(BREAKAGES) if number % SHARE == day % SHARE]
+
+
+@pytest.mark.parametrize("breakage", chosen(), ids=lambda breakage: breakage.name.replace(" ", "-"))
+def test_a_breakage_is_noticed(breakage: SlavesBreakage) -> None:
+    report = breakage.find()
+    found = {broken.check for broken in report.broken}
+    assert breakage.is_noticed(report), f"{breakage.caught_by} had to notice it; the last seed found {found}"
+    assert f"make sim-slaves SEED={report.seed}" in str(report)
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.name.replace(" ", "-"))
+def test_a_breakage_fits_the_code(breakage: SlavesBreakage) -> None:
+    with breakage.applied():
+        pass
