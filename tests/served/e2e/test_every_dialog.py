@@ -30,6 +30,7 @@ DIALOGS = {
         ("/brokers/{broker_group}", "brokers:action.describe.open"),
         ("/brokers/{broker_group}", "brokers:action.read-only.open"),
         ("/brokers/{broker_group}", "brokers:action.drain.open"),
+        ("/brokers/{broker_group}", "brokers:copies.open"),
         ("/alerts?tab=rules", "alerts:rule.create"),
         ("/alerts?tab=channels", "alerts:channel.create"),
         ("/alerts?tab=silences", "alerts:silence.create"),

@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import BrokerPage from "@/features/brokers/BrokerPage";
 import type { BrokerGroupDetail } from "@/features/brokers/queries";
-import { brokerGroup } from "@/features/brokers/samples.testing";
+import { brokerGroup, groupDetail } from "@/features/brokers/samples.testing";
 import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 
@@ -30,7 +30,7 @@ beforeEach(() => {
 });
 
 function shown(more: Partial<BrokerGroupDetail> = {}, answers: Answers = {}, me: unknown = ME) {
-  const group = { ...brokerGroup("g1"), may_be_removed: false, ...more };
+  const group = groupDetail("g1", more);
   return answer({
     "GET /api/v1/me/": me,
     [`GET ${AT}`]: () => Response.json(group, { headers: { ETag: '"v1"' } }),

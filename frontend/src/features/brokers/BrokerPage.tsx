@@ -5,8 +5,10 @@ import { StartHelp } from "@/features/brokers/AddGroup";
 import { withLive, type GroupView } from "@/features/brokers/cluster";
 import { Decided } from "@/features/brokers/Decided";
 import { Verdict } from "@/features/brokers/Cells";
+import { CopiesBadge } from "@/features/brokers/CopiesBadge";
 import { GroupActions } from "@/features/brokers/GroupActions";
 import { GroupHistory } from "@/features/brokers/GroupHistory";
+import { Members } from "@/features/brokers/Members";
 import { NodeBox } from "@/features/brokers/NodeBox";
 import { NodeDrawer } from "@/features/brokers/NodeDrawer";
 import { PlacedSubjects } from "@/features/brokers/PlacedSubjects";
@@ -17,7 +19,7 @@ import { Part } from "@/ui/Part";
 import { ResourcePage } from "@/ui/ResourcePage";
 import { usePathParams } from "@/ui/urlState";
 
-/** One broker or delay group: its nodes, what it serves, how it did lately, and what can be done with it. */
+/** One broker or delay group: its members and nodes, what it serves, how it did lately, and what can be done with it. */
 export default function BrokerPage() {
   const { t } = useTranslation("brokers");
   const { name } = usePathParams("name");
@@ -33,6 +35,7 @@ export default function BrokerPage() {
           badges: (
             <>
               {group && <Verdict verdict={view(group).verdict} of="group" />}
+              {group && <CopiesBadge group={group} isLong />}
               <LiveBadge view={live} />
             </>
           ),
@@ -40,19 +43,20 @@ export default function BrokerPage() {
           actions: group && <GroupActions group={group} verdict={view(group).verdict} etag={etag} />,
         })}
       >
-        {(group) => <Whole group={group} view={view(group)} />}
+        {(group, etag) => <Whole group={group} etag={etag} view={view(group)} />}
       </ResourcePage>
       <NodeDrawer />
     </>
   );
 }
 
-function Whole({ group, view }: { group: BrokerGroupDetail; view: GroupView }) {
+function Whole({ group, etag, view }: { group: BrokerGroupDetail; etag: string | null; view: GroupView }) {
   const { t } = useTranslation("brokers");
   const { name } = group;
   return (
     <Stack gap="lg">
       <Decided group={group} verdict={view.verdict} />
+      <Members group={group} etag={etag} />
       <Part title={t("column.nodes")} isRegion>
         {view.nodes.length === 0 ? (
           <Paper withBorder p="md">

@@ -138,3 +138,30 @@ test("a node names its damaged ranges and the messages that are lost to them", a
   snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", { damaged_ranges: 0, withheld: 0 }) } });
   await waitFor(() => expect(group.querySelector("[data-withheld]")).toBeNull());
 });
+
+test("each broker group has its copies in sync, with a warning when some are missing", async () => {
+  const two = { members: ["a", "b"], copies: 2, in_sync: ["a", "b"], in_sync_min: 2 };
+  answer({
+    "GET /api/v1/me/": ME,
+    "GET /api/v1/broker-groups/": page(
+      brokerGroup("g1", two),
+      brokerGroup("g2", { ...two, in_sync: ["a"], in_sync_min: 1 }),
+      brokerGroup("g3", { ...two, in_sync: ["a"] }),
+      brokerGroup("d1", { kind: "delay" }),
+    ),
+  });
+  await mount(BrokersPage, "/brokers");
+  const cell = async (name: string) => {
+    const found = await waitFor(() => {
+      const element = document.querySelector<HTMLElement>(`[data-row="${name}"] [data-cell="copies"]`);
+      expect(element).not.toBeNull();
+      return element;
+    });
+    return found as HTMLElement;
+  };
+  expect(await cell("g1")).toHaveTextContent("2 of 2");
+  expect((await cell("g1")).querySelector("[data-copies]")).toHaveAttribute("data-copies", "complete");
+  expect(await cell("g2")).toHaveTextContent("1 of 2 · copies missing");
+  expect(await cell("g3")).toHaveTextContent("1 of 2 · below minimum");
+  expect(await cell("d1")).toHaveTextContent("—");
+});

@@ -13,7 +13,7 @@ export type Decision = "approve" | "read-only" | "drain" | "writable";
 
 /** States and numbers come live; what is asked for here changes seldom. */
 const REFRESH_MS = 10_000;
-/** While subjects move one wants to see them go. */
+/** While subjects move; also how often nodes report their roles to metaservers. */
 const MOVING_REFRESH_MS = 2_000;
 const GROUPS_MAX = 500;
 
@@ -33,7 +33,8 @@ export function groupOptions(name: string) {
   return queryOptions({
     queryKey: [...brokersKey, "one", name],
     queryFn: (context) => readWithTag("/api/v1/broker-groups/{name}/", { path: { name } })(context),
-    refetchInterval: ({ state }) => (state.data?.data.subjects_moving ? MOVING_REFRESH_MS : REFRESH_MS),
+    refetchInterval: ({ state: { data: { data } = {} } }) =>
+      data && (data.subjects_moving || data.copies > 1) ? MOVING_REFRESH_MS : REFRESH_MS,
   });
 }
 

@@ -1,4 +1,5 @@
-import type { BrokerGroup } from "@/features/brokers/queries";
+import type { MemberState } from "@/features/brokers/members";
+import type { BrokerGroup, BrokerGroupDetail } from "@/features/brokers/queries";
 import type { Entry } from "@/live/applyDelta";
 
 /** A broker group as the API tells it, for tests. */
@@ -40,6 +41,53 @@ export function brokerGroup(name: string, more: Partial<BrokerGroup> = {}): Brok
     updated_at: "2026-11-21T10:00:00Z",
     ...more,
   };
+}
+
+/** A slave in sync as the API returns it, for tests. */
+export function member(nodeId: string, more: Partial<MemberState> = {}): MemberState {
+  return {
+    node_id: nodeId,
+    is_member: true,
+    is_master: false,
+    in_sync: true,
+    role: "in_sync",
+    epoch: "3",
+    log_end: "5000",
+    high_watermark: "5000",
+    lag_bytes: 0,
+    address: "10.0.0.2:20881",
+    sync_address: "10.0.0.2:20882",
+    rack: "r2",
+    reported_at: "2026-11-21T10:00:00Z",
+    problem: "",
+    ...more,
+  };
+}
+
+/** A broker group as its own page reads it, for tests: a master alone. */
+export function groupDetail(name: string, more: Partial<BrokerGroupDetail> = {}): BrokerGroupDetail {
+  return {
+    ...brokerGroup(name),
+    member_states: [member(`${name}-a`, { is_master: true, role: "master" })],
+    candidate_problem: "the group has one member",
+    role_history: [],
+    may_be_removed: false,
+    ...more,
+  };
+}
+
+/** The same with a slave in sync. */
+export function replicatedGroup(name: string, more: Partial<BrokerGroupDetail> = {}): BrokerGroupDetail {
+  const nodes = [`${name}-a`, `${name}-b`];
+  return groupDetail(name, {
+    members: nodes,
+    in_sync: nodes,
+    copies: 2,
+    in_sync_min: 2,
+    member_states: [member(`${name}-a`, { is_master: true, role: "master" }), member(`${name}-b`)],
+    candidate_problem: "",
+    ...more,
+  });
 }
 
 /** A node as the live feed tells it, for tests. */
