@@ -67,14 +67,15 @@ CASES = {
 
 
 class Version:
-    """A metaserver, a broker and a delay node of one source tree."""
+    """A metaserver, the members of a broker group and a delay node of one source tree."""
 
-    def __init__(self, folder: Path, tree: Path) -> None:
+    def __init__(self, folder: Path, tree: Path, copies: int = 1) -> None:
         folder.mkdir()
-        self.system = System(folder, groups=1)
+        self.system = System(folder, groups=1, copies=copies)
         self.system.add_delay(DELAY)
+        self.slaves = list(self.system.other_members.values())
         self.processes = {"broker": self.system.brokers[BROKER], "delay": self.system.delays[DELAY]}
-        for process in (self.system.meta, *self.processes.values()):
+        for process in (self.system.meta, *self.processes.values(), *self.slaves):
             process.run_from(tree)
             process.start()
         self._measured = 0

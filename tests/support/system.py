@@ -225,11 +225,12 @@ class System:
             name,
             [
                 sys.executable, "-m", "metaserver", "--data-dir", str(self.folder / name),
-                "--http-port", str(http_port), "--tcp-port", str(tcp_port), "--new-groups", "allow", "--copies", str(self.copies),
+                "--http-port", str(http_port), "--tcp-port", str(tcp_port), "--new-groups", "allow",
             ],
             self.folder,
             f"http://127.0.0.1:{http_port}/readyz",
-            database,
+            # Not as an option: older versions, with which this one is compared, do not know it.
+            {"QMQ_META_COPIES": str(self.copies), **database},
         )  # fmt: skip
 
     def _port(self) -> int:
