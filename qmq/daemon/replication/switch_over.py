@@ -160,7 +160,7 @@ class SwitchOver:
     async def _answer(self, resignation: Resignation, deadline: float) -> RowResponse:
         """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
         log = self._leading.log
-        crc = log.crc_at(log.high_watermark)
+        crc = 0 if log.high_watermark == 0 else log.crc_at(log.high_watermark)
         assert crc is not None, "the newest commits are known"
         seconds = deadline - self._clock.monotonic()
         try:
