@@ -147,6 +147,18 @@ async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None
         assert await received(group) == sent
 
 
+async def test_a_group_that_has_stored_nothing_switches_over() -> None:
+    async with cluster_of() as group:
+        old = group.master
+        (slave,) = group.hosts.keys() - {group.row.master}
+        assert old.log.records_end == 0, "the first master of a group writes no record of its own"
+        assert (await old.switch_over(""))["to"] == slave
+        await group.serves(slave)
+        await begun(group)
+        await group.in_sync(*group.hosts)
+        await group.all_equal()
+
+
 async def test_a_master_that_restarts_is_promoted_or_follows() -> None:
     async with cluster_of() as group:
         sent = await begun(group)

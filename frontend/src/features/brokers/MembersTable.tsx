@@ -67,9 +67,9 @@ function rowKey({ node_id: node }: MemberState): string {
 
 /** The numbers of the master, which knows the lag of its slaves, and of nodes that copy; by node ID. */
 function useNumbers(states: readonly MemberState[]): ReadonlyMap<string, NodeDetail> {
-  const asked = states.filter(({ is_master: isMaster, role }) => isMaster || role === "copying");
+  const reporting = states.filter(({ is_master: isMaster, role }) => isMaster || role === "copying");
   return useQueries({
-    queries: asked.filter(({ address }) => address).map(({ node_id: node }) => nodeOptions(node)),
+    queries: reporting.filter(({ address }) => address).map(({ node_id: node }) => nodeOptions(node)),
     combine: (results) =>
       new Map(results.flatMap(({ data }): [string, NodeDetail][] => (data ? [[data.node_id, data]] : []))),
   });

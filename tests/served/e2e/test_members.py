@@ -1,0 +1,77 @@
+"""A broker group of two members: the page shows both, an operator switches over, and the roles change on the open page."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.conftest import NewSystems
+from tests.served.e2e.conftest import Visits
+from tests.served.e2e.plan_dialog import PlanDialog
+from tests.support.browser import PHONE, Visit
+from tests.support.system import Person, System
+from tests.support.waiting import ASK_SECONDS, eventually
+
+ROLES_MS = 30_000
+"""Until the nodes have reported their new roles, on a busy machine."""
+
+
+@pytest.fixture
+def replicated(new_system: NewSystems) -> System:
+    """A broker group of two members with its console; both are in sync."""
+    system = new_system(groups=1, copies=2, console=True, people=(Person("ada", "admin"),))
+    system.start()
+
+    def roles() -> list[str]:
+        return sorted(state["role"] for state in system.group("g1")["member_states"])
+
+    eventually(lambda: roles() == ["in_sync", "master"], what="a master and a slave in sync", every_s=ASK_SECONDS)
+    return system
+
+
+@pytest.fixture
+def visit_of_it(browser: Browser, replicated: System) -> Iterator[Callable[..., Visit]]:
+    with closing(Visits(browser, replicated.url)) as visits:
+        yield visits
+        assert [line for one in visits.made for line in one.problems()] == []
+
+
+def _role(dialog: PlanDialog, node: str) -> Locator:
+    found: Locator = dialog.row(node).locator("[data-role]")
+    return found
+
+
+def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replicated: System) -> None:
+    states = replicated.group("g1")["member_states"]
+    master = next(state["node_id"] for state in states if state["is_master"])
+    (slave,) = [state["node_id"] for state in states if state["node_id"] != master]
+    visit = visit_of_it(user="ada")
+    visit.open("/brokers/g1")
+    page = PlanDialog(visit)
+    expect(page.page.locator("[data-copies]")).to_have_text("2 of 2 in sync")
+    expect(_role(page, master)).to_have_attribute("data-role", "master")
+    expect(_role(page, slave)).to_have_attribute("data-role", "in_sync")
+    expect(page.cell(slave, "lag")).to_contain_text("0 B")
+    visit.axe_clean()
+    visit.page.evaluate("window.isTheSamePage = true")
+
+    page.button("brokers:switch_over.open").click()
+    page.dialog.get_by_label(page.text("brokers:switch_over.to")).select_option(slave)
+    expect(page.preview()).to_contain_text(slave)
+    visit.axe_clean()
+    page.done(page.text("brokers:switch_over.done", name="g1"))
+
+    expect(_role(page, slave)).to_have_attribute("data-role", "master", timeout=ROLES_MS)
+    expect(_role(page, master)).to_have_attribute("data-role", "in_sync", timeout=ROLES_MS)
+    history = page.page.get_by_role("region", name=page.text("brokers:history.title"), exact=True)
+    expect(history.get_by_text(page.text("brokers:history.action.resign"), exact=True).first).to_be_visible()
+    assert visit.page.evaluate("window.isTheSamePage") is True
+
+    phone = visit_of_it(PHONE, user="ada")
+    phone.open("/brokers/g1")
+    page = PlanDialog(phone)
+    expect(_role(page, slave)).to_have_attribute("data-role", "master")
+    page.settles()
+    page.fits_its_width()
+    phone.axe_clean()
