@@ -23,8 +23,6 @@ class SlavesStorm(Storm):
     """Injects faults into a broker group with slaves."""
 
     watch: GroupWatch
-    is_ending = False
-    """The last faults are under way: no member loses its disk any more."""
 
     def _node(self) -> Host:
         return self._rng.choice(list(self.watch.hosts.values()))
@@ -176,9 +174,13 @@ class SlavesStorm(Storm):
         await self._start_later(host, self._rng.choice((0.1, 2.0, 8.0)))
 
     def may_lose(self, node: str) -> bool:
-        """Whether another member has everything: the newest row names it, and its disk is as it was."""
+        """Whether another member has everything: it runs, the newest row names it, and its disk is as it was.
+
+        If it did not run, the member that lost its disk might be promoted for its last heartbeat, and would be alone in the set.
+        """
         row = self.watch.row
-        return row is not None and not self.is_ending and bool(set(row.in_sync) - {node} - self.watch.emptied)
+        running = {name for name, host in self.watch.hosts.items() if host.is_serving}
+        return row is not None and bool(set(row.in_sync) & running - {node} - self.watch.emptied)
 
 
 async def _switch_over(broker: Broker) -> None:
