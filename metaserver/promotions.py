@@ -86,7 +86,11 @@ def decide(
     reports = {
         name: _member_report(report, nodes.get(name), due, is_master=name == live.row.master)
         for name, report in live.reports.items()
-        if name in live.row.members and report.is_live(now) and (name != live.row.master or due.includes_master)
+        if name in live.row.members
+        and report.is_live(now)
+        # One whose connection has ended may have restarted, with less than it reported.
+        and name not in live.disconnected_at
+        and (name != live.row.master or due.includes_master)
     }
     choice = choose(live.row.group_row, newest_place, reports, promotion_id, live.row.preferred)
     if isinstance(choice, Blocked):

@@ -216,6 +216,14 @@ def test_a_master_that_restarted_gets_a_new_epoch_or_a_successor_at_once() -> No
     assert groups.started == []
 
 
+def test_a_member_whose_connection_has_ended_is_not_promoted() -> None:
+    groups = Groups()
+    groups.second(a={}, b={"log_end": 6000}, c={})
+    groups.directory.disconnected("g1-b")
+    groups.second(a={"replica_role": WAITING, "state": 4}, c={"log_end": 5500})
+    assert groups.promoted()[0] == "g1-c", "its log is shorter, and it runs for certain"
+
+
 def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
     groups = Groups()
     groups.second(a={"replica_role": WAITING, "state": 4, "epoch": 1, "promotion_id": "", "log_end": 0}, b={}, c={})
