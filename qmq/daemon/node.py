@@ -257,6 +257,10 @@ class Node(Daemon):
             "node_id": self.node_id,
             "epoch": self.replica.state.epoch,
             "version": __version__,
+            "uptime_seconds": round(self.uptime_seconds, 3),
+            "disk_free_bytes": self.space.disk_free_bytes,
+            "disk_total_bytes": self.space.disk_total_bytes,
+            "connections": len(self.server.connections),
         }
 
     def log_report(self) -> dict[str, Any]:
@@ -271,7 +275,6 @@ class Node(Daemon):
 
     def describe(self) -> dict[str, Any]:
         """The head of `/stats`."""
-        space = self.space
         refused = self.refuse_sends()
         return {
             **self.head(),
@@ -286,11 +289,7 @@ class Node(Daemon):
                 "problem": self.membership.policies.problem if self.membership is not None else "",
             },
             "metaservers": self.membership.report() if self.membership is not None else [],
-            "uptime_seconds": round(self.uptime_seconds, 3),
             "log": self.log_report(),
-            "disk_free_bytes": space.disk_free_bytes,
-            "disk_total_bytes": space.disk_total_bytes,
-            "connections": len(self.server.connections),
         }
 
     def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:

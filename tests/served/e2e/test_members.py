@@ -64,6 +64,8 @@ def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replic
 
     expect(_role(page, slave)).to_have_attribute("data-role", "master", timeout=ROLES_MS)
     expect(_role(page, master)).to_have_attribute("data-role", "in_sync", timeout=ROLES_MS)
+    node = page.page.locator(f'[data-node="{master}"] [data-verdict]')
+    expect(node).to_have_attribute("data-verdict", "standby", timeout=ROLES_MS)
     history = page.page.get_by_role("region", name=page.text("brokers:history.title"), exact=True)
     expect(history.get_by_text(page.text("brokers:history.action.resign"), exact=True).first).to_be_visible()
     assert visit.page.evaluate("window.isTheSamePage") is True

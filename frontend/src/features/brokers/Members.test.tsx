@@ -57,7 +57,7 @@ test("members have their role, lag, place, and whether they can be promoted", as
   expect(await row("g1-b").findByText("1.5s")).toBeInTheDocument();
   expect(row("g1-b").getByText("r2")).toBeInTheDocument();
   expect(row("g1-b").getByText("replication: 10.0.0.2:20882")).toBeInTheDocument();
-  expect(row("g1-b").getByText("Yes")).toBeInTheDocument();
+  expect(row("g1-b").getByText("Can be promoted")).toBeInTheDocument();
   expect(section.getByText(/Copies: 2 · minimum in sync: 2 · preferred: g1-b/)).toBeInTheDocument();
   expect(section.queryByRole("alert")).toBeNull();
   expect(await section.findByRole("button", { name: "Switch over" })).toHaveAttribute("aria-disabled", "false");
@@ -86,7 +86,7 @@ test("a copying member has its progress, and the group is below its minimum", as
   expect(await row("g1-b").findByText("25% · 1 GiB of 4 GiB")).toBeInTheDocument();
   expect(row("g1-b").getByText("50 MiB/s · time left: 1m 1s")).toBeInTheDocument();
   expect(row("g1-b").getByRole("progressbar", { name: "Copy progress of g1-b" })).toBeInTheDocument();
-  expect(row("g1-b").getByText("No: it is still copying")).toBeInTheDocument();
+  expect(row("g1-b").getByText("Can't be promoted: it is still copying")).toBeInTheDocument();
   const alert = section.getByRole("alert", { name: "Below its minimum: sends are rejected" });
   expect(within(alert).getByText(/1 member is in sync; at least 2 are required/)).toBeInTheDocument();
   expect(section.getByText("node g1-b: its role is copying")).toBeInTheDocument();
@@ -232,7 +232,7 @@ test("a promotion with loss takes a reason and the bytes at risk, and a new prev
       };
     },
   });
-  expect(row("g1-a").getByText("No: it sends no heartbeats")).toBeInTheDocument();
+  expect(row("g1-a").getByText("Can't be promoted: it sends no heartbeats")).toBeInTheDocument();
   await userEvent.click(await section.findByRole("button", { name: "Promote with data loss" }));
   const dialog = within(await screen.findByRole("dialog"));
   const preview = () => dialog.getByRole("button", { name: "Preview" });

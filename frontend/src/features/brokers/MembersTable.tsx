@@ -26,7 +26,7 @@ export function MembersTable({ group }: { group: BrokerGroupDetail }) {
         </LinkTo>
       )),
       column("role", { card: "state" }, (member) => <Role member={member} />),
-      column("lag", { card: "line" }, (member) => {
+      column("lag", { card: "fact" }, (member) => {
         const copy = member.role === "copying" ? copyProgress(numbers.get(member.node_id)?.stats) : null;
         if (copy) return <Copying copy={copy} node={member.node_id} />;
         if (member.is_master) return "—";
@@ -45,7 +45,7 @@ export function MembersTable({ group }: { group: BrokerGroupDetail }) {
       }),
       column("epoch", { align: "right", card: "fact" }, ({ epoch }) => epoch ?? "—"),
       column("rack", { card: "fact" }, ({ rack }) => (rack ? rack : "—")),
-      column("address", { card: "fact" }, ({ address, sync_address: sync }) => (
+      column("address", { card: "action" }, ({ address, sync_address: sync }) => (
         <Stack gap={0} className="break">
           <span>{address ?? "—"}</span>
           {sync && (
@@ -100,7 +100,7 @@ function Copying({ copy, node }: { copy: CopyProgress; node: string }) {
   const speed = t("members.per_second", { rate: bytes(bytesPerSecond, language) });
   const left = secondsLeft === null ? t("members.left_unknown") : duration(secondsLeft, language);
   return (
-    <Stack gap={2} miw={170} data-copy={node}>
+    <Stack gap={2} miw={100} data-copy={node}>
       <Text size="xs">
         {share !== null && `${percent(share, language)} · `}
         {size}

@@ -22,6 +22,7 @@ test("a node that does not answer is not what it was", () => {
   expect(nodeVerdict(undefined)).toBe("unknown");
   expect(nodeVerdict(liveNode("a", "g", { is_measured: false, state: null }))).toBe("unmeasured");
   expect(nodeVerdict(liveNode("a", "g", { state: "read_only" }))).toBe("read_only");
+  expect(nodeVerdict(liveNode("a", "g", { state: null, is_master: false }))).toBe("standby");
 });
 
 test("what is live goes over what was read", () => {

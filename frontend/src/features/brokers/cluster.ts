@@ -32,8 +32,8 @@ export interface GroupView {
  */
 export type GroupVerdict =
   "unapproved" | "offline" | "draining" | "read_only" | "refusing" | "write_only" | "read_write";
-/** `unmeasured`: it does not answer; `unknown`: nothing is known yet. */
-export type NodeVerdict = "read_write" | "read_only" | "write_only" | "offline" | "unmeasured" | "unknown";
+/** `standby`: a slave, which serves no clients; `unmeasured`: it does not answer; `unknown`: nothing is known yet. */
+export type NodeVerdict = "read_write" | "read_only" | "write_only" | "offline" | "standby" | "unmeasured" | "unknown";
 
 export const COLOURS: Record<GroupVerdict | NodeVerdict, string> = {
   read_write: "teal",
@@ -43,6 +43,7 @@ export const COLOURS: Record<GroupVerdict | NodeVerdict, string> = {
   draining: "blue",
   unapproved: "orange",
   offline: "red",
+  standby: "blue",
   unmeasured: "red",
   unknown: "gray",
 };
@@ -62,6 +63,7 @@ export function groupVerdict(reported: string, operator: string): GroupVerdict {
 export function nodeVerdict(numbers: Entry | undefined): NodeVerdict {
   if (!numbers) return "unknown";
   if (numbers.is_measured === false) return "unmeasured";
+  if (numbers.state === null && numbers.is_master === false) return "standby";
   return STATES.has(numbers.state) ? (numbers.state as NodeVerdict) : "unknown";
 }
 
