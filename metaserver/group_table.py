@@ -90,7 +90,7 @@ class GroupTable(RouteTable):
             self._learn(live, live.row, row)
 
     def learn_group(self, stored: BrokerGroup) -> None:
-        """As `learn_row`, and take over what operators decided."""
+        """As `learn_row`, and apply what operators decided."""
         live = self.groups[stored.name]
         self._learn(live, live.row.with_decisions_of(stored), stored.group_row)
 
@@ -144,7 +144,7 @@ class GroupTable(RouteTable):
         return Observed(changed, replaced, contradicted)
 
     def _learn_sync_address(self, live: LiveGroup, stored: Node, now: float) -> None:
-        """Take over where slaves follow a master whose heartbeats arrive at another metaserver only."""
+        """Apply the sync address of a master whose heartbeats arrive at another metaserver only."""
         report, known = live.reports.get(stored.node_id), self.nodes.get(stored.node_id, stored)
         if (report is None or not report.is_live(now)) and (
             stored.node_id not in self.nodes or known.sync_address != stored.sync_address

@@ -187,7 +187,7 @@ class Copies(Reason):
 
 
 class SwitchOver(Reason):
-    """Which slave takes over."""
+    """Which slave becomes the master."""
 
     to = serializers.CharField(
         max_length=100, default="", allow_blank=True, help_text="node ID; empty: the slave that has the most"

@@ -143,7 +143,7 @@ SwitchOverView = action(
     "broker_groups_switch_over",
     Right.CHANGE_CLUSTER,
     lambda view, name: switch_over(name, view.body(shapes.SwitchOver)["to"], **view.versioned_arguments),
-    "Let a slave take over from the master of a broker group. Requests of clients are held meanwhile, and none is rejected.",
+    "Have a slave of a broker group become its master. Requests of clients wait meanwhile, and none is rejected.",
     body=shapes.SwitchOver,
 )
 

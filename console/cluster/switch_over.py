@@ -1,4 +1,4 @@
-"""A planned switch-over: the master of a broker group hands over to a slave."""
+"""A planned switch-over: a slave of a broker group becomes its master."""
 
 from console.cluster import entries, limits
 from console.cluster.admin import node_admin
@@ -27,15 +27,15 @@ def switch_over(
 
     Raises:
         NotFound: there is no such broker group, or the node is not a member of it.
-        Conflict: no slave can take over, or the master rejects it. Nothing was changed.
-        ConnectionLost: the master can't be reached, or does not know whether the slave takes over.
+        Conflict: no slave can be promoted, or the master rejects it. Nothing was changed.
+        ConnectionLost: the master can't be reached, or does not know whether the slave becomes the master.
         Stale: the group has another version.
     """
     master, successor, version = service.plan_switch_over(name, to, expected_version)
     before, planned = {"master": master.node_id}, {"master": successor.node_id}
     if dry_run:
         notes = (
-            f"Node {successor.node_id} takes over from node {master.node_id}, unless another slave has more by then.",
+            f"Node {successor.node_id} becomes the master instead of node {master.node_id}, unless another slave has more by then.",
         )
         return Change(name, before, planned, version, notes if not to else ())
     address = master.node.admin_address if master.node is not None else ""

@@ -85,7 +85,7 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
 
 
 def plan_switch_over(name: str, to: str, expected_version: int | None) -> tuple[Member, Member, int]:
-    """Return the master of a broker group, the slave that would take over from it, and the version of the group.
+    """Return the master of a broker group, the slave that would replace it, and the version of the group.
 
     Args:
         to: the node ID of the slave; "": the best.

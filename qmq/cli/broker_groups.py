@@ -37,8 +37,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     listing = add("list", show_list, "list broker groups with their masters and in-sync members")
     shown = add("show", show, "show the members of a broker group, and their latest role changes")
     switching = add(
-        "switch-over", switch_over, "let a slave take over from the master",
-        "Lets a slave take over from the master of a broker group. Requests of clients are held meanwhile, and none is rejected.",
+        "switch-over", switch_over, "have a slave become the master",
+        "Has a slave of a broker group become its master. Requests of clients wait meanwhile, and none is rejected.",
     )  # fmt: skip
     stopping = add(
         "may-stop", may_stop, "say whether a node may be stopped now",
@@ -159,7 +159,7 @@ def _member_row(member: dict[str, Any]) -> list[object]:
 
 
 def switch_over(arguments: argparse.Namespace) -> int:
-    """Let a slave take over; the exit code."""
+    """Have a slave become the master; return the exit code."""
     return _change(arguments, "switch-over/", {"to": arguments.to})
 
 

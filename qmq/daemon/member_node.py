@@ -259,7 +259,7 @@ class MemberNode(Node):
         return super().drain_seconds if self._has_committer and not self._has_ended else 0.0
 
     async def finish(self) -> None:
-        if self.shell.hand_over is not None and self.shell.hand_over.is_done:
+        if self.shell.switch_overs is not None and self.shell.switch_overs.is_done:
             # There is a checkpoint of a moment ago, and the successor waits for this node to follow.
             await self.committer.stop()
         elif self._has_committer:
@@ -283,16 +283,16 @@ class MemberNode(Node):
         return switch_over_posts(self.switch_over)
 
     async def switch_over(self, to: str) -> dict[str, Any]:
-        """Hand over as `HandOver.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
-        if self.shell.hand_over is None or not self.is_serving:
+        """Have a slave promoted, as `PlannedSwitchOvers.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
+        if self.shell.switch_overs is None or not self.is_serving:
             raise SwitchOverRejected(f"node {self.node_id} is not a master with slaves")
-        return await self.shell.hand_over.now(to)
+        return await self.shell.switch_overs.now(to)
 
     async def close(self) -> None:
         is_running = self._is_started and self.is_serving and not (self._is_closed or self.failure.is_set)
-        if self.shell.hand_over is not None and is_running:
-            # The rest of the time is for requests in progress if nobody takes over.
-            await self.shell.hand_over.before_stop(self.options.stop_seconds / 2)
+        if self.shell.switch_overs is not None and is_running:
+            # The rest of the time is for requests in progress if no slave is promoted.
+            await self.shell.switch_overs.before_stop(self.options.stop_seconds / 2)
         await super().close()
 
     def end(self, error: BaseException) -> None:

@@ -69,7 +69,7 @@ class Step(Enum):
     ALARM = auto()
     """Two promotions, or two masters, have the same epoch, which the rules exclude: the node stops."""
     STAY = auto()
-    """The node continues in its role; a master takes over the in-sync set."""
+    """The node continues in its role; a master applies the in-sync set."""
     SERVE_ALONE = auto()
     """The node is the only member: it stores that, then serves without slaves."""
     LEAD = auto()

@@ -155,7 +155,7 @@ class Promotion:
     new_epoch: int
     promotion_id: str
     keeps_master: bool = False
-    """Whether the old master stays in sync: it has handed over, and has nothing that the candidate lacks."""
+    """Whether the old master stays in sync: it resigned, and has nothing that the candidate lacks."""
 
     def applied_to(self, row: GroupRow) -> GroupRow:
         """Return the changed row. Raises ChangeRejected."""

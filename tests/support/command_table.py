@@ -194,7 +194,7 @@ COMMANDS: dict[Command, CommandInfo] = {
         ChangeInSyncRequest, RowResponse, MASTER, (META,), FIRST, "Add a member to the in-sync set, or remove it"
     ),
     Command.RESIGN: CommandInfo(
-        ResignRequest, RowResponse, MASTER, (META,), FIRST, "Hand the role of master to an in-sync member"
+        ResignRequest, RowResponse, MASTER, (META,), FIRST, "Request that an in-sync member become the master"
     ),
     Command.ROLE: CommandInfo(
         GroupRow, None, META, (NODE,), FIRST, "Send the row of a broker group to its nodes", is_one_way=True

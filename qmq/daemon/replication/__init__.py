@@ -18,9 +18,9 @@ A master:
 - `retention_holds`: what retention leaves for slaves that are behind.
 - `row_changes`: requests to change the in-sync set, one at a time.
 - `row_client`: how these and resignations reach a metaserver.
-- `switch_over`: hands the role of master over while clients wait.
+- `switch_over`: has a slave promoted while clients wait.
 - `held_clients`: the clients that wait.
-- `hand_over`: when that happens: an operator requests it (`switch_over_page`), or the node stops.
+- `planned_switch_overs`: those that an operator requests (`switch_over_page`), and the one before the node stops.
 
 A slave:
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.follower import Follower
-from qmq.daemon.replication.hand_over import HandOver
 from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
+from qmq.daemon.replication.planned_switch_overs import PlannedSwitchOvers
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.daemon.replication.switch_over import SwitchOver
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
@@ -26,7 +26,7 @@ class MemberShell:
     """Opens, writes, truncates and serves as `Member` says: a `Shell` around one node."""
 
     _node: "MemberNode"
-    hand_over: HandOver | None = field(default=None, init=False)
+    switch_overs: PlannedSwitchOvers | None = field(default=None, init=False)
     """Of a node that leads."""
 
     @property
@@ -141,7 +141,7 @@ class MemberShell:
         leading.on_checked = self._node.sends_checked
         clients = HeldClients(self._node.server, lambda: self._node.handlers)
         switch_over = SwitchOver(leading, clients, self._node.request_resignation, self._node.clock)
-        self.hand_over = HandOver(
+        self.switch_overs = PlannedSwitchOvers(
             self._node.node_id,
             switch_over,
             self._node.checkpoints.make,

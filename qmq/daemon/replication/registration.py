@@ -37,6 +37,6 @@ def registration_of(node: "MemberNode", request: NodeRegisterRequest) -> NodeReg
 def _problems(node: "MemberNode") -> tuple[str, ...]:
     member = node.member
     if node.replica.state.is_new:
-        # Also before the first row: it may have been a member with data, which nobody knows if its log was short.
+        # Also before the first row: it may have been a member with data, which no metaserver knows if its log was short.
         return ("its data folder is empty",)
     return (member.reason,) if member.role is ReplicaRole.FAILED or (node.is_serving and member.reason) else ()

@@ -2,7 +2,7 @@
 
 A checkpoint has all that the log does not hold any more: each subject with its sequences, each consumer group with its positions.
 It is on disk, it holds nothing above the high watermark, and it has a CRC. So a copying slave gets its file as it is: no state is
-taken for it, and none is in memory.
+made for it, and none is in memory.
 """
 
 import asyncio

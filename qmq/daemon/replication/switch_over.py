@@ -31,7 +31,7 @@ OUTCOME_SECONDS = 2.0
 RETRY_SECONDS = 0.2
 """Pause before a resignation with an unknown outcome is requested again. It is valid for the same version, so it is done once."""
 LAG_SECONDS_MAX = 1.0
-"""A slave that lacks older commits does not take over, because clients would wait for it."""
+"""A slave that lacks older commits is not promoted, because clients would wait for it."""
 
 RequestResignation = Callable[[Resignation, int, int], Awaitable[RowResponse]]
 """Sends a resignation with the end of the log and the CRC there to a metaserver. It ends in limited time."""
@@ -81,7 +81,7 @@ class SwitchOver:
     _is_running: bool = field(default=False, init=False)
 
     def check(self, to: str) -> None:
-        """Raise SwitchOverRejected if no slave can take over, or this one can't, or another switch-over is in progress."""
+        """Raise SwitchOverRejected if no slave can be promoted, or this one can't, or another switch-over is in progress."""
         if self._is_running:
             raise SwitchOverRejected("another switch-over of this node is in progress")
         choose(self._leading.current_row, self._leading.slaves(), to)
@@ -172,7 +172,7 @@ class SwitchOver:
 
 
 def choose(row: GroupRow, slaves: Sequence[SlaveReport], to: str, *, has_all_below: int = 0) -> SlaveReport:
-    """Return the slave that takes over: of those that can, the one that has the most.
+    """Return the slave to promote: of those that can be, the one that has the most.
 
     Args:
         slaves: those that follow.
@@ -196,7 +196,7 @@ def choose(row: GroupRow, slaves: Sequence[SlaveReport], to: str, *, has_all_bel
 
 
 def _problem(row: GroupRow, name: str, slave: SlaveReport | None, has_all_below: int) -> str:
-    """Why a slave can't take over now; "" if it can."""
+    """Return why a slave can't be promoted now; "" if it can."""
     if slave is None:
         return "is not connected"
     if name not in row.in_sync:

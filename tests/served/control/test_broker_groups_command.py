@@ -81,6 +81,6 @@ def test_a_group_of_two_members_is_shown_and_switched_over(new_system: NewSystem
     assert (code, problem) == (0, "")
     assert "master: g1-a -> g1-b" in done
     eventually(lambda: shown()["master"] == "g1-b" and are_in_sync(), every_s=0.5)
-    assert qmq(system, "may-stop", "g1-b")[0] == 0, "g1-a takes over"
+    assert qmq(system, "may-stop", "g1-b")[0] == 0, "g1-a is in sync"
     code, _, problem = qmq(system, "promote", "g1", "g1-a", "--accept-loss", "0", "--reason", "x")
     assert (code, "Node g1-b serves as master" in problem) == (1, True)

@@ -95,7 +95,7 @@ async def test_bad_requests_are_refused(changes: dict[str, Any], code: str) -> N
         caller = await connected(scene)
         assert await read(caller, replace(REQUEST, **changes)) == code
         assert scene.listener.counters.bad_requests[code] == 1
-        # Nobody else notices.
+        # Other slaves notice nothing.
         assert isinstance(await read(caller, REQUEST), ReadCopyResponse)
         assert scene.newer_epochs == []
         await caller.close()
@@ -136,7 +136,7 @@ async def test_reads_have_a_limit_and_a_rate(monkeypatch: pytest.MonkeyPatch) ->
         await caller.close()
 
 
-async def test_a_checkpoint_that_nobody_reads_is_closed_and_the_log_is_held_for_who_reads_it() -> None:
+async def test_a_checkpoint_without_readers_is_closed_and_the_log_is_held_for_who_reads_it() -> None:
     async with leading(row("m"), commits_before=40) as scene:
         high_watermark = scene.committer.high_watermark
         assert scene.leading.retained_from == high_watermark

@@ -138,7 +138,7 @@ BREAKAGES = (
         (replace(THREE, values=4, epochs=5),),
     ),
     RuleBreakage(
-        "a request without an answer is taken for one that failed",
+        "a request without an answer is treated as one that failed",
         (("master:Master.learned", "row.version <= self.row.version", "row.version < self.row.version"),),
         (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
     ),

@@ -34,7 +34,7 @@ class Storm:
         """Switch-overs that were made."""
 
     async def produce(self) -> None:
-        """Send to whoever serves, one message after the other, until cancelled."""
+        """Send to the master, one message after another, until cancelled."""
         while True:
             await asyncio.sleep(0.02)
             master = self.group.row.value.master

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_node.broker import Broker
-from qmq.daemon.replication import hand_over
-from qmq.daemon.replication.hand_over import STOP_SECONDS_MAX, SUCCESSOR_SECONDS
+from qmq.daemon.replication import planned_switch_overs
+from qmq.daemon.replication.planned_switch_overs import STOP_SECONDS_MAX, SUCCESSOR_SECONDS
 from qmq.daemon.replication.switch_over import DRAIN_SECONDS, OUTCOME_SECONDS, SwitchOverRejected, SwitchOverUnknown
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin, NodeRefused
@@ -172,7 +172,7 @@ async def test_the_slave_that_takes_over_is_named_or_the_one_that_has_most() -> 
         await eventually_async(lambda: group.is_master("g1-c"))
 
 
-async def test_without_a_slave_that_can_take_over_nobody_is_held() -> None:
+async def test_without_a_slave_that_can_be_promoted_no_client_is_held() -> None:
     async with ready() as group:
         master = group.broker("g1-a")
         group.hosts["g1-b"].kill()
@@ -260,7 +260,7 @@ async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
 
 
 async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hand_over, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(planned_switch_overs, "CHECKPOINT_SECONDS", 0.0)
     async with ready() as group:
         master = group.broker("g1-a")
         async with client_of(master) as client, client_of(master) as waiting:
@@ -284,7 +284,7 @@ async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(mon
 
 
 async def test_a_switch_over_waits_for_records_of_clients_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hand_over, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(planned_switch_overs, "CHECKPOINT_SECONDS", 0.0)
     async with ready() as group:
         master = group.broker("g1-a")
         group.row.is_available = False

@@ -195,7 +195,7 @@ BREAKAGES = (
         ),
     ),
     SlavesBreakage(
-        "an unknown outcome of a row change is taken for a failure",
+        "an unknown outcome of a row change is treated as a failure",
         "in_sync",
         (
             (

@@ -139,7 +139,7 @@ class SlavesStorm(Storm):
             await asyncio.sleep(self._rng.uniform(0.2, 1.5))
 
     async def switch_over(self) -> None:
-        """An operator has the master hand over to a slave."""
+        """An operator has the master switch over to a slave."""
         row = self.watch.row
         host = self.watch.hosts.get(row.master) if row is not None else None
         if host is None or host.process is None or not isinstance(host.server, Broker):

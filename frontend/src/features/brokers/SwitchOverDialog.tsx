@@ -7,7 +7,7 @@ import { successors } from "@/features/brokers/members";
 import { OUTDATED } from "@/features/brokers/queries";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 
-/** Let a slave take over from the master. The dry run says which one, or why none can. */
+/** Have a slave become the master. The dry run says which one, or why none can. */
 export function SwitchOverDialog({ group, etag, onClose }: MemberDialog) {
   const { t } = useTranslation("brokers");
   const { name, master } = group;

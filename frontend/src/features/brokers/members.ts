@@ -98,7 +98,7 @@ export function servingMaster(states: readonly MemberState[]): MemberState | und
   return states.find(({ is_master, role }) => is_master && role === "master");
 }
 
-/** Return the slaves that can take over from the master. */
+/** Return the slaves that can become the master. */
 export function successors(states: readonly MemberState[]): MemberState[] {
   return states.filter(({ is_master, in_sync, problem }) => in_sync && !is_master && problem === "");
 }

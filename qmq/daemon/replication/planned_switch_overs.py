@@ -1,4 +1,4 @@
-"""class HandOver: when a master hands over: an operator requests it, or the node stops."""
+"""class PlannedSwitchOvers: switch-overs that an operator requests, and the one before a master stops."""
 
 import asyncio
 import logging
@@ -24,8 +24,8 @@ logger = logging.getLogger("qmq.replication")
 
 
 @dataclass(eq=False, repr=False)
-class HandOver:
-    """Hands the role of one master over."""
+class PlannedSwitchOvers:
+    """Switch-overs of one master."""
 
     _node_id: str
     _switch_over: SwitchOver
@@ -74,6 +74,6 @@ class HandOver:
         except (SwitchOverRejected, SwitchOverUnknown) as error:
             logger.warning("node %s stops without a successor: %s", self._node_id, error)
         except TimeoutError:
-            logger.warning("node %s stops, and may have no successor: to hand over takes too long", self._node_id)
+            logger.warning("node %s stops, and may have no successor: the switch-over takes too long", self._node_id)
         else:
             await asyncio.sleep(SUCCESSOR_SECONDS)
