@@ -95,6 +95,9 @@ class OrmRowStore(_Connected):
             lambda: rows.change_row(name, change, newest_place, action=action, actor=METASERVER, reason=reason)
         )
 
+    def close(self) -> None:
+        connection.close()
+
 
 def _microseconds(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)

@@ -20,6 +20,8 @@ WAITING_MAX = 64
 """Changes that wait for the database; further ones are answered at once."""
 ANSWER_SECONDS = 5.0
 """How long a request waits for the database."""
+CLOSE_SECONDS = 1.0
+"""How long the end of the metaserver waits for a change that is being made."""
 
 
 class RowStore(Protocol):
@@ -32,6 +34,9 @@ class RowStore(Protocol):
         self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
     ) -> GroupRow:
         """Change the row by compare-and-set. Raises ChangeRejected, or QmqError if there is none."""
+
+    def close(self) -> None:
+        """Close the connection to the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class RowChanges:
     _on_row: Callable[[GroupRow], None]
     """Called on the event loop with each row that was read or stored."""
     _waiting: int = field(default=0, init=False)
+    _is_closed: bool = field(default=False, init=False)
     counters: RowCounters = field(default_factory=RowCounters, init=False)
     _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "rows"), init=False)
 
@@ -113,9 +119,12 @@ class RowChanges:
         if answer.row is not None:
             self._on_row(answer.row)
 
-    def close(self) -> None:
-        """End the thread. Changes that wait are not made; one that is being made completes."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+    async def close(self) -> None:
+        """End the thread and its connection. Changes that wait are not made; one being made has CLOSE_SECONDS to complete."""
+        self._is_closed = True
+        closing = asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
+        self._thread.shutdown(wait=False)
+        await asyncio.wait([closing], timeout=CLOSE_SECONDS)
 
     # --- in the thread ---------------------------------------------------------------------------------------------
 
@@ -127,6 +136,8 @@ class RowChanges:
             intended = change(row)
             return intended
 
+        if self._is_closed:
+            return RowAnswer(RowResult.UNAVAILABLE, None, "this metaserver stops")
         try:
             row = self._store.change(name, noted, newest_place, action=action, reason=reason)
         except ChangeRejected as rejected:
@@ -154,6 +165,8 @@ class RowChanges:
         return RowAnswer(RowResult.UNAVAILABLE, row, f"the database failed: {error}")
 
     def _read(self, name: str) -> GroupRow | None:
+        if self._is_closed:
+            return None
         try:
             return self._store.read(name)
         except Exception as error:  # noqa: BLE001 - as in `_make`

@@ -129,7 +129,7 @@ class Metaserver(Daemon):
         self._stop.set()
         if self._writing is not None:
             await asyncio.wait([self._writing])
-        self.row_changes.close()
+        await self.row_changes.close()
         await self.route_file.save(self.directory)
 
     async def release(self) -> None:

@@ -94,3 +94,6 @@ class MemoryRowStore:
             changed = change(row)
             self._repository.groups[name] = self._repository.groups[name].with_group_row(changed)
             return changed
+
+    def close(self) -> None:
+        """There is no connection."""

@@ -281,3 +281,6 @@ class RowStore:
         self._database.changed(group=name)
         self._database.reply()
         return changed
+
+    def close(self) -> None:
+        """There is no connection."""

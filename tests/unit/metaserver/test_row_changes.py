@@ -27,6 +27,11 @@ class Store:
         self.fails_before = self.fails_after = self.fails_to_read = False
         self.meanwhile: Callable[[], None] = lambda: None
         self.blocked: threading.Event | None = None
+        self.closed_by: str | None = None
+        """The name of the thread that closed the connection."""
+
+    def close(self) -> None:
+        self.closed_by = threading.current_thread().name
 
     def read(self, name: str) -> GroupRow:
         if self.fails_to_read:
@@ -60,7 +65,7 @@ def made(store: Store, change: RowChange = PROMOTION.applied_to, name: str = "g1
         learned: list[GroupRow] = []
         changes = RowChanges(store, learned.append)
         answer = await changes.make(name, change, (1, 7), action="promote", reason="test")
-        changes.close()
+        await changes.close()
         assert changes.counters.unavailable == (answer.result is RowResult.UNAVAILABLE)
         assert changes.counters.changes == (answer.result is RowResult.DONE)
         return answer, learned
@@ -137,7 +142,7 @@ def test_a_database_that_hangs_is_not_waited_for_and_its_late_answer_is_learned(
         assert learned.empty()
         store.blocked.set()
         assert await learned.get() == PROMOTED
-        changes.close()
+        await changes.close()
 
     asyncio.run(make())
 
@@ -160,6 +165,26 @@ def test_changes_that_wait_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
         assert (answer.result, answer.reason) == (RowResult.UNAVAILABLE, "2 changes wait for the database")
         store.blocked.set()
         assert [answer.result for answer in await asyncio.gather(*waiting)] == [RowResult.REFUSED] * 2
-        changes.close()
+        await changes.close()
 
     asyncio.run(make())
+
+
+async def test_the_connection_is_closed_by_its_thread_and_changes_that_wait_are_not_made() -> None:
+    store, learned = Store(), list[GroupRow]()
+    store.blocked = threading.Event()
+    changes = RowChanges(store, learned.append)
+    making = [
+        asyncio.create_task(changes.make("g1", PROMOTION.applied_to, (1, 7), action="promote", reason="test"))
+        for _ in range(2)
+    ]
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(changes.close())
+    await asyncio.sleep(0)
+    store.blocked.set()
+    first, second = await asyncio.gather(*making)
+    await closing
+    assert (first.result, second.result) == (RowResult.DONE, RowResult.UNAVAILABLE)
+    assert second.reason == "this metaserver stops"
+    assert store.closed_by is not None
+    assert store.closed_by.startswith("rows")
