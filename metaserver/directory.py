@@ -147,7 +147,9 @@ class Directory(GroupTable):
             return Registered(self._answer(live, ""), None, node)
         wish = None
         if replaces:
-            wish = replacement(group, request, self.new_promotion_id())
+            wish = replacement(
+                group, request, self.new_promotion_id(), lambda: not live.has_lease(self._clock.monotonic())
+            )
         elif may_join(group, request) and live.has_serving_master:
             wish = joining(group, request.node_id)
         if is_replicating(request):

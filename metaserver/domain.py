@@ -85,6 +85,7 @@ class BrokerGroup:
             self.promotion_id,
             self.in_sync_min,
             self.joining,
+            self.copies,
         )
 
     def with_group_row(self, row: GroupRow) -> "BrokerGroup":

@@ -7,6 +7,7 @@ from metaserver.choices import GroupKind, OperatorState
 from metaserver.domain import BrokerGroup
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.group_rows import MEMBERS_MAX
 from qmq.replication.row import AddMember, ChangeRejected, GroupRow, check_place
 
 RowChange = Callable[[GroupRow], GroupRow]
@@ -26,10 +27,14 @@ class Replacement:
     node_id: str
     new_epoch: int
     promotion_id: str
+    copies_max: int
+    """Of a group with more copies the node becomes a member instead; an operator may have raised that meanwhile."""
 
     def applied_to(self, row: GroupRow) -> GroupRow:
         """Return the changed row. Raises ChangeRejected."""
         check_place(row, self.epoch, self.version)
+        if row.copies > self.copies_max:
+            raise ChangeRejected(f"broker group {row.broker_group} is to have {row.copies} copies", is_stale=True)
         if len(row.members) > 1:
             raise ChangeRejected(
                 f"broker group {row.broker_group} has {len(row.members)} members; one of them is promoted"
@@ -77,13 +82,27 @@ def may_replace(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
     )
 
 
-def replacement(group: BrokerGroup, request: NodeRegisterRequest, promotion_id: str) -> RowWish:
-    """Return the change that makes the node the only member."""
+def replacement(
+    group: BrokerGroup, request: NodeRegisterRequest, promotion_id: str, is_silent: Callable[[], bool]
+) -> RowWish:
+    """Return the change that makes the node the only member.
+
+    Args:
+        is_silent: whether the old member is silent still, when the change is made; called in the thread of the database.
+    """
     new_epoch = max(group.epoch, request.epoch) + 1
-    change = Replacement(group.epoch, group.in_sync_version, request.node_id, new_epoch, promotion_id)
-    return RowWish(
-        change.applied_to, "replace_member", f"node {request.node_id} replaces {group.master}, which is silent"
-    )
+    copies_max = 1 if is_replicating(request) else MEMBERS_MAX
+    change = Replacement(group.epoch, group.in_sync_version, request.node_id, new_epoch, promotion_id, copies_max)
+
+    def checked(row: GroupRow) -> GroupRow:
+        if not is_silent():
+            # The request waited for the database.
+            raise ChangeRejected(
+                f"node {group.master} of broker group {group.name} sends heartbeats again", is_stale=True
+            )
+        return change.applied_to(row)
+
+    return RowWish(checked, "replace_member", f"node {request.node_id} replaces {group.master}, which is silent")
 
 
 def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:

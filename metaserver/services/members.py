@@ -76,6 +76,10 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
         if strangers and "preferred" in values:
             wrong["preferred"] = f"{', '.join(strangers)}: not a member; members are {', '.join(row.members) or 'none'}"
         COPIES.refuse(wrong)
+        if edit.before != COPIES.described(row):
+            # The master learns the minimum with the next version, and a metaserver that knows another number of copies can't change
+            # the row.
+            row.in_sync_version += 1
         missing = row.copies - len(row.members)
         if missing > 0:
             edit.notes = (

@@ -1,6 +1,6 @@
 """The row of a broker group: who is master, who is in sync, and the changes of both. Pure."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
 from qmq.protocol.group_rows import GroupRow as SentRow
@@ -34,6 +34,8 @@ class GroupRow:
     joining: tuple[str, ...] = ()
     """The members that have not been in sync since they became members. They do not raise the minimum: a group whose first slave
     copies the log accepts sends."""
+    copies: int = field(default=1, compare=False)
+    """How many members the group should have, where the row was read from the database. Nodes do not get it."""
 
     @classmethod
     def of(cls, sent: SentRow) -> "GroupRow":

@@ -371,6 +371,14 @@ async def _record_rows(process: Process, supervisor: BreakingSupervisor, _: pyte
     await _record_a_row(process, supervisor, "row_record")
 
 
+async def _read_a_first_row(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    await _record_a_row(process, supervisor, "first_row")
+    # Once when the node is answered, and once when the group is stored.
+    await eventually_async(
+        lambda: any(job.name == "first_row" and job.failures > 1 for job in supervisor.status()), what="both fail"
+    )
+
+
 async def _save_rows(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     await _record_a_row(process, supervisor, "route_file_rows")
 
@@ -538,6 +546,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "delivery_batch": ("delay", _deliver),
     "row_change": ("metaserver", _join_a_group),
     "row_record": ("metaserver", _record_rows),
+    "first_row": ("metaserver", _read_a_first_row),
     "route_file_rows": ("metaserver", _save_rows),
     "event_loop": ("metaserver", _fail_a_callback),
 }

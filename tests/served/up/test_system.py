@@ -111,7 +111,9 @@ def test_a_broker_that_crashes_is_started_again(up: Up) -> None:
     (broker,) = [pid for pid, line in command_lines(up).items() if "g1-a" in line]
     os.kill(broker, signal.SIGKILL)
     eventually(lambda: "g1-a ended with code -9, restarting it" in up.text())
-    eventually(lambda: answers(f"http://127.0.0.1:{up.base + 4}/readyz"), what="the broker serves again")
+    members = [f"http://127.0.0.1:{up.base + place}" for place in (4, 11)]
+    eventually(lambda: any(answers(f"{page}/readyz") for page in members), what="one of both serves")
+    eventually(lambda: all(answers(f"{page}/healthz") for page in members), what="the broker runs again")
 
 
 def test_a_second_start_is_refused(up: Up, tmp_path: Path) -> None:

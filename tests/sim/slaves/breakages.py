@@ -188,9 +188,10 @@ BREAKAGES = (
         "epoch",
         (
             (
-                "qmq.daemon.member_node:MemberNode.store_replica_state",
-                "await asyncio.to_thread(self.replica.save_role, state)",
-                "self.saving = asyncio.ensure_future(asyncio.to_thread(self.replica.save_role, state)); self.replica.state = state",
+                "qmq.daemon.replication.member_shell:MemberShell.store_replica_state",
+                "await asyncio.to_thread(self._node.replica.save_role, state)",
+                "replica = self._node.replica; "
+                "self.saving = asyncio.ensure_future(asyncio.to_thread(replica.save_role, state)); replica.state = state",
             ),
         ),
     ),

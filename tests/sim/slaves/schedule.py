@@ -166,7 +166,9 @@ class SlavesRun:
 
     def _set(self, **values: object) -> None:
         rows = self.cluster.database.rows
-        rows.groups[GROUP] = replace(rows.groups[GROUP], **values)  # type: ignore[arg-type]
+        group = rows.groups[GROUP]
+        version = group.in_sync_version + 1  # as `services.members.set_copies` does
+        rows.groups[GROUP] = replace(group, in_sync_version=version, **values)  # type: ignore[arg-type]
         self.cluster.database.changed(group=GROUP)
 
     async def _look(self) -> None:

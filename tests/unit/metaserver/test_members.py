@@ -9,10 +9,11 @@ from metaserver.domain import BrokerGroup, Metadata
 from metaserver.handlers import node_lines
 from metaserver.live_groups import EXPIRY_SECONDS, Registered
 from metaserver.registration_rules import NODES_PER_GROUP_MAX, check_values
-from metaserver.row_wishes import Replacement
+from metaserver.row_wishes import Replacement, replacement
 from qmq.errors import ProtocolError
 from qmq.protocol import group_rows as wire
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
+from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.replication.row import ChangeRejected, GroupRow
 from tests.unit.metaserver.test_directory_registration import REQUEST, Cluster
 
@@ -154,7 +155,7 @@ def test_the_only_member_is_replaced_when_its_lease_has_expired(boot_id: str) ->
 
 
 def test_a_replacement_is_for_one_row_of_one_member() -> None:
-    change = Replacement(1, 0, "g1-b", 2, "p2")
+    change = Replacement(1, 0, "g1-b", 2, "p2", 1)
     with pytest.raises(ChangeRejected, match="the row has epoch 1, version 1") as rejected:
         change.applied_to(replace(ROW, version=1))
     assert rejected.value.is_stale
@@ -162,6 +163,20 @@ def test_a_replacement_is_for_one_row_of_one_member() -> None:
         change.applied_to(replace(ROW, members=("g1-a", "g1-b")))
     with pytest.raises(ChangeRejected, match="epoch 1 is not above 1"):
         replace(change, new_epoch=1).applied_to(ROW)
+    with pytest.raises(ChangeRejected, match="broker group g1 is to have 2 copies") as rejected:
+        change.applied_to(replace(ROW, copies=2))
+    assert rejected.value.is_stale
+
+
+def test_a_replacement_that_waited_for_the_database_is_not_made_if_the_old_member_is_back() -> None:
+    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",), members=("g1-a",))
+    request = NodeRegisterRequest(0, "g1", "g1-b", "broker", 0, "10.0.0.2:1", "", 4, 1, 0, 0, "1", boot_id="b")
+    silent = True
+    wish = replacement(group, request, "p2", lambda: silent)
+    assert wish.change(group.group_row).master == "g1-b"
+    silent = False
+    with pytest.raises(ChangeRejected, match="node g1-a of broker group g1 sends heartbeats again"):
+        wish.change(group.group_row)
 
 
 def test_the_first_node_of_an_announced_group_is_its_only_member() -> None:
