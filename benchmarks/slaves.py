@@ -9,17 +9,16 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from benchmarks.compare import CASES, Case, Version
+from benchmarks.compare import BROKER, CASES, Case, Version
 from benchmarks.population_report import process_usage
 from tests.support.processes import PROJECT
+from tests.support.waiting import eventually
 
 ROUNDS = 5
 CASES_USUAL = ("send-500", "send-30", "send-1k-500", "send-1k-30", "send-1", "pull-500")
-SECONDS_MAX = 60.0
 
 
 def measure(version: Version, case: Case) -> tuple[float, float, float]:
@@ -63,11 +62,8 @@ def row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
 
 def wait_in_sync(version: Version) -> None:
     """Wait until all slaves are in sync. The first node that registers is the master, which is to be g1-a: it was started first."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while f"in sync: {', '.join(version.system.members('g1'))}" not in version.system.meta.log():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the slaves are not in sync")
-        time.sleep(0.2)
+    members = f"in sync: {', '.join(version.system.members(BROKER))}"
+    eventually(lambda: members in version.system.meta.log(), what="the slaves are in sync")
 
 
 def main() -> int:

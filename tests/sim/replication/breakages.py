@@ -21,7 +21,7 @@ class RuleBreakage:
 
     name: str
     changes: tuple[tuple[str, str, str], ...]
-    """Where in `qmq.replication`, what stands there, and what takes its place."""
+    """Where in `qmq.replication`, the text to replace, and its replacement."""
     bounds: tuple[Bounds, ...] = (SMALL, THREE)
     """In each of these walks some seed finds it."""
 

@@ -18,13 +18,22 @@ from tests.sim.replication.copying import (
     make_copies_small,
     phase_of,
 )
-from tests.sim.replication.pair import client_of, members
+from tests.sim.replication.pair import Members, client_of, members
 from tests.support.waiting import eventually_async
 
 
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     make_copies_small(monkeypatch)
+
+
+async def check_promoted(group: Members, traffic: Traffic) -> None:
+    """Promote the slave once it is in sync, and check that clients receive exactly what they should."""
+    await in_sync(group, "g1-a", "g1-b")
+    await all_equal(group)
+    await group.promote("g1-b")
+    async with client_of(group.broker("g1-b")) as client:
+        await traffic.check(client)
 
 
 async def test_an_empty_slave_knows_everything_that_the_master_knows() -> None:
@@ -94,11 +103,7 @@ async def test_a_slave_that_crashes_while_it_copies_continues(phase: CopyPhase, 
                 crashes += 1
                 host.start()
         assert crashes
-        await in_sync(group, "g1-a", "g1-b")
-        await all_equal(group)
-        await group.promote("g1-b")
-        async with client_of(group.broker("g1-b")) as client:
-            await traffic.check(client)
+        await check_promoted(group, traffic)
 
 
 @pytest.mark.parametrize("phase", [CopyPhase.STATE, CopyPhase.LOG])
@@ -112,11 +117,7 @@ async def test_the_copy_continues_when_the_master_returns(phase: CopyPhase) -> N
         assert group.row.value.in_sync == ("g1-a",)
         await group.promote("g1-a")
         assert phase_of(group, "g1-b") is not None
-        await in_sync(group, "g1-a", "g1-b")
-        await all_equal(group)
-        await group.promote("g1-b")
-        async with client_of(group.broker("g1-b")) as client:
-            await traffic.check(client)
+        await check_promoted(group, traffic)
 
 
 @pytest.mark.parametrize("phase", [CopyPhase.STATE, CopyPhase.LOG])

@@ -38,7 +38,7 @@ class SlavesBreakage:
     caught_by: str
     """The name of a check that finds it."""
     changes: tuple[tuple[str, str, str], ...]
-    """`module:function`, what stands there, and what takes its place."""
+    """`module:function`, the text to replace, and its replacement."""
     mix: SlavesMix = KILLS
 
     def applied(self) -> ExitStack:

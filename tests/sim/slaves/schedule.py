@@ -143,7 +143,7 @@ class SlavesRun:
             newest = self.watch.row
             stored = self.cluster.database.rows.groups[GROUP]
             if stored.group_row.place < newest.place:
-                # The last master started again, and does not know any more who was in sync: somebody has to say it.
+                # The last master restarted and no longer knows which members were in sync, so an operator has to decide.
                 self.history.counts["decisions"] = 1
                 self.storm.note(f"an operator restores row {newest.place}")
                 row = replace(newest, version=newest.version + 1)

@@ -209,7 +209,7 @@ class GroupWatch:
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def seen(self, message_id: str, how: str) -> None:
-        """A client was told that a message is stored, or got it."""
+        """A client received the acknowledgement of a send, or the message."""
         if message_id.encode() not in self.committed_ids:
             self.report("visible", f"{message_id} was {how} before it was below a high watermark")
 

@@ -255,7 +255,7 @@ def test_a_master_that_reports_that_it_waits_is_promoted_also_after_a_pause() ->
     groups.directory.expire()
     groups.second(a={"replica_role": WAITING, "state": 4, "log_end": 5002})
     assert groups.promoted()[0] == "g1-a", (
-        "when all nodes start together, nobody waits for the metaserver's first seconds"
+        "when all nodes start together, groups do not wait until the metaserver is steady"
     )
 
 

@@ -134,11 +134,11 @@ function Damaged({ ranges }: { ranges: readonly Damage[] }) {
   );
 }
 
-/** Give up what a node's log had above its end now. The reason is not left empty: somebody will ask one day. */
+/** Accept the loss of what a node's log had above its present end. A reason is required, because the audit log records it. */
 function LogLoss({ nodeId, logEnd, onClose }: { nodeId: string; logEnd: string; onClose: () => void }) {
   const { t } = useTranslation("brokers");
   const [reason, setReason] = useState("");
-  // The page goes on asking the node: what is accepted is what was read when this was opened.
+  // The page continues to request the node's state, so the log end is the one that was read when the dialog was opened.
   const [end] = useState(logEnd);
   return (
     <ChangeDialog
