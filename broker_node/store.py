@@ -38,8 +38,8 @@ class _Unsynced:
     record_offset: int
     subject: Subject
     entries: bytes
-    """Entries of the consume log. They are encoded when the messages are appended: until the high watermark passes the messages, the
-    lists of a run would take several times the memory, and the processor's caches hold them no longer when they are needed."""
+    """Of the consume log. They are encoded when the messages are appended: the lists of a run would take several times the memory
+    until the high watermark passes the messages."""
     message_bytes: int
 
 
