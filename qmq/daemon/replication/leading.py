@@ -299,13 +299,9 @@ class Leading:
             self.supervisor.call("replication_send", sender.pump)
 
     def _high_watermark_rose(self) -> None:
-        """Slaves apply up to the high watermark. It goes with the next commit if records wait for one; at full rate they always
-        do, so at most one frame is added for each commit, and none under load."""
+        """Slaves apply up to the high watermark. It goes with the next commit, or with the next check."""
         master = self._master.value
         self._feed.release(min([master.high_watermark, *(session.confirmed for session in master.sessions)]))
-        if not self.log.has_pending:
-            for sender in self._sessions:
-                sender.state_high_watermark()
 
     def _check(self) -> None:
         now = self.clock.monotonic()
@@ -316,6 +312,7 @@ class Leading:
         for sender in self._sessions:
             # It may have failed before.
             sender.pump()
+            sender.state_high_watermark()
             sender.heartbeat()
         self._state_reads.expire()
         self._changes.advance()
