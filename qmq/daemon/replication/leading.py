@@ -202,7 +202,14 @@ class Leading:
             return self._rejected(connection, request, FollowResult.BUSY, "its connection ended meanwhile")
         number = self._sessions.new_number()
         sender = Sender(
-            request.node_id, number, connection, self._source, keep_to, request.window_bytes, self._log_unreadable
+            request.node_id,
+            number,
+            request.incarnation,
+            connection,
+            self._source,
+            keep_to,
+            request.window_bytes,
+            self._log_unreadable,
         )
         self._sessions.begin(sender)
         self._holds.hold(sender.slave, sender.confirmed_end, self.clock.monotonic())

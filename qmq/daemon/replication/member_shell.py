@@ -30,6 +30,10 @@ class MemberShell:
     """Of a node that leads."""
 
     @property
+    def incarnation(self) -> str:
+        return self._node.incarnation
+
+    @property
     def replica_state(self) -> ReplicaState:
         return self._node.replica.state
 
@@ -47,6 +51,7 @@ class MemberShell:
             self._sync_tokens()[0],
             state.epoch,
             state.promotion_id,
+            self._node.incarnation,
         )
         return Follower(
             self._node.log,

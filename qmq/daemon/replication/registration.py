@@ -31,6 +31,7 @@ def registration_of(node: "MemberNode", request: NodeRegisterRequest) -> NodeReg
         slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
         led_row=leading.current_row.sent("") if leading else None,
         counted=leading.counted if leading else (),
+        incarnation=node.incarnation,
     )
 
 
