@@ -191,7 +191,7 @@ class MemberNode(Node):
 
     def readiness(self) -> str:
         if not self.is_serving:
-            if self.member.row is None and self.membership is not None and (why := self.membership.problem()):
+            if self.member.row is None and self.membership is not None and (why := self.membership.unregistered()):
                 return f"not registered: {why}"
             role = self.member.role.name.lower().replace("_", " ")
             return f"{role}: {self.member.reason}" if self.member.reason else f"serves no clients: {role}"
@@ -312,6 +312,7 @@ class MemberNode(Node):
         super().registered(answer)
         if answer.row is not None:
             self.member.learned(answer.row)
+        self.member.explained(answer.reason)
 
     def pushed(self, frame: Frame) -> None:
         """A metaserver sent a request: the row of the group."""

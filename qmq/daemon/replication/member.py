@@ -121,6 +121,11 @@ class Member:
             self.row = row
             self._wake.set()
 
+    def explained(self, reason: str) -> None:
+        """A metaserver said why it does not make this node a member, or nothing."""
+        if self.role is ReplicaRole.SPARE and reason:
+            self.reason = reason
+
     @property
     def is_alone(self) -> bool:
         """Whether the node serves as the only member."""
