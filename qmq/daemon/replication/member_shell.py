@@ -1,6 +1,7 @@
 """class MemberShell: what a member does with its node when its role changes."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.planned_switch_overs import PlannedSwitchOvers
 from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.daemon.replication.state_copy import wait_for_state
 from qmq.daemon.replication.switch_over import SwitchOver
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.truncation import Truncation
@@ -37,10 +39,9 @@ class MemberShell:
         if state != self._node.replica.state:
             await asyncio.to_thread(self._node.replica.save_role, state)
 
-    def new_follower(self) -> Follower:
-        assert self._node.applying is not None
+    def _identity(self) -> FollowerIdentity:
         state, options = self._node.replica.state, self._node.options
-        identity = FollowerIdentity(
+        return FollowerIdentity(
             options.broker_group,
             self._node.node_id,
             self._node.boot_id,
@@ -48,6 +49,9 @@ class MemberShell:
             state.epoch,
             state.promotion_id,
         )
+
+    def new_follower(self) -> Follower:
+        assert self._node.applying is not None
         return Follower(
             self._node.log,
             SlaveCopy(
@@ -57,7 +61,7 @@ class MemberShell:
                 self._node.clock,
                 self._node.save_copied_state,
             ),
-            identity,
+            self._identity(),
             self._node.applying,
             self._node.clock,
             self._node.supervisor,
@@ -92,6 +96,13 @@ class MemberShell:
         self._node.committer.between_commits(begin)
         leading: Leading = await done
         return leading
+
+    @property
+    def log_problem(self) -> str:
+        return str(self._node.log.failed or "")
+
+    async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
+        await wait_for_state(address, self._identity(), on_problem)
 
     def replication_problem(self) -> str:
         return flush_problem(self._node.options.broker_group, self._node.options.flush)
