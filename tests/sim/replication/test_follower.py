@@ -211,6 +211,15 @@ async def test_a_slave_stores_confirms_and_applies_what_the_master_sends() -> No
         master.heartbeat(slave.log.written_end, master.log.written_end)
         await eventually_async(lambda: slave.log.high_watermark == end)
         assert slave.store.payloads == payloads_of(master.log)
+        assert master.confirmed[-1].applied_end < end
+        confirmations = len(master.confirmed)
+        for _ in range(3):
+            master.heartbeat(slave.log.written_end, master.log.written_end)
+        await eventually_async(lambda: master.confirmed[-1].applied_end == end)
+        await asyncio.sleep(0.1)
+        assert len(master.confirmed) == confirmations + 1, "only what is new"
+        assert len(master.requests) == 1, "the session has not ended"
+        assert slave.follower.counters.copied_bytes == 0
         assert 0 < applied < len(slave.store.payloads)
         assert slave.follower.problem == ""
 
@@ -461,6 +470,7 @@ async def test_a_slave_that_is_far_behind_copies_and_then_follows(monkeypatch: p
         progress = slave.follower.copy.progress
         assert progress is not None
         assert (progress.done_bytes, progress.total_bytes) == (slave.log.written_end, end)
+        assert slave.follower.counters.copied_bytes == slave.follower.counters.received_bytes > 0
         for commits in parts[len(parts) // 2 :]:
             master.send(commits, high_watermark=end)
         await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.synced_end)
