@@ -45,7 +45,7 @@ class MemberShell:
             options.broker_group,
             self._node.node_id,
             self._node.boot_id,
-            self._sync_tokens()[0],
+            self.sync_tokens[0],
             state.epoch,
             state.promotion_id,
         )
@@ -128,8 +128,9 @@ class MemberShell:
             await asyncio.to_thread(node.replica.end_copying, node.log)
         node.replica.begin_epoch(node.log)
 
-    def _sync_tokens(self) -> tuple[str, ...]:
-        """Return the token that this node states as a slave, and others that it accepts."""
+    @property
+    def sync_tokens(self) -> tuple[str, ...]:
+        """The token that this node states as a slave, and others that it accepts; "" if it needs none."""
         if self._node.options.sync_token or self._node.secret is None:
             return (self._node.options.sync_token,)
         return self._node.secret.tokens("sync", self._node.options.broker_group.encode())
@@ -138,7 +139,7 @@ class MemberShell:
         leading = Leading(
             self._node.node_id,
             row,
-            self._sync_tokens(),
+            self.sync_tokens,
             self._node.log,
             self._node.committer,
             self._node.clock,

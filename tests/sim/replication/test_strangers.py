@@ -3,16 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from broker_node.broker import Broker
 from metaserver.live_groups import EXPIRY_SECONDS
 from qmq.daemon.data_dir import DataDirOwner
+from qmq.daemon.replication.row_client import RowClient
 from qmq.errors import SettingError
 from qmq.log.atomic_file import read_file, replace_file
-from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.codes import Command, ReplicaRole, ResponseCode
+from qmq.protocol.frames import FLAG_ONE_WAY, Frame
+from qmq.protocol.group_rows import InSyncChange, RowResponse, RowResult
+from qmq.replication.row import ChangeInSync, GroupRow
 from tests.sim.cluster import SMALL, Host
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
@@ -21,6 +25,7 @@ from tests.support.in_process import message
 from tests.support.waiting import eventually_async
 
 HOUR_MS = 3_600_000
+GROUP_ROW = GroupRow("g1", ("a", "b"), "a", ("a",), 3, 8, "")
 OWNER = "/g1-b/node.json"
 
 
@@ -143,3 +148,44 @@ async def test_with_wrong_clocks_a_slave_copies_and_a_master_is_replaced(offset_
         await group.in_sync("g1-a", "g1-b")
         assert await received(group) == sent
         await group.all_equal()
+
+
+async def test_rows_of_another_group_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    async with cluster_of() as group, undisturbed(group):
+        for node in group.hosts:
+            broker = group.broker(node)
+            assert broker.member.row is not None
+            row = replace(
+                broker.member.row, broker_group="g2", epoch=9, members=("g2-a",), master="g2-a", in_sync=("g2-a",)
+            )
+            body = bytearray(row.encode())
+            broker.pushed(Frame(Command.ROLE, 1, 0, FLAG_ONE_WAY, Command.ROLE, memoryview(body), body, 0))
+            assert broker.membership is not None
+            answer = broker.membership.sessions[0].last
+            assert answer is not None
+            broker.registered(replace(answer, row=row))
+            await asyncio.sleep(1.0)
+            assert broker.member.row.broker_group == "g1"
+        assert caplog.text.count("a metaserver sent the row of broker group g2 to a node of g1; it is ignored") == 4
+
+
+async def test_the_row_of_another_group_is_no_answer_to_a_change(caplog: pytest.LogCaptureFixture) -> None:
+    class Session:
+        """A metaserver that answers with the row of g2."""
+
+        url, is_closed = "http://meta", False
+
+        @property
+        def caller(self) -> "Session":
+            return self
+
+        async def call(self, command: int, body: bytes, *, timeout_s: float) -> Frame:
+            row = replace(GROUP_ROW, broker_group="g2").sent("")
+            answer = bytearray(RowResponse(RowResult.DONE, "", row).encode())
+            return Frame(ResponseCode.SUCCESS, 1, 0, 0, command, memoryview(answer), answer, 0)
+
+    change = ChangeInSync("a", 3, "", 7, InSyncChange.REMOVE, "b")
+    requests = RowClient("g1", lambda: [Session()])  # type: ignore[list-item]
+    assert await requests.change_in_sync(change, "test") == (RowResult.UNAVAILABLE, None)
+    requests = RowClient("g2", lambda: [Session()])  # type: ignore[list-item]
+    assert await requests.change_in_sync(change, "test") == (RowResult.DONE, replace(GROUP_ROW, broker_group="g2"))
