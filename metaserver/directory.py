@@ -233,6 +233,10 @@ class Directory(GroupTable):
             return bound
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
+            if own is not None and own.is_replicated and known.node_id in own.row.members:
+                return "node.id_taken", (
+                    f"node id {known.node_id} is a member of broker group {known.broker_group}; use another node id"
+                )
             if own is not None and own.is_running(known.node_id, now):
                 return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
         if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:

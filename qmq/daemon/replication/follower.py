@@ -57,6 +57,9 @@ logger = logging.getLogger("qmq.replication")
 class FollowerCounters:
     sessions: int = counted("replication_sessions", "Sessions of this slave with a master")
     received_bytes: int = counted("replication_received_bytes", "Bytes of commits received from the master")
+    copied_bytes: int = counted(
+        "replication_copied_bytes", "Bytes of the master's state and log that this slave received while it copied"
+    )
     confirmations: int = counted("replication_confirmations_sent", "Confirmations sent to the master")
     rejected_commits: int = counted("replication_rejected_commits", "Commits of the master that did not fit")
 
@@ -85,6 +88,8 @@ class Follower:
     _begin_end: int = field(default=0, init=False)
     _begin_crc: int = field(default=0, init=False)
     """Where the log was synced to when the session began, and the CRC of the commit that ends there."""
+    _stated_applied_end: int = field(default=0, init=False)
+    """The newest one that a confirmation stated."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when commits arrived or the high watermark rose since `_apply` looked last."""
@@ -164,7 +169,7 @@ class Follower:
         await caller.connect()
         try:
             if self.copy.needs_state:
-                await self.steps.read_state(caller, self._identity)
+                self.counters.copied_bytes += await self.steps.read_state(caller, self._identity)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
@@ -248,9 +253,13 @@ class Follower:
         if size:
             assert self._segment is not None
             self.counters.received_bytes += size
+            self.counters.copied_bytes += size if self.copy.is_copying else 0
             session = self._slave.session
             copied = CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits))
             self._thread.put(copied, lambda headers: self._written(session, copied, headers), self._reject)
+        elif self._applying.applied_end != self._stated_applied_end:
+            # Nothing else would tell the master of it while nothing is written.
+            self._confirm()
         self._can_apply.set()
 
     def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
@@ -315,7 +324,8 @@ class Follower:
             return
         if self._is_leaving:
             state = FollowState.LEAVING
-        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, state)
+        self._stated_applied_end = self._applying.applied_end
+        confirm = Confirm(slave.session, slave.epoch, end, crc, self._stated_applied_end, state)
         caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
         self.counters.confirmations += 1
 

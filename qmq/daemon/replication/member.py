@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -41,6 +42,13 @@ class Shell(Protocol):
 
     async def store_replica_state(self, state: ReplicaState) -> None:
         """Make it durable. Raises OSError, or ValueError for an older epoch."""
+
+    @property
+    def log_problem(self) -> str:
+        """Why the log can't be used, so that it has to be replaced by a copy of the master's; "" if it can."""
+
+    async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
+        """As `qmq.daemon.replication.state_copy.wait_for_state`."""
 
     def new_follower(self) -> Follower:
         """A follower in the epoch on disk."""
@@ -126,6 +134,11 @@ class Member:
             self.row = row
             self._wake.set()
 
+    def explained(self, reason: str) -> None:
+        """A metaserver said why it does not make this node a member, or nothing."""
+        if self.role is ReplicaRole.SPARE and reason:
+            self.reason = reason
+
     @property
     def is_alone(self) -> bool:
         """Whether the node serves as the only member."""
@@ -184,6 +197,8 @@ class Member:
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
             self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
+        elif problem := self._shell.log_problem:
+            await self._replace_log(row, sent.master_sync_address, problem)
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(row)
         elif problem := self._shell.replication_problem():
@@ -253,6 +268,29 @@ class Member:
             await self._copy_all(str(error))
         except ReplicationAlarm as error:
             self._fail(str(error))
+
+    async def _replace_log(self, row: GroupRow, address: str, problem: str) -> None:
+        """Replace a log that lacks acknowledged bytes once the set is without this node and the master's state can be read.
+
+        Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
+        """
+        self.role = ReplicaRole.WAITING
+        if row.master == self.node_id:
+            self.reason = f"{problem}: it can't lead epoch {row.epoch}"
+        elif self.node_id in row.in_sync or not address:
+            self.reason = f"{problem}: it copies the log when master {row.master} has removed it from the in-sync set"
+        else:
+            await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+            self._explain_waiting(problem, f"master {row.master} has not answered yet")
+            self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
+
+    async def _copy_when_possible(self, address: str, problem: str) -> None:
+        await self._shell.wait_for_state(address, lambda why: self._explain_waiting(problem, why))
+        logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
+        await self._copy_all(problem)
+
+    def _explain_waiting(self, problem: str, why: str) -> None:
+        self.reason = f"{problem}: it copies the log when the master's state can be read: {why}"
 
     async def _copy_all(self, why: str) -> None:
         """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""

@@ -40,4 +40,6 @@ def _problems(node: "MemberNode") -> tuple[str, ...]:
     if node.replica.state.is_new:
         # Also before the first row: it may have been a member with data, which no metaserver knows if its log was short.
         return ("its data folder is empty",)
+    if node.log.failed is not None and not node.is_serving:
+        return (str(node.log.failed),)
     return (member.reason,) if member.role is ReplicaRole.FAILED or (node.is_serving and member.reason) else ()

@@ -54,6 +54,8 @@ class RowClient:
                 if frame.code != ResponseCode.SUCCESS:
                     raise QmqError(f"it returned code {frame.code}")
                 answer = RowResponse.decode(frame.body)
+                if answer.row is not None and answer.row.broker_group != self._broker_group:
+                    raise QmqError(f"it returned the row of broker group {answer.row.broker_group}")
             except QmqError as error:
                 answer = RowResponse(RowResult.UNAVAILABLE, f"metaserver {session.url}: {error}")
             if answer.result is not RowResult.UNAVAILABLE:

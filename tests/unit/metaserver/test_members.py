@@ -214,6 +214,8 @@ def test_a_slave_is_bound_to_its_address_while_it_runs(pair: Cluster) -> None:
     assert asked(pair, broker_group="g2").answer.code == "node.id_taken"
     assert asked(pair, request_type=BrokerRequestType.OFFLINE, started_at_ms=7).answer.code == "node.restarted"
     pair.clock.advance(EXPIRY_SECONDS + 1)
+    moved = asked(pair, broker_group="g2").answer
+    assert (moved.code, "is a member of broker group g1" in moved.reason) == ("node.id_taken", True)
     assert asked(pair, **other).answer.accepted
 
 
