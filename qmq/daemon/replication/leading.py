@@ -312,6 +312,8 @@ class Leading:
     def _high_watermark_rose(self) -> None:
         """Slaves apply up to the high watermark. It goes with the next commit if records wait for one; at full rate they always
         do, so at most one frame is added for each commit, and none under load."""
+        master = self._master.value
+        self._feed.release(min([master.high_watermark, *(session.confirmed for session in master.sessions)]))
         if not self.log.has_pending:
             for sender in self._sessions:
                 sender.state_high_watermark()

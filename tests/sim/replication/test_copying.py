@@ -131,6 +131,8 @@ async def test_the_copy_continues_when_the_master_returns(phase: CopyPhase) -> N
         await group.start("g1-a")
         assert group.row.value.in_sync == ("g1-a",)
         await group.promote("g1-a")
+        # It opens its store again if the master has removed what it would copy next.
+        await eventually_async(lambda: group.hosts["g1-b"].server is not None)
         assert phase_of(group, "g1-b") is not None
         await check_promoted(group, traffic)
 
