@@ -39,4 +39,7 @@ def _problems(node: "MemberNode") -> tuple[str, ...]:
     if node.replica.state.is_new:
         # Also before the first row: it may have been a member with data, which no metaserver knows if its log was short.
         return ("its data folder is empty",)
+    if damaged := node.log.damaged:
+        # As a master it would have to reject sends, and slaves could not copy its log.
+        return (f"its log is damaged between offsets {damaged[0].begin} and {damaged[-1].end}",)
     return (member.reason,) if member.role is ReplicaRole.FAILED or (node.is_serving and member.reason) else ()
