@@ -280,6 +280,10 @@ class System:
         others = {name: process for name, process in self.other_members.items() if name.startswith(f"{group}-")}
         return {f"{group}-a": self.brokers[group], **others}
 
+    def port_of(self, node: str) -> int:
+        """Return the port for clients of a member of a broker group."""
+        return self.ports[node.removesuffix("-a")][0]
+
     def _console_process(self, name: str, command: Sequence[str], ready_url: str = "") -> Process:
         program = [sys.executable] if command[0].endswith(".py") else [sys.executable, "-m"]
         return Process(name, [*program, *command], self.folder, ready_url, self.environment)
@@ -345,9 +349,13 @@ class System:
         self.prepare()
         self._start(self.control_processes)
 
-    def _start(self, processes: list[Process]) -> None:
+    def prepare_tables(self) -> None:
+        """Create the metaserver's SQLite file with its tables, unless there is one or the system has a database server."""
         if not self._database_url and not self.database.exists():
             shutil.copytree(_metaserver_tables(), self.folder / "meta", dirs_exist_ok=True)
+
+    def _start(self, processes: list[Process]) -> None:
+        self.prepare_tables()
         started = [process for process in processes if not process.is_running]
         for process in started:
             process.start(wait=False)
