@@ -1,29 +1,25 @@
-"""F1: kill -9 of a master under load, with two and three members."""
+"""F1: kill -9 of a master under load, with two and three members. F32: of a metaserver before that."""
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import pytest
 
+from tests.faults.replication.failover import kill_and_return
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (
     IS_FULL,
     NODE_FLAGS,
+    PER_SECOND,
     TURNS,
     Figures,
-    becomes,
-    in_sync,
     logs_are_equal,
-    process_of,
     repeated,
-    role_of,
     start,
 )
 from tests.support.system import System
-from tests.support.waiting import eventually_async
 
-PER_SECOND = 10_000 if IS_FULL else 500
+FAST = 10_000 if IS_FULL else 500
 
 
 @repeated
@@ -31,34 +27,26 @@ PER_SECOND = 10_000 if IS_FULL else 500
 async def test_f1_a_killed_master_is_replaced_and_returns(new_system: Callable[..., System], copies: int) -> None:
     system, figures = new_system(groups=2, copies=copies, broker_flags=NODE_FLAGS), Figures(f"F1, {copies} members")
     await start(system)
-    async with Load(system.meta_url, PER_SECOND) as load:
+    async with Load(system.meta_url, FAST) as load:
         for _ in range(TURNS):
-            old = await in_sync(system, "g1")
-            await load.flows(PER_SECOND)
-            before = time.monotonic()
-            await asyncio.to_thread(process_of(system, old).kill)
-            killed_at, killed_at_ms = time.monotonic(), time.time() * 1000
+            await load.flows(FAST)
+            await kill_and_return(system, load, figures)
+    figures.report()
+    assert not load.sends.errors, load.sends.errors[:5]
+    await logs_are_equal(system)
 
-            def consumed(since_ms: float = killed_at_ms) -> bool:
-                load.check()
-                return load.stock.newest_ms > since_ms
 
-            await eventually_async(consumed, what="g1 is consumed")
-            figures.add("consumed again", load.stock.newest_ms / 1000 - killed_at_ms / 1000, 10)
-            others = [node for node in system.members("g1") if node != old]
-            await becomes(system, "master", *others)
-            if copies > 2:
-
-                def written(since: float = killed_at) -> float:
-                    load.check()
-                    return load.sends.first_ack("g1", since)
-
-                figures.add("written again", await eventually_async(written, what="g1 is written") - killed_at, 10)
-            await load.flows(PER_SECOND)
-            figures.add("slowest send of the subject", load.sends.seconds(before)[-1], 2)
-            process_of(system, old).start(wait=False)
-            await figures.timed("old master in sync", 30, lambda node=old: role_of(system, node) == "in_sync")
-            await in_sync(system, "g1")
+@repeated
+async def test_f32_one_of_two_metaservers_replaces_a_killed_master(new_system: Callable[..., System]) -> None:
+    system, figures = new_system(groups=2, copies=2, metas=2, broker_flags=NODE_FLAGS), Figures("F32")
+    await start(system)
+    metas = list(system.metas.values())
+    async with Load(system.meta_url, PER_SECOND) as load:
+        for turn in range(TURNS):
+            killed = metas[turn % 2]
+            await asyncio.to_thread(killed.kill)
+            await kill_and_return(system, load, figures)
+            await asyncio.to_thread(killed.start)
     figures.report()
     assert not load.sends.errors, load.sends.errors[:5]
     await logs_are_equal(system)
