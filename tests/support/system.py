@@ -126,6 +126,7 @@ class System:
         collectors, workers, beats: processes of these kinds, for a system with a console.
         people: who may sign in, beside FIRST_ADMIN; each has `credentials`: a session and a token.
         broker_flags: of every broker.
+        broker_module: the program of every broker.
         settings: environment variables of the console's processes.
         database_url: of metaserver and console; "" for a SQLite file in the folder.
     """
@@ -144,6 +145,7 @@ class System:
         beats: int = 0,
         people: Sequence[Person] = (),
         broker_flags: Sequence[str] = BROKER_FLAGS,
+        broker_module: str = "broker_node",
         settings: dict[str, str] | None = None,
         redis_url: str = "",
         database_url: str = "",
@@ -153,6 +155,7 @@ class System:
         self.people = tuple(people)
         self.credentials: dict[str, dict[str, str]] = {}
         self.broker_flags = tuple(broker_flags)
+        self._broker_module = broker_module
         self.ports: dict[str, tuple[int, int]] = {}
         """Of each node: for clients, and of its admin pages."""
         self._reserved: list[int] = []
@@ -242,10 +245,10 @@ class System:
         """Add a broker group; it is not started."""
         size = () if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))
         flags = (*size, *self.broker_flags, *flags)
-        self.brokers[group] = self._node("broker_node", group, flags)
+        self.brokers[group] = self._node(self._broker_module, group, flags)
         for letter in "bc"[: self.copies - 1]:
             node = f"{group}-{letter}"
-            self.other_members[node] = self._node("broker_node", group, (*flags, "--node-id", node), node)
+            self.other_members[node] = self._node(self._broker_module, group, (*flags, "--node-id", node), node)
         return self.brokers[group]
 
     def add_delay(self, group: str, *flags: str) -> Process:
