@@ -20,7 +20,7 @@ from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.replication.flush_check import flush_problem
-from qmq.daemon.replication.listener import SyncListener
+from qmq.daemon.replication.listener import SyncListener, warn_if_open
 from qmq.daemon.replication.member import Member
 from qmq.daemon.replication.member_shell import MemberShell
 from qmq.daemon.replication.registration import registration_of
@@ -127,7 +127,7 @@ class MemberNode(Node):
         self.make_committer()
         self.server = self.frame_server(budget)
         if self.metaservers:
-            await self._sync.start()
+            await self._open_sync_port()
         self.is_serving = True
         self.member.serves_alone()
         await self.begin_serving()
@@ -151,7 +151,7 @@ class MemberNode(Node):
         self.checkpoints.start()
         self.server = self.frame_server(budget)
         await self.server.bind()
-        await self._sync.start()
+        await self._open_sync_port()
         metrics = MemberMetrics(self, self.space, f"qmq_{self.kind}")
         self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), metrics.families)
         await self.admin.start()
@@ -161,6 +161,10 @@ class MemberNode(Node):
         super().join()
         self.supervisor.every(JOB_SECONDS, "slave_retention", self._slave_retention)
         self.logger.info("%s waits for the row of its group, admin on %s:%d", self.title, *self.admin.address)
+
+    async def _open_sync_port(self) -> None:
+        await self._sync.start()
+        warn_if_open(self.logger, self.options.host, self.shell.sync_tokens)
 
     async def _slave_retention(self) -> None:
         follower = self.member.follower
@@ -191,7 +195,7 @@ class MemberNode(Node):
 
     def readiness(self) -> str:
         if not self.is_serving:
-            if self.member.row is None and self.membership is not None and (why := self.membership.problem()):
+            if self.member.row is None and self.membership is not None and (why := self.membership.unregistered()):
                 return f"not registered: {why}"
             role = self.member.role.name.lower().replace("_", " ")
             return f"{role}: {self.member.reason}" if self.member.reason else f"serves no clients: {role}"
@@ -311,7 +315,8 @@ class MemberNode(Node):
     def registered(self, answer: NodeRegisterResponse) -> None:
         super().registered(answer)
         if answer.row is not None:
-            self.member.learned(answer.row)
+            self._learned(answer.row)
+        self.member.explained(answer.reason)
 
     def pushed(self, frame: Frame) -> None:
         """A metaserver sent a request: the row of the group."""
@@ -325,4 +330,13 @@ class MemberNode(Node):
         except ProtocolError as error:
             self.logger.warning("a request of a metaserver is ignored: %s", error)
             return
-        self.member.learned(row)
+        self._learned(row)
+
+    def _learned(self, row: SentRow) -> None:
+        if row.broker_group == self.options.broker_group:
+            self.member.learned(row)
+        else:
+            self.logger.error(
+                "a metaserver sent the row of broker group %s to a node of %s; it is ignored",
+                row.broker_group, self.options.broker_group,
+            )  # fmt: skip

@@ -16,6 +16,9 @@ from qmq.replication.slave import Slave
 class FollowerCounters:
     sessions: int = counted("replication_sessions", "Sessions of this slave with a master")
     received_bytes: int = counted("replication_received_bytes", "Bytes of commits received from the master")
+    copied_bytes: int = counted(
+        "replication_copied_bytes", "Bytes of the master's state and log that this slave received while it copied"
+    )
     confirmations: int = counted("replication_confirmations_sent", "Confirmations sent to the master")
     rejected_commits: int = counted("replication_rejected_commits", "Commits of the master that did not fit")
 
@@ -29,6 +32,8 @@ class Confirmations:
     _counters: FollowerCounters
     is_leaving: bool = field(default=False, init=False)
     """Whether the node stops: further confirmations say so, and there is no further session."""
+    _stated_applied_end: int = field(default=0, init=False)
+    """The newest one that a confirmation stated."""
     _begin_end: int = field(default=0, init=False)
     _begin_crc: int = field(default=0, init=False)
     """Where the log was synced to when the session began, and the CRC of the commit that ends there."""
@@ -36,6 +41,11 @@ class Confirmations:
     def begin(self, synced_end: int, crc: int) -> None:
         """A session begins with the log synced to `synced_end`, where a commit with this CRC ends."""
         self._begin_end, self._begin_crc = synced_end, crc
+
+    @property
+    def are_current(self) -> bool:
+        """Whether the newest confirmation stated all that is applied."""
+        return self._applying.applied_end == self._stated_applied_end
 
     def send(self, slave: Slave, caller: Caller) -> None:
         """Send what the slave may confirm, unless the connection is closed."""
@@ -50,6 +60,7 @@ class Confirmations:
             return
         if self.is_leaving:
             state = FollowState.LEAVING
-        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, state)
+        self._stated_applied_end = self._applying.applied_end
+        confirm = Confirm(slave.session, slave.epoch, end, crc, self._stated_applied_end, state)
         caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
         self._counters.confirmations += 1

@@ -151,7 +151,7 @@ class Follower:
         await caller.connect()
         try:
             if self.copy.needs_state:
-                await self.steps.read_state(caller, self._identity)
+                self.counters.copied_bytes += await self.steps.read_state(caller, self._identity)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
@@ -205,11 +205,7 @@ class Follower:
             self._segment = base, commits.segment_bytes
         if size and (self._segment is None or base != self._segment[0]):
             raise ProtocolError(f"commits of the segment at {base}, whose size the master has not stated")
-        if self._thread.pending_bytes + size > WINDOW_BYTES + COMMITS_BYTES_MAX:
-            raise ProtocolError(
-                f"the master has sent {self._thread.pending_bytes + size} bytes that are not written yet, the window is"
-                f" {WINDOW_BYTES}"
-            )
+        _check_window(self._thread.pending_bytes + size)
         self._slave = self._slave.received(
             commits.epoch,
             commits.promotion_id,
@@ -226,9 +222,13 @@ class Follower:
         if size:
             assert self._segment is not None
             self.counters.received_bytes += size
+            self.counters.copied_bytes += size if self.copy.is_copying else 0
             session = self._slave.session
             copied = CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits))
             self._thread.put(copied, lambda headers: self._written(session, copied, headers), self._reject)
+        elif not self._confirmations.are_current:
+            # Nothing else would tell the master of it while nothing is written.
+            self._confirm()
         self._can_apply.set()
 
     def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
@@ -303,3 +303,11 @@ class Follower:
     def _failed(self, error: BaseException) -> None:
         self._end(f"this node has failed: {error}")
         self._on_failed(error)
+
+
+def _check_window(pending_bytes: int) -> None:
+    """Raise ProtocolError if the master has sent more than it may before a confirmation."""
+    if pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
+        raise ProtocolError(
+            f"the master has sent {pending_bytes} bytes that are not written yet, the window is {WINDOW_BYTES}"
+        )

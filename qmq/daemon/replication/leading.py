@@ -160,7 +160,8 @@ class Leading:
     @property
     def retained_from(self) -> int:
         """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows or copies
-        and made progress within HOLD_SECONDS. One that makes none can't hold up retention; it may have to copy later."""
+        and made progress within HOLD_SECONDS, or is building indexes of what it copied. One that makes none can't hold up
+        retention; it may have to copy later."""
         behind = [sender.confirmed_end for sender in self._sessions if self._in_sync.makes_progress(sender.slave)]
         return min([self._master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
 
@@ -190,9 +191,7 @@ class Leading:
         except FollowRejected as rejected:
             return FollowResponse.rejection(rejected.result, str(rejected))
         number = self._sessions.new_number()
-        sender = Sender(
-            request.node_id, number, connection, self._source, keep_to, request.window_bytes, self._log_unreadable
-        )
+        sender = Sender(request, number, connection, self._source, keep_to, self._log_unreadable)
         self._sessions.begin(sender)
         self._holds.hold(sender.slave, sender.confirmed_end, self.clock.monotonic())
         segments = tuple((info.base, info.bytes) for info in self.log.segments())
@@ -204,11 +203,13 @@ class Leading:
     async def read_copy(self, request: ReadCopyRequest) -> ReadCopyResponse:
         """Return a piece of this node's state to a slave that copies it. Raises ReadRefused."""
         try:
-            return await self._state_reads.read(request)
+            answer = await self._state_reads.read(request)
         except FollowRejected as rejected:
             if rejected.result is FollowResult.NEWER_EPOCH:
                 self.on_newer_epoch(request.epoch)
             raise refused(rejected) from rejected
+        self.counters.sent_bytes["state"] += len(answer.data)
+        return answer
 
     def begin(self, connection: Connection) -> None:
         """The answer of an accepted slave is queued: commits may follow it."""
@@ -254,7 +255,8 @@ class Leading:
             # What is copied is synced many commits at a time, so a part of it may still be lost.
             self._master.set(changed)
         sender.confirmed(end, confirm.applied_end, state)
-        self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic())
+        to_rebuild = max(0, end - self.log.begin) if state is FollowState.COPYING else 0
+        self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic(), to_rebuild=to_rebuild)
         self._sessions.end_of_leaving()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from qmq.errors import LogError, QmqError
 from qmq.log.truncation import Truncation
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.replication.promotion import OTHER_FOLDER
 from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
@@ -31,11 +33,22 @@ class Shell(Protocol):
     """What a member needs of its node."""
 
     @property
+    def incarnation(self) -> str:
+        """Of the data folder."""
+
+    @property
     def replica_state(self) -> ReplicaState:
         """What is on disk."""
 
     async def store_replica_state(self, state: ReplicaState) -> None:
         """Make it durable. Raises OSError, or ValueError for an older epoch."""
+
+    @property
+    def log_problem(self) -> str:
+        """Why the log can't be used, so that it has to be replaced by a copy of the master's; "" if it can."""
+
+    async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
+        """As `qmq.daemon.replication.state_copy.wait_for_state`."""
 
     def new_follower(self) -> Follower:
         """A follower in the epoch on disk."""
@@ -121,6 +134,11 @@ class Member:
             self.row = row
             self._wake.set()
 
+    def explained(self, reason: str) -> None:
+        """A metaserver said why it does not make this node a member, or nothing."""
+        if self.role is ReplicaRole.SPARE and reason:
+            self.reason = reason
+
     @property
     def is_alone(self) -> bool:
         """Whether the node serves as the only member."""
@@ -156,7 +174,8 @@ class Member:
     async def _do(self, sent: SentRow) -> None:
         row, state = GroupRow.of(sent), self._shell.replica_state
         leads = self.leading is not None or self._is_alone
-        step = step_for(self.node_id, state, row, leads=leads, follows=self.follower is not None)
+        incarnation, follows = self._shell.incarnation, self.follower is not None
+        step = step_for(self.node_id, incarnation, state, row, leads=leads, follows=follows)
         if step is Step.IGNORE:
             return
         if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
@@ -174,10 +193,12 @@ class Member:
         elif step is Step.SPARE:
             self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
-            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, incarnation, row)
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
             self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
+        elif problem := self._shell.log_problem:
+            await self._replace_log(row, sent.master_sync_address, problem)
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(row)
         elif problem := self._shell.replication_problem():
@@ -247,6 +268,29 @@ class Member:
             await self._copy_all(str(error))
         except ReplicationAlarm as error:
             self._fail(str(error))
+
+    async def _replace_log(self, row: GroupRow, address: str, problem: str) -> None:
+        """Replace a log that lacks acknowledged bytes once the set is without this node and the master's state can be read.
+
+        Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
+        """
+        self.role = ReplicaRole.WAITING
+        if row.master == self.node_id:
+            self.reason = f"{problem}: it can't lead epoch {row.epoch}"
+        elif self.node_id in row.in_sync or not address:
+            self.reason = f"{problem}: it copies the log when master {row.master} has removed it from the in-sync set"
+        else:
+            await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+            self._explain_waiting(problem, f"master {row.master} has not answered yet")
+            self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
+
+    async def _copy_when_possible(self, address: str, problem: str) -> None:
+        await self._shell.wait_for_state(address, lambda why: self._explain_waiting(problem, why))
+        logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
+        await self._copy_all(problem)
+
+    def _explain_waiting(self, problem: str, why: str) -> None:
+        self.reason = f"{problem}: it copies the log when the master's state can be read: {why}"
 
     async def _copy_all(self, why: str) -> None:
         """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""
@@ -324,9 +368,9 @@ def _two_masters(row: GroupRow, state: ReplicaState) -> str:
     return f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
 
 
-def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> str:
+def _why_waiting(node_id: str, incarnation: str, row: GroupRow) -> str:
     if row.master != node_id:
         return "no master yet"
-    if state.is_new:
-        return "its data folder is empty, and it led the broker group before: another member has to be promoted"
+    if row.incarnation_of(node_id) != incarnation:
+        return f"{OTHER_FOLDER}: another member has to be promoted"
     return f"it led epoch {row.epoch} before it started again"
