@@ -169,6 +169,15 @@ class Load:
 
         await eventually_async(flow, what="messages are sent and received")
 
+    async def until(self, moment: float) -> None:
+        """Wait until a moment (monotonic seconds), and check the clients meanwhile."""
+
+        def has_come() -> bool:
+            self.check()
+            return time.monotonic() >= moment
+
+        await eventually_async(has_come)
+
     async def _finish(self) -> None:
         """End sending, and wait until everything that was acknowledged is received."""
         self._is_ending = True

@@ -24,7 +24,6 @@ from tests.faults.replication.scene import (
     role_of,
     start,
 )
-from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_fault_runs
 
 CUT_SECONDS = 12.0 if IS_FULL else 4.0
@@ -57,16 +56,6 @@ def both_ways(pairs: Pairs) -> Pairs:
     return [*pairs, *((receiver, sender) for sender, receiver in pairs)]
 
 
-async def passed(load: Load, end: float) -> None:
-    """Wait until a moment (monotonic seconds), and check the clients meanwhile."""
-
-    def is_over() -> bool:
-        load.check()
-        return time.monotonic() >= end
-
-    await eventually_async(is_over)
-
-
 @repeated
 @pytest.mark.parametrize(
     "direction", ["both", *(pytest.param(one, marks=in_whole_fault_runs) for one in ("to", "from"))]
@@ -90,7 +79,7 @@ async def test_f18_a_master_that_is_cut_off_from_metaserver_and_slaves_is_replac
                     requests = [direct.send() for _ in range(REQUESTS)]
                     await becomes(system, "master", *(node for node in NODES if node != master))
                     await written_again(load, figures, began)
-                    await passed(load, began + CUT_SECONDS)
+                    await load.until(began + CUT_SECONDS)
                 await figures.timed(
                     "old master in sync after the cut", 30, lambda node=master: role_of(system, node) == "in_sync"
                 )
@@ -119,7 +108,7 @@ async def test_f18_a_slave_that_is_cut_off_from_the_master_is_removed_and_return
                 began = time.monotonic()
                 await figures.timed("slave removed", 5, lambda: slave not in in_sync_of(system))
                 await written_again(load, figures, time.monotonic())
-                await passed(load, began + CUT_SECONDS)
+                await load.until(began + CUT_SECONDS)
             await figures.timed("slave in sync after the cut", 30, lambda: len(in_sync_of(system)) == 3)
             await load.flows()
         assert await in_sync(system, "g1") == master
@@ -137,7 +126,7 @@ async def test_f18_a_master_that_is_cut_off_from_the_metaserver_continues(system
         for _ in range(TURNS):
             with system.network.lost(*both_ways([(NODES[master], META)])):
                 began = time.monotonic()
-                await passed(load, began + max(CUT_SECONDS, SILENT_SECONDS))
+                await load.until(began + max(CUT_SECONDS, SILENT_SECONDS))
                 await load.flows()
                 figures.add("slowest send", load.sends.seconds(began)[-1], 1)
             await load.flows()
