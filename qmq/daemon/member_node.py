@@ -33,7 +33,7 @@ from qmq.errors import ProtocolError, SettingError
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.replay import MemberOpening, Replay
 from qmq.net.open_files import FileBudget, file_budget
-from qmq.protocol.codes import BrokerRequestType, Command
+from qmq.protocol.codes import BrokerRequestType, Command, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
 from qmq.protocol.group_rows import GroupRow as SentRow
@@ -194,7 +194,7 @@ class MemberNode(Node):
             super().join()
 
     def readiness(self) -> str:
-        if not self.is_serving:
+        if not self.is_serving or self.member.role is ReplicaRole.STEPPING_DOWN:
             if self.member.row is None and self.membership is not None and (why := self.membership.unregistered()):
                 return f"not registered: {why}"
             role = self.member.role.name.lower().replace("_", " ")

@@ -145,7 +145,7 @@ class Member:
 
     def newer_epoch(self, epoch: int) -> None:
         """A slave knows a newer epoch than the one that this node leads."""
-        self._shell.end(LifeEnded(f"this node is not master any more: another member knows epoch {epoch}"))
+        self._step_down(f"this node is not master any more: another member knows epoch {epoch}")
 
     async def run(self) -> None:
         """Follow the row until cancelled."""
@@ -179,7 +179,7 @@ class Member:
             await self._leave_alone(row, step)
             return
         if self.leading is not None:
-            self._shell.end(LifeEnded(f"this node is not master any more: node {row.master} leads epoch {row.epoch}"))
+            self._step_down(f"this node is not master any more: node {row.master} leads epoch {row.epoch}")
             return
         await self._stop()
         if step is Step.ALARM:
@@ -217,7 +217,12 @@ class Member:
             self._shell.end(LifeEnded(f"epoch {row.epoch} of the broker group begins"))
             return
         await self._shell.store_replica_state(replace(state, is_only_member=False))
-        self._shell.end(LifeEnded(f"this node is not the only member any more; members are {', '.join(row.members)}"))
+        self._step_down(f"this node is not the only member any more; members are {', '.join(row.members)}")
+
+    def _step_down(self, why: str) -> None:
+        """End as master. What waits for slaves is not answered any more; the next life does what the row says."""
+        self.role, self.reason = ReplicaRole.STEPPING_DOWN, why
+        self._shell.end(LifeEnded(why))
 
     async def _stay(self, row: GroupRow) -> None:
         if self._is_alone:
