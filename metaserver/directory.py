@@ -150,8 +150,8 @@ class Directory(GroupTable):
             wish = replacement(
                 group, request, self.new_promotion_id(), lambda: not live.has_lease(self._clock.monotonic())
             )
-        elif may_join(group, request) and live.has_serving_master:
-            wish = joining(group, request.node_id)
+        elif may_join(group, request) and (incarnation := live.serving_incarnation):
+            wish = joining(group, request.node_id, incarnation)
         if is_replicating(request):
             return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
         why = f"group {group.name} has master {group.master}, and its replacement by this node is not stored yet"

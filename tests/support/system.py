@@ -126,6 +126,7 @@ class System:
         collectors, workers, beats: processes of these kinds, for a system with a console.
         people: who may sign in, beside FIRST_ADMIN; each has `credentials`: a session and a token.
         broker_flags: of every broker.
+        broker_module: the program of every broker.
         settings: environment variables of the console's processes.
         database_url: of metaserver and console; "" for a SQLite file in the folder.
     """
@@ -144,6 +145,7 @@ class System:
         beats: int = 0,
         people: Sequence[Person] = (),
         broker_flags: Sequence[str] = BROKER_FLAGS,
+        broker_module: str = "broker_node",
         settings: dict[str, str] | None = None,
         redis_url: str = "",
         database_url: str = "",
@@ -153,6 +155,7 @@ class System:
         self.people = tuple(people)
         self.credentials: dict[str, dict[str, str]] = {}
         self.broker_flags = tuple(broker_flags)
+        self._broker_module = broker_module
         self.ports: dict[str, tuple[int, int]] = {}
         """Of each node: for clients, and of its admin pages."""
         self._reserved: list[int] = []
@@ -242,10 +245,10 @@ class System:
         """Add a broker group; it is not started."""
         size = () if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))
         flags = (*size, *self.broker_flags, *flags)
-        self.brokers[group] = self._node("broker_node", group, flags)
+        self.brokers[group] = self._node(self._broker_module, group, flags)
         for letter in "bc"[: self.copies - 1]:
             node = f"{group}-{letter}"
-            self.other_members[node] = self._node("broker_node", group, (*flags, "--node-id", node), node)
+            self.other_members[node] = self._node(self._broker_module, group, (*flags, "--node-id", node), node)
         return self.brokers[group]
 
     def add_delay(self, group: str, *flags: str) -> Process:
@@ -279,6 +282,10 @@ class System:
         """The members of a broker group, by node ID."""
         others = {name: process for name, process in self.other_members.items() if name.startswith(f"{group}-")}
         return {f"{group}-a": self.brokers[group], **others}
+
+    def port_of(self, node: str) -> int:
+        """Return the port for clients of a member of a broker group."""
+        return self.ports[node.removesuffix("-a")][0]
 
     def _console_process(self, name: str, command: Sequence[str], ready_url: str = "") -> Process:
         program = [sys.executable] if command[0].endswith(".py") else [sys.executable, "-m"]
@@ -345,9 +352,13 @@ class System:
         self.prepare()
         self._start(self.control_processes)
 
-    def _start(self, processes: list[Process]) -> None:
+    def prepare_tables(self) -> None:
+        """Create the metaserver's SQLite file with its tables, unless there is one or the system has a database server."""
         if not self._database_url and not self.database.exists():
             shutil.copytree(_metaserver_tables(), self.folder / "meta", dirs_exist_ok=True)
+
+    def _start(self, processes: list[Process]) -> None:
+        self.prepare_tables()
         started = [process for process in processes if not process.is_running]
         for process in started:
             process.start(wait=False)

@@ -53,6 +53,7 @@ class Joining:
             WINDOW_BYTES,
             self._copy.state_offset,
             tuple(log.epochs)[-EPOCHS_MAX:],
+            identity.incarnation,
         )
         frame = await caller.call(Command.FOLLOW, request.encode(), timeout_s=FOLLOW_SECONDS)
         if frame.code != ResponseCode.SUCCESS:

@@ -203,7 +203,14 @@ class Leading:
             return self._rejected(connection, request, FollowResult.BUSY, "its connection ended meanwhile")
         number = self._sessions.new_number()
         sender = Sender(
-            request.node_id, number, connection, self._source, keep_to, request.window_bytes, self._log_unreadable
+            request.node_id,
+            number,
+            request.incarnation,
+            connection,
+            self._source,
+            keep_to,
+            request.window_bytes,
+            self._log_unreadable,
         )
         self._sessions.begin(sender)
         self._holds.hold(sender.slave, sender.confirmed_end, self.clock.monotonic())
@@ -305,6 +312,8 @@ class Leading:
     def _high_watermark_rose(self) -> None:
         """Slaves apply up to the high watermark. It goes with the next commit if records wait for one; at full rate they always
         do, so at most one frame is added for each commit, and none under load."""
+        master = self._master.value
+        self._feed.release(min([master.high_watermark, *(session.confirmed for session in master.sessions)]))
         if not self.log.has_pending:
             for sender in self._sessions:
                 sender.state_high_watermark()

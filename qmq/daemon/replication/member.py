@@ -14,6 +14,7 @@ from qmq.errors import LogError, QmqError
 from qmq.log.truncation import Truncation
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.replication.promotion import OTHER_FOLDER
 from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
@@ -30,6 +31,10 @@ class LifeEnded(QmqError):
 
 class Shell(Protocol):
     """What a member needs of its node."""
+
+    @property
+    def incarnation(self) -> str:
+        """Of the data folder."""
 
     @property
     def replica_state(self) -> ReplicaState:
@@ -169,7 +174,8 @@ class Member:
     async def _do(self, sent: SentRow) -> None:
         row, state = GroupRow.of(sent), self._shell.replica_state
         leads = self.leading is not None or self._is_alone
-        step = step_for(self.node_id, state, row, leads=leads, follows=self.follower is not None)
+        incarnation, follows = self._shell.incarnation, self.follower is not None
+        step = step_for(self.node_id, incarnation, state, row, leads=leads, follows=follows)
         if step is Step.IGNORE:
             return
         if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
@@ -187,7 +193,7 @@ class Member:
         elif step is Step.SPARE:
             self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
-            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, incarnation, row)
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
             self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
@@ -367,9 +373,9 @@ def _two_masters(row: GroupRow, state: ReplicaState) -> str:
     return f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
 
 
-def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> str:
+def _why_waiting(node_id: str, incarnation: str, row: GroupRow) -> str:
     if row.master != node_id:
         return "no master yet"
-    if state.is_new:
-        return "its data folder is empty, and it led the broker group before: another member has to be promoted"
+    if row.incarnation_of(node_id) != incarnation:
+        return f"{OTHER_FOLDER}: another member has to be promoted"
     return f"it led epoch {row.epoch} before it started again"

@@ -32,6 +32,10 @@ class MemberShell:
     """Of a node that leads."""
 
     @property
+    def incarnation(self) -> str:
+        return self._node.incarnation
+
+    @property
     def replica_state(self) -> ReplicaState:
         return self._node.replica.state
 
@@ -48,6 +52,7 @@ class MemberShell:
             self.sync_tokens[0],
             state.epoch,
             state.promotion_id,
+            self._node.incarnation,
         )
 
     def new_follower(self) -> Follower:

@@ -31,7 +31,7 @@ class RowClient:
         """Request a change of the in-sync set; the result, and the row if it is known."""
         request = ChangeInSyncRequest(
             self._broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
-            change.member, reason,
+            change.member, reason, change.incarnation,
         )  # fmt: skip
         answer = await self._answer(Command.CHANGE_IN_SYNC, request.encode())
         return answer.result, GroupRow.of(answer.row) if answer.row is not None else None

@@ -53,6 +53,7 @@ class Sender:
     Commits come from memory if the next one is there, else from the log, one read at a time. Nothing waits on the event loop.
 
     Args:
+        incarnation: of the slave's data folder.
         keep_to: where the slave's log ends, and the CRC there.
         on_failed: called with the error if the log can't be read; the session has to end.
     """
@@ -61,6 +62,7 @@ class Sender:
         self,
         slave: str,
         number: int,
+        incarnation: str,
         connection: Connection,
         source: CommitSource,
         keep_to: Position,
@@ -69,6 +71,7 @@ class Sender:
     ) -> None:
         self.slave = slave
         self.number = number
+        self.incarnation = incarnation
         self.connection = connection
         self._source = source
         self._window_bytes = min(window_bytes, WINDOW_BYTES_MAX)

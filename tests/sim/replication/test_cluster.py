@@ -373,7 +373,7 @@ async def test_a_node_that_replaced_the_only_member_writes_in_a_new_epoch() -> N
         await group.serves("g1-b")
         broker = group.broker("g1-b")
         assert (broker.replica.state.epoch, broker.replica.state.is_only_member) == (FIRST_EPOCH + 1, True)
-        assert tuple(broker.log.epochs) == ((FIRST_EPOCH + 1, 0),)
+        await eventually_async(lambda: tuple(broker.log.epochs) == ((FIRST_EPOCH + 1, 0),), 60)
         assert "missing" in broker.refuse_sends()
         # The old one accepts nothing any more.
         group.hosts["g1-a"].start()

@@ -130,7 +130,7 @@ class Slave:
         self.failures: list[BaseException] = []
         clock = machine().clock
         self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=lambda *_: None)
-        identity = FollowerIdentity("g", "b", "boot", "token", EPOCH, PROMOTION)
+        identity = FollowerIdentity("g", "b", "boot", "token", EPOCH, PROMOTION, "")
         copy, self.replica = slave_copy_of(log, EPOCH, PROMOTION, clock, copying)
         self.follower = Follower(
             log,

@@ -107,6 +107,10 @@ def test_a_folder_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
     reopened = DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
     assert reopened.incarnation == first.incarnation
     reopened.close()
+    (tmp_path / "incarnation").write_bytes(b"0123")
+    with pytest.raises(SettingError, match="incarnation has b'0123', not 16 hexadecimal digits; restore it"):
+        DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
+    (tmp_path / "incarnation").unlink()
     DataDir.open(str(tmp_path), owner, SystemDisk(), Random()).close()
     with pytest.raises(SettingError, match="belongs to broker g1-a of group g1"):
         DataDir.open(str(tmp_path), DataDirOwner("broker", "g2", "g2-a"), SystemDisk(), Random())
