@@ -34,6 +34,7 @@ A slave:
 Both:
 
 - `role_report`, `role_metrics`: what a node reports of its role.
+- `newest_row`: the row that a node acts on.
 - `member_shell`: what a member does with its node when its role changes.
 - `registration`: what it reports to metaservers.
 - `flush_check`: settings with which a node can't be one of several members.

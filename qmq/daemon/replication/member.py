@@ -9,6 +9,7 @@ from typing import Protocol
 from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
+from qmq.daemon.replication.newest_row import NewestRow
 from qmq.daemon.role_changes import RoleChanges
 from qmq.errors import LogError, QmqError
 from qmq.log.truncation import Truncation
@@ -86,6 +87,7 @@ class Member:
     """Brings the node into the role that the newest row gives it."""
 
     node_id: str
+    rows: NewestRow
     _shell: Shell
     _supervisor: Supervisor
     _role_changes: RoleChanges
@@ -94,8 +96,6 @@ class Member:
     """Why it has this role; "" if that is what it should have."""
     refusal: str = field(default="", init=False)
     """Why it accepts no messages although it serves; "" if it does."""
-    row: SentRow | None = field(default=None, init=False)
-    """The newest one."""
     leading: Leading | None = field(default=None, init=False)
     follower: Follower | None = field(default=None, init=False)
     _address: str = field(default="", init=False)
@@ -106,7 +106,6 @@ class Member:
     """The log is being truncated or discarded, after which the next life does what the row says."""
     _is_alone: bool = field(default=False, init=False)
     """It serves as the only member."""
-    _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def __post_init__(self) -> None:
         self._role_changes.became(self._role)
@@ -121,18 +120,14 @@ class Member:
         self._role = role
         self._role_changes.became(role)
 
+    @property
+    def row(self) -> SentRow | None:
+        """The newest row; None: no metaserver has sent one yet."""
+        return self.rows.value
+
     def learned(self, row: SentRow) -> None:
         """A metaserver sent the row. An older one than known changes nothing."""
-        place = (row.epoch, row.in_sync_version)
-        if self.row is None or place > (self.row.epoch, self.row.in_sync_version):
-            self.row = row
-            self._wake.set()
-        elif place == (self.row.epoch, self.row.in_sync_version) and row.master_sync_address not in (
-            "", self.row.master_sync_address,
-        ):  # fmt: skip
-            # It became known, or the master has another port.
-            self.row = row
-            self._wake.set()
+        self.rows.learned(row)
 
     def explained(self, reason: str) -> None:
         """A metaserver said why it does not make this node a member, or nothing."""
@@ -150,13 +145,13 @@ class Member:
 
     def newer_epoch(self, epoch: int) -> None:
         """A slave knows a newer epoch than the one that this node leads."""
-        self._shell.end(LifeEnded(f"this node is not master any more: another member knows epoch {epoch}"))
+        self._step_down(f"this node is not master any more: another member knows epoch {epoch}")
 
     async def run(self) -> None:
         """Follow the row until cancelled."""
         while True:
-            await self._wake.wait()
-            self._wake.clear()
+            await self.rows.changed.wait()
+            self.rows.changed.clear()
             if self.row is not None and self.role is not ReplicaRole.FAILED and not self._is_truncating:
                 await self._do(self.row)
 
@@ -185,7 +180,7 @@ class Member:
             await self._leave_alone(row, step)
             return
         if self.leading is not None:
-            self._shell.end(LifeEnded(f"this node is not master any more: node {row.master} leads epoch {row.epoch}"))
+            self._step_down(f"this node is not master any more: node {row.master} leads epoch {row.epoch}")
             return
         await self._stop()
         if step is Step.ALARM:
@@ -223,7 +218,12 @@ class Member:
             self._shell.end(LifeEnded(f"epoch {row.epoch} of the broker group begins"))
             return
         await self._shell.store_replica_state(replace(state, is_only_member=False))
-        self._shell.end(LifeEnded(f"this node is not the only member any more; members are {', '.join(row.members)}"))
+        self._step_down(f"this node is not the only member any more; members are {', '.join(row.members)}")
+
+    def _step_down(self, why: str) -> None:
+        """End as master. What waits for slaves is not answered any more; the next life does what the row says."""
+        self.role, self.reason = ReplicaRole.STEPPING_DOWN, why
+        self._shell.end(LifeEnded(why))
 
     async def _stay(self, row: GroupRow) -> None:
         if self._is_alone:

@@ -155,9 +155,7 @@ async def test_rows_of_another_group_are_ignored(caplog: pytest.LogCaptureFixtur
         for node in group.hosts:
             broker = group.broker(node)
             assert broker.member.row is not None
-            row = replace(
-                broker.member.row, broker_group="g2", epoch=9, members=("g2-a",), master="g2-a", in_sync=("g2-a",)
-            )
+            row = replace(broker.member.row, broker_group="g2", epoch=9, master="g1-b")
             body = bytearray(row.encode())
             broker.pushed(Frame(Command.ROLE, 1, 0, FLAG_ONE_WAY, Command.ROLE, memoryview(body), body, 0))
             assert broker.membership is not None
