@@ -83,7 +83,7 @@ class CommitWriter(StoredLog):
             on_written: called after the write and before the sync.
         """
         try:
-            file = self._file_for(commit.segment_base, sync)
+            file = self._file_for(commit.segment_base)
             head = encode_header(
                 segment_base=commit.segment_base,
                 epoch=self._epoch,
@@ -176,13 +176,14 @@ class CommitWriter(StoredLog):
                 self._segments.remove(later.base)
                 self._disk.sync_dir(self._segments.folder)
             self._segments.create(base, segment_bytes)
-        return self._file_for(base, sync=False)
+        return self._file_for(base)
 
-    def _file_for(self, base: int, sync: bool) -> File:
+    def _file_for(self, base: int) -> File:
         if self._writer_file is not None and self._writer_base == base:
             return self._writer_file
         if self._writer_file is not None:
-            if not sync:
+            if self._writer_end > self._writer_synced_to:
+                # Also a seal: no start looks for it once a checkpoint is behind it, and slaves could not copy the log without it.
                 self._writer_file.datasync()
             self._writer_file.close()
         with self._make_lock:

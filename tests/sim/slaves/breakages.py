@@ -28,6 +28,7 @@ KILLS = replace(CALM, faults=("kill_member",))
 CRASHES = replace(CALM, faults=("crash_at_step",), slowness=50.0, fault_seconds=0.5)
 CUTS = replace(CALM, faults=("cut_off", "kill_member", "pause_member"))
 THREE = replace(CUTS, copies=3)
+NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,18 @@ class SlavesBreakage:
 BREAKAGES = (
     # --- the rules
     SlavesBreakage(
+        "a node leads with another data folder than was in sync",
+        "in_sync",
+        (("qmq.replication.roles:step_for", "if row.incarnation_of(node_id) != incarnation:", "if False:"),),
+        NEW_DISKS,
+    ),
+    SlavesBreakage(
         "a slave that is gone counts no longer before the row says so",
         "in_sync",
         (
             (
                 "qmq.replication.master:Master.counted",
-                "return frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
             ),
         ),
@@ -104,7 +111,7 @@ BREAKAGES = (
         (
             (
                 "qmq.replication.master:Master.counted",
-                "frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "frozenset(self.row.in_sync) | {self.node_id}",
             ),
         ),

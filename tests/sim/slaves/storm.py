@@ -178,9 +178,8 @@ class SlavesStorm(Storm):
 
         If it did not run, the member that lost its disk might be promoted for its last heartbeat, and would be alone in the set.
         """
-        row = self.watch.row
         running = {name for name, host in self.watch.hosts.items() if host.is_serving}
-        return row is not None and bool(set(row.in_sync) & running - {node} - self.watch.emptied)
+        return bool(self.watch.in_sync_nodes() & running - {node})
 
 
 async def _switch_over(broker: Broker) -> None:

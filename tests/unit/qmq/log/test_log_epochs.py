@@ -13,7 +13,7 @@ from qmq.log.replay import LogMemory
 from tests.support.memory_disk import MemoryDisk
 from tests.unit.qmq.log.test_high_watermark import seal, written
 from tests.unit.qmq.log.test_log import commit, opened
-from tests.unit.qmq.log.test_opening import inspected
+from tests.unit.qmq.log.test_opening import inspected, without_seal
 
 
 def in_epochs(disk: MemoryDisk, *epochs: int) -> tuple[SegmentedLog, list[int]]:
@@ -150,7 +150,7 @@ def test_a_lost_seal_beside_a_promotion_is_recognized(is_after: bool) -> None:
     log.begin_epoch(2)
     log.append(1, bytes(log.record_bytes_max))
     commit(log)
-    found, _ = inspected(disk.after_power_cut())
+    found, _ = inspected(without_seal(disk, at, end))
     assert (found.damaged, [lost.data for lost in found.walked.lost_seals]) == ((), [data])
 
 

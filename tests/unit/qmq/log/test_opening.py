@@ -83,9 +83,13 @@ def test_a_member_of_a_larger_group_does_not_continue_behind_damage() -> None:
     found, _ = inspected(disk, synced_to=end)
     assert found.continues_at is not None
     steps, before = disk.steps, content(disk)
-    with pytest.raises(LogError, match=f"lacks acknowledged bytes from offset {found.end} to {end}") as refused:
-        SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
-    assert refused.value.code == "log.damaged"
+    log = SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
+    assert isinstance(log.failed, LogError)
+    assert log.failed.code == "log.damaged"
+    assert f"lacks acknowledged bytes from offset {found.end} to {end}" in str(log.failed)
+    assert (log.written_end, log.synced_end, log.prepare_next()) == (found.end, found.end, False)
+    with pytest.raises(LogError, match="the log has failed: the log lacks acknowledged bytes"):
+        log.append(1, b"x")
     assert (disk.steps, content(disk)) == (steps, before)
     log = SegmentedLog.activate(found, segment_bytes=SEGMENT)
     assert log.written_end == found.continues_at >= end
@@ -156,19 +160,40 @@ def test_a_start_above_the_limit_visits_nothing_and_keeps_its_place() -> None:
     assert (visited, again.position, again.high_watermark) == ([], position, position.offset)
 
 
-def test_a_seal_that_a_power_cut_took_is_written_again() -> None:
-    """Else members that have it would have other bytes than the one that lost it, and it could not send them."""
-    disk = MemoryDisk()
+def rolled_behind_a_seal(disk: MemoryDisk) -> tuple[SegmentedLog, int, int]:
+    """Write a log whose first segment ends with a seal; return where that begins and ends."""
     log, _ = opened(disk)
     written(log)
     at = log.written_end
     end = seal(log)
-    data = log.read(at, end - at)
     # In the next segment: the seal's own is not written any more.
     log.append(1, bytes(log.record_bytes_max))
     commit(log)
-    name, left = f"log/{0:020d}", disk.after_power_cut()
-    assert left.names[name].content[at:end] == bytes(end - at)
+    return log, at, end
+
+
+def without_seal(disk: MemoryDisk, at: int, end: int) -> MemoryDisk:
+    """Return what a power cut leaves of the log of `rolled_behind_a_seal` if the seal was not synced, as in older versions."""
+    left = disk.after_power_cut()
+    inode = left.names[f"log/{0:020d}"]
+    for content in (inode.content, inode.synced):
+        content[at:end] = bytes(end - at)
+    return left
+
+
+def test_a_seal_is_synced_before_the_next_segment_is_written() -> None:
+    """A start behind a checkpoint does not look for it, and slaves could not copy the log without it."""
+    disk = MemoryDisk()
+    log, at, end = rolled_behind_a_seal(disk)
+    assert disk.after_power_cut().names[f"log/{0:020d}"].content[at:end] == log.read(at, end - at)
+
+
+def test_a_seal_that_a_power_cut_took_is_written_again() -> None:
+    """Else members that have it would have other bytes than the one that lost it, and it could not send them."""
+    disk = MemoryDisk()
+    log, at, end = rolled_behind_a_seal(disk)
+    data = log.read(at, end - at)
+    name, left = f"log/{0:020d}", without_seal(disk, at, end)
     found, _ = inspected(left)
     assert [(lost.segment_base, lost.offset, lost.data) for lost in found.walked.lost_seals] == [(0, at, data)]
     assert left.names[name].content[at:end] == bytes(end - at)
