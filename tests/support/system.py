@@ -227,14 +227,23 @@ class System:
         return Process(
             name,
             [
-                sys.executable, "-m", "metaserver", "--data-dir", str(self.folder / name),
-                "--http-port", str(http_port), "--tcp-port", str(tcp_port), "--new-groups", "allow",
+                *self.runner_of(name), sys.executable, "-m", "metaserver", "--data-dir", str(self.folder / name),
+                "--host", self.host_of(name), "--http-port", str(http_port), "--tcp-port", str(tcp_port),
+                "--new-groups", "allow",
             ],
             self.folder,
-            f"http://127.0.0.1:{http_port}/readyz",
+            f"http://{self.host_of(name)}:{http_port}/readyz",
             # Not as an option: older versions, with which this one is compared, do not know it.
             {"QMQ_META_COPIES": str(self.copies), **database},
         )  # fmt: skip
+
+    def host_of(self, name: str) -> str:
+        """Return the address of a metaserver or node."""
+        return "127.0.0.1"
+
+    def runner_of(self, name: str) -> list[str]:
+        """Return the command that runs the program of a metaserver or node, for example in a network namespace."""
+        return []
 
     def _port(self) -> int:
         port = ports.free_port()
@@ -271,11 +280,12 @@ class System:
         return Process(
             name,
             [
-                sys.executable, "-m", module, "--group", group, "--data-dir", str(self.folder / name),
-                "--port", str(port), "--admin-port", str(admin), "--meta", self.meta_url, *flags,
+                *self.runner_of(name), sys.executable, "-m", module, "--group", group,
+                "--data-dir", str(self.folder / name), "--host", self.host_of(name), "--port", str(port),
+                "--admin-host", self.host_of(name), "--admin-port", str(admin), "--meta", self.meta_url, *flags,
             ],
             self.folder,
-            f"http://127.0.0.1:{admin}/{page}",
+            f"http://{self.host_of(name)}:{admin}/{page}",
         )  # fmt: skip
 
     def members(self, group: str) -> dict[str, Process]:
@@ -430,11 +440,11 @@ class System:
     @property
     def meta_url(self) -> str:
         """The addresses of all metaservers, for nodes and clients."""
-        return ",".join(f"http://127.0.0.1:{port}/meta/address" for port in self.metas)
+        return ",".join(f"http://{self.host_of(meta.name)}:{port}/meta/address" for port, meta in self.metas.items())
 
     def admin(self, group: str, path: str) -> Any:
         """Return a page of a node's admin server."""
-        return get_json(f"http://127.0.0.1:{self.ports[group][1]}{path}")
+        return get_json(f"http://{self.host_of(group)}:{self.ports[group][1]}{path}")
 
     def group_states(self, http_port: int = 0) -> list[str]:
         """Return the states of all broker groups, as the metaserver with this port has them; 0: the first one."""

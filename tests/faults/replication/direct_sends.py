@@ -11,13 +11,13 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import decode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import KEY_CREATED, Message, encode_entry
-from tests.faults.replication.load import ORDERS, Load
+from tests.faults.replication.load import Load
 
 ANSWER_SECONDS = 60.0
 
 
 class DirectSends:
-    """Sends to ORDERS over one connection to one node. Use it as `async with`.
+    """Sends to the subject of a load over one connection to one node. Use it as `async with`.
 
     Args:
         broker_group: the node's.
@@ -43,7 +43,9 @@ class DirectSends:
     def send(self) -> "asyncio.Task[None]":
         """Write a request with one message now; the task ends with its answer. What is acknowledged must be received."""
         number = self._load.sends.begin()
-        message = Message(ORDERS, f"direct-{number}", {"data": str(number), KEY_CREATED: str(time.time_ns() // 10**6)})
+        message = Message(
+            self._load.subject, f"direct-{number}", {"data": str(number), KEY_CREATED: str(time.time_ns() // 10**6)}
+        )
         return asyncio.ensure_future(
             self._outcome(number, self._caller.call_soon(Command.SEND_MESSAGE, encode_entry(message)))
         )
@@ -55,7 +57,7 @@ class DirectSends:
             self.not_acked.append(str(error))
             return
         if frame.code == ResponseCode.SUCCESS and not (failures := decode_send_response(frame.body)):
-            self._load.sends.end(number, Receipt(f"direct-{number}", ORDERS, self._broker_group, 1))
+            self._load.sends.end(number, Receipt(f"direct-{number}", self._load.subject, self._broker_group, 1))
             self.acked += 1
         else:
             self.not_acked.append(

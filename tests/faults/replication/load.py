@@ -7,7 +7,7 @@ from array import array
 from collections import defaultdict
 from types import TracebackType
 
-from qmq import Consumer, Limits, Producer, Timeouts
+from qmq import Consumer, Limits, Producer
 from qmq.client.outgoing import Outcome
 from qmq.client.receipt import Receipt
 from tests.support.promises import PromiseBroken
@@ -114,19 +114,19 @@ class Received:
 
 
 class Load:
-    """A producer that sends a constant number of messages a second to ORDERS, whatever becomes of them; a consumer of ORDERS; and a
-    consumer of STOCK that receives each message after the broker has confirmed its acknowledgement. Use it as `async with`.
+    """A producer that sends a constant number of messages a second, whatever becomes of them; a consumer of these; and a consumer
+    of STOCK that receives each message after the broker has confirmed its acknowledgement. Use it as `async with`.
 
     Leaving the block without an exception waits until everything that was acknowledged is received, else raises PromiseBroken.
 
     Args:
-        per_second: messages to ORDERS.
+        subject: of the messages; no other load may have used it.
     """
 
-    def __init__(self, meta_url: str, per_second: int, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, meta_url: str, per_second: int, subject: str = ORDERS) -> None:
         self._meta_url = meta_url
         self._per_second = per_second
-        self._timeouts = timeouts or Timeouts()
+        self.subject = subject
         self.sends = Sends()
         self.orders = Received(is_acked=False)
         self.stock = Received(is_acked=True)
@@ -169,6 +169,15 @@ class Load:
 
         await eventually_async(flow, what="messages are sent and received")
 
+    async def until(self, moment: float) -> None:
+        """Wait until a moment (monotonic seconds), and check the clients meanwhile."""
+
+        def has_come() -> bool:
+            self.check()
+            return time.monotonic() >= moment
+
+        await eventually_async(has_come)
+
     async def _finish(self) -> None:
         """End sending, and wait until everything that was acknowledged is received."""
         self._is_ending = True
@@ -197,7 +206,7 @@ class Load:
     async def _send(self) -> None:
         sends = self.sends
         began = time.monotonic()
-        async with Producer(self._meta_url, app="load", limits=LIMITS, timeouts=self._timeouts) as producer:
+        async with Producer(self._meta_url, app="load", limits=LIMITS) as producer:
             while not self._is_ending:
                 for _ in range(int((time.monotonic() - began) * self._per_second) - len(sends.groups)):
                     number = sends.begin()
@@ -205,11 +214,11 @@ class Load:
                     def ended(outcome: Outcome, number: int = number) -> None:
                         sends.end(number, outcome)
 
-                    producer.send_soon(ORDERS, str(number), callback=ended)
+                    producer.send_soon(self.subject, str(number), callback=ended)
                 await asyncio.sleep(TICK_SECONDS)
 
     async def _receive(self) -> None:
-        async with Consumer(self._meta_url, ORDERS, "billing", start="earliest", timeouts=self._timeouts) as consumer:
+        async with Consumer(self._meta_url, self.subject, "billing", start="earliest") as consumer:
             async for batch in consumer.batches(BATCH, TICK_SECONDS):
                 for delivery in batch:
                     self.orders.add(
@@ -219,9 +228,8 @@ class Load:
 
     async def _read_stock(self) -> None:
         async with Consumer(
-            self._meta_url, STOCK, "readers", start="earliest", at_most_once=True, limits=STOCK_LIMITS,
-            timeouts=self._timeouts,
-        ) as consumer:  # fmt: skip
+            self._meta_url, STOCK, "readers", start="earliest", at_most_once=True, limits=STOCK_LIMITS
+        ) as consumer:
             async for delivery in consumer:
                 self.stock.add(
                     delivery.broker_group, delivery.pull_sequence, int(delivery.body or ""), delivery.received_at_ms

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from qmq import Timeouts
 from tests.faults.replication.failover import CONSUMED_SECONDS, consumed_again, kill_and_return
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (
@@ -28,7 +27,6 @@ from tests.support.faults import kill_family
 from tests.support.promises import judging
 from tests.support.services import PostgresqlServer, own_database
 from tests.support.system import System
-from tests.support.waiting import eventually_async
 
 REJECTS_SECONDS = 3.0
 """2 s without progress, and one more until a stored message has waited for so long."""
@@ -37,17 +35,6 @@ REJECTS_SECONDS = 3.0
 def away_seconds(turn: int) -> float:
     """How long the database is away in a turn: at least; the fault of the table once."""
     return (60.0 if turn == 0 else 5.0) if IS_FULL else 2.0
-
-
-async def passed(load: Load, end: float) -> None:
-    """Wait until a moment (monotonic seconds), and check the clients meanwhile."""
-
-    def is_over() -> bool:
-        load.check()
-        return time.monotonic() >= end
-
-    await eventually_async(is_over)
-    await load.flows()
 
 
 def roles(system: System) -> dict[str, tuple[object, object]]:
@@ -77,7 +64,8 @@ async def test_f28_nothing_changes_while_the_database_is_away(
             began = time.monotonic()
             # In this thread: a server ends with the thread that started it.
             with postgresql_server.stopped():
-                await passed(load, began + away_seconds(turn))
+                await load.until(began + away_seconds(turn))
+                await load.flows()
                 assert roles(replicated) == before
             await load.flows()
             figures.add("slowest send", load.sends.seconds(began)[-1], 1)
@@ -105,11 +93,11 @@ async def test_f28_a_group_that_loses_its_slave_meanwhile_rejects_sends_and_is_c
                 await figures.timed(
                     "rejects sends", REJECTS_SECONDS, lambda node=master: is_read_only(replicated, node)
                 )
-                # Until Timeouts.send, unanswered batches may occupy the producer's requests.
                 rejects_at = time.monotonic()
-                await passed(load, began + away_seconds(turn))
+                await load.until(began + away_seconds(turn))
+                await load.flows()
                 assert roles(replicated)[master] == before
-                figures.add("slowest send after that", load.sends.seconds(rejects_at)[-1], Timeouts().send)
+                figures.add("slowest send after that", load.sends.seconds(rejects_at)[-1], 2)
                 if turn % 2:  # the slave returns while nothing can change
                     process_of(replicated, slave).start(wait=False)
                     await figures.timed(
@@ -146,7 +134,8 @@ async def test_f28_a_master_that_dies_meanwhile_is_replaced_after_the_return(
             began = time.monotonic()
             with postgresql_server.stopped():
                 await asyncio.to_thread(process_of(replicated, master).kill)
-                await passed(load, began + away_seconds(turn))
+                await load.until(began + away_seconds(turn))
+                await load.flows()
                 assert role_of(replicated, slave) != "master"
             returned_at_ms = time.time() * 1000
             await consumed_again(load, figures, returned_at_ms, CONSUMED_SECONDS)

@@ -23,7 +23,6 @@ from tests.faults.replication.scene import (
     start,
 )
 from tests.support.system import System
-from tests.support.waiting import eventually_async
 
 PAUSE_SECONDS = 12.0 if IS_FULL else 0.0
 """At least; the pause ends when there is another master."""
@@ -51,7 +50,7 @@ async def test_f22_a_master_that_stood_still_acknowledges_nothing_that_its_succe
                     requests = [direct.send() for _ in range(REQUESTS)]
                     await becomes(system, "master", *(node for node in system.members("g1") if node != old))
                     figures.add("another master", time.monotonic() - paused_at, 10)
-                    await eventually_async(lambda end=paused_at + PAUSE_SECONDS: time.monotonic() >= end)
+                    await load.until(paused_at + PAUSE_SECONDS)
                 await figures.timed(
                     "steps down after it continues", 1, lambda node=old: role_of(system, node) not in ("master", "")
                 )

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from qmq.daemon.replication import retention_holds, sender
+from qmq.daemon.replication.leading import CHECK_SECONDS
 from qmq.daemon.replication.listener import QUEUED_BYTES_MAX, sync_limits
 from qmq.daemon.replication.retention_holds import HOLD_SECONDS
 from qmq.daemon.replication.sender import HEARTBEAT_SECONDS, READ_BYTES, UNCONFIRMED_COMMITS_MAX, WINDOW_BYTES_MAX
@@ -105,12 +106,12 @@ async def test_heartbeats_carry_the_high_watermark_while_nothing_is_sent() -> No
         assert 8 <= len(slave.heads) <= 10
         assert {head.high_watermark for head in slave.heads} == {scene.committer.high_watermark}
         slave.heads.clear()
-        # A risen one is sent at once: its last confirmation comes 100 ms after the commit.
+        # A risen one is sent with the next check: its last confirmation comes 100 ms after the commit.
         other.sync_seconds = 0.1
         end = await scene.write()
         await scene.wait(0.09)
         assert [head.high_watermark < end for head in slave.heads if head.offset < end] == [True]
-        await scene.wait(0.05)
+        await scene.wait(0.05 + CHECK_SECONDS)
         assert slave.heads[-1].high_watermark == end
 
 
