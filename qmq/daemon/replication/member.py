@@ -130,7 +130,7 @@ class Member:
         self.rows.learned(row)
 
     def explained(self, reason: str) -> None:
-        """A metaserver said why it does not make this node a member, or nothing."""
+        """Show a metaserver's reason for not making this node a member; "" changes nothing."""
         if self.role is ReplicaRole.SPARE and reason:
             self.reason = reason
 
