@@ -57,6 +57,14 @@ class GroupWatch:
         self._parsed_to = 0
         self.emptied: set[str] = set()
         """Members with a new disk that have not been in sync since."""
+        self.damaged: set[str] = set()
+        """Members whose disk has not what they left there, or has messages whose loss an operator accepted."""
+        self.rejoining: set[str] = set()
+        """Of these, those that may follow again without a new disk: what they have is whole, and only not the newest."""
+        self.has_lost = False
+        """An operator has accepted loss: of messages, or of acks only."""
+        self.lost_ids: set[str] = set()
+        """Ids of messages whose loss an operator accepted."""
         self._requested: set[str] = set()
         """Of these, those whose addition was requested before."""
         self._durable: dict[str, int] = defaultdict(int)
@@ -65,8 +73,8 @@ class GroupWatch:
         """By node id: the highest epoch on its disk."""
         self._masters: dict[int, tuple[str, str]] = {}
         """By epoch: (node id, boot id) of its only writer."""
-        self._numbers: dict[str, list[int]] = defaultdict(list)
-        """By subject: checksums of its messages by sequence, the same on all nodes."""
+        self._numbers: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        """By subject: checksum and id of its messages by sequence, the same on all nodes."""
         self._read: dict[tuple[Broker, str], int] = {}
         """By node and subject: the first sequence that was not compared yet."""
         self._broken: set[str] = set()
@@ -85,11 +93,38 @@ class GroupWatch:
         """
         self._durable.pop(node, None)
         self._epochs.pop(node, None)
+        self.damaged.discard(node)
+        self.rejoining.discard(node)
         self.emptied.add(node)
         for host in self.hosts.values():
             leading = host.server.member.leading if isinstance(host.server, Broker) else None
             if leading is not None and node in leading._master.value.requested:
                 self._requested.add(node)
+
+    @property
+    def unsound(self) -> set[str]:
+        """Members that may lack what is committed."""
+        return self.emptied | self.damaged
+
+    def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
+        """An operator promotes a member whose log ends at `end`, by this row: what is committed behind that is lost."""
+        self.row, self.has_lost = row, True
+        self.damaged = set(self.hosts) - {node}
+        self.rejoining = set(self.damaged)
+        self.emptied.clear()
+        self._requested.clear()
+        self._durable[node] = min(self._durable[node], end)
+        lost = {message_id.decode() for message_id in MARK.findall(self.committed[end:])}
+        self.lost_ids |= lost
+        del self.committed[end:]
+        self.committed_ids -= {message_id.encode() for message_id in lost}
+        self._seals = [at for at in self._seals if at < end]
+        self._parsed_to = min(self._parsed_to, end)
+        for numbers in self._numbers.values():
+            first = next((at for at, (_, message_id) in enumerate(numbers) if message_id in lost), len(numbers))
+            del numbers[first:]
+        # What was lost may be pulled under the same number.
+        self._history.damaged.add(self._group)
 
     # --- hooks -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +235,7 @@ class GroupWatch:
         row = self.row
         if row is None:
             return
-        for node in set(row.in_sync) - self.emptied:
+        for node in set(row.in_sync) - self.unsound:
             begin, end = self._durable[node], len(self.committed)
             if begin < end and not self.has_committed(self.hosts[node], begin, end):
                 self.report("in_sync", f"{node} is in sync and lacks committed bytes of [{begin}, {end}): {when}")
@@ -228,6 +263,14 @@ class GroupWatch:
 
     def _look_at_disk(self, node: str, host: Host) -> None:
         end = self._durable[node]
+        if node in self.damaged:
+            end = len(self.committed)
+            is_in_sync = self.row is not None and node in self.row.in_sync
+            if node not in self.rejoining or not is_in_sync or not self.has_committed(host, 0, end):
+                return
+            self.damaged.discard(node)
+            self.rejoining.discard(node)
+            self._durable[node] = end
         if not self.has_committed(host, 0, end):
             self.report("bytes", f"{node} lost or changed bytes below offset {end}, which are committed")
         epoch = durable_state(host).epoch
@@ -241,6 +284,10 @@ class GroupWatch:
             # An only member that starts serves what its log has.
             self._confirmed(log)
         known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
+        self._look_at_limits(node, broker)
+        self._look_at_messages(node, broker)
+        if node in self.damaged:
+            return
         end = min(known, log.synced_end)
         if end > len(self.committed):
             # A slave applies a seal behind the last commit as well.
@@ -255,10 +302,6 @@ class GroupWatch:
             self._check_used(node, host, log.epoch, "writes commits of")
         if member.follower is not None and member.follower._slave is not None:
             self._check_used(node, host, member.follower._slave.epoch, "follows")
-            if member.follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
-                self.report("bounds", f"{node} has {member.follower._thread.pending_bytes} bytes to write")
-        if applying is not None and applying.at_hand_bytes > AT_HAND_BYTES_MAX:
-            self.report("bounds", f"{node} keeps {applying.at_hand_bytes} bytes to apply")
         if applying is not None and not broker._has_committer:
             # What is applied may end with a seal behind the last commit.
             limit = applying.known_high_watermark + HEADER_BYTES
@@ -267,7 +310,13 @@ class GroupWatch:
                 self.report("applied", f"{node} applied {applied}, with a checkpoint at {checkpoint}, above {limit}")
         elif broker.checkpoints.last_position.offset > known + HEADER_BYTES:
             self.report("applied", f"{node} has a checkpoint above its high watermark {known}")
-        self._look_at_messages(node, broker)
+
+    def _look_at_limits(self, node: str, broker: Broker) -> None:
+        follower, applying = broker.member.follower, broker.applying
+        if follower is not None and follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
+            self.report("bounds", f"{node} has {follower._thread.pending_bytes} bytes to write")
+        if applying is not None and applying.at_hand_bytes > AT_HAND_BYTES_MAX:
+            self.report("bounds", f"{node} keeps {applying.at_hand_bytes} bytes to apply")
 
     def _check_used(self, node: str, host: Host, epoch: int, how: str) -> None:
         stored = durable_state(host).epoch
@@ -288,21 +337,26 @@ class GroupWatch:
             numbers = self._numbers[subject.name]
             for sequence, raw in enumerate(read_and_repair(store, subject, begin, end), begin):
                 if raw is None:
-                    self.report("sequence", f"{node} {subject.name} {sequence} can't be read")
+                    if node not in self.damaged:
+                        self.report("sequence", f"{node} {subject.name} {sequence} can't be read")
                     continue
-                if sequence < len(numbers) and numbers[sequence] != crc32(raw):
+                if sequence < len(numbers) and numbers[sequence][0] != crc32(raw):
                     found = decode_raw(raw)[0].message_id
-                    self.report("sequence", f"{node} {subject.name} {sequence} is {found}, and was another message")
+                    # It may have what an operator decided to lose.
+                    if found not in self.lost_ids:
+                        self.report("sequence", f"{node} {subject.name} {sequence} is {found}, and was another message")
                 elif sequence == len(numbers):
-                    numbers.append(crc32(raw))
-                    self.seen(decode_raw(raw)[0].message_id, f"visible on {node}")
+                    message_id = decode_raw(raw)[0].message_id
+                    if message_id not in self.lost_ids:
+                        numbers.append((crc32(raw), message_id))
+                        self.seen(message_id, f"visible on {node}")
 
     def _compare_chains(self) -> None:
         """Two logs are equal up to where their epochs say so."""
         running = [
             (node, host, host.server)
             for node, host in self.hosts.items()
-            if isinstance(host.server, Broker) and not host.server.member._is_truncating
+            if isinstance(host.server, Broker) and not host.server.member._is_truncating and node not in self.damaged
         ]
         for number, (node, host, broker) in enumerate(running):
             for other, other_host, other_broker in running[number + 1 :]:

@@ -169,7 +169,7 @@ def rolled_behind_a_seal(disk: MemoryDisk) -> tuple[SegmentedLog, int, int]:
 
 
 def without_seal(disk: MemoryDisk, at: int, end: int) -> MemoryDisk:
-    """Return what a power cut leaves of the log that `rolled_behind_a_seal` made if the seal was not synced, as in older versions."""
+    """Return what a power cut leaves of a log whose first segment has a seal that was not synced, as in older versions."""
     left = disk.after_power_cut()
     inode = left.names[f"log/{0:020d}"]
     for content in (inode.content, inode.synced):
