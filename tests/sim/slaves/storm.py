@@ -10,6 +10,7 @@ from functools import partial
 
 from broker_node.broker import Broker
 from qmq.daemon.replication.switch_over import SwitchOverRejected, SwitchOverUnknown
+from tests.sim.cluster import Host
 from tests.sim.slaves.cuts import SHAPES
 from tests.sim.slaves.decisions import Decisions
 
@@ -88,6 +89,19 @@ class SlavesStorm(Decisions):
             await asyncio.sleep(self._rng.uniform(0.5, 3.0))
             host.weather.steps_until_crash = 0
         await self._start_later(host, self._rng.choice((0.0, 1.0, self._rng.uniform(*AWAY_SECONDS))))
+
+    def crash_at_truncation(self) -> None:
+        """The next member that truncates its log ends in the middle of that."""
+        self.watch.on_truncate = self._crash_soon
+
+    def _crash_soon(self, host: Host) -> None:
+        steps, is_cut = self._rng.randint(1, 6), self._rng.random() < 0.5
+        self.note(f"{host.name} truncates its log, and ends {steps} changes of files later")
+        host.weather.crash, host.weather.steps_until_crash = host.cut_power if is_cut else host.kill, steps
+        self.watch.on_truncate = lambda _: None
+        # Not as a part of the process that ends.
+        start = partial(self._start_later, host, self._rng.choice((0.5, 3.0)))
+        self._cluster.loop.call_soon(self._begin, start, context=self._cluster.network.context)
 
     async def end_several(self) -> None:
         """The master and a slave, or all members, are killed, or lose power, at once; they start again one after the other."""
@@ -169,6 +183,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "kill_member": ("F1", "F2", "F3"),
     "end_several": ("F2",),
     "crash_at_step": ("F4",),
+    "crash_at_truncation": ("F4",),
     "kill_client": ("F5",),
     "stop_member": ("F6",),
     "switch_over": ("F6",),

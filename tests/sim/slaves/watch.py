@@ -19,7 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from broker_node.broker import Broker
-from qmq.daemon.applying import AT_HAND_BYTES_MAX
+from qmq.daemon.applying import AT_HAND_BYTES_MAX, Applying
 from qmq.daemon.replication.joining import WINDOW_BYTES
 from qmq.daemon.replication.leading import Leading
 from qmq.log.appender import Appender
@@ -31,7 +31,7 @@ from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq.replication.row import GroupRow
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
-from tests.sim.slaves.member_logs import durable, durable_state, written
+from tests.sim.slaves.member_logs import durable_pieces, durable_state, written
 from tests.support.disk_work import read_and_repair
 
 MARK = re.compile(rb"<([a-z0-9.]+)>")
@@ -78,6 +78,8 @@ class GroupWatch:
         self._read: dict[tuple[Broker, str], int] = {}
         """By node and subject: the first sequence that was not compared yet."""
         self._broken: set[str] = set()
+        self.on_truncate: Callable[[Host], None] = lambda _: None
+        """Called before the log of a member is truncated."""
 
     def report(self, check: str, what: str) -> None:
         """Record a broken promise, once."""
@@ -130,17 +132,20 @@ class GroupWatch:
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
-        """Be called when a high watermark rises, an epoch begins, and the row changes."""
+        """Be called when a high watermark rises, an epoch begins, a log is truncated, and the row changes."""
         self._cluster.database.on_row = self.row_changed
         originals: list[tuple[type, str, Any]] = []
 
-        def hook(owner: type, name: str, then: Callable[..., None]) -> None:
+        def hook(owner: type, name: str, then: Callable[..., None], *, is_before: bool = False) -> None:
             original = getattr(owner, name)
             originals.append((owner, name, original))
 
             def call(target: Any, *arguments: Any, **named: Any) -> Any:
+                if is_before:
+                    then(target)
                 found = original(target, *arguments, **named)
-                then(target)
+                if not is_before:
+                    then(target)
                 return found
 
             setattr(owner, name, call)
@@ -148,11 +153,19 @@ class GroupWatch:
         hook(ConfirmedLog, "confirm", self._confirmed)
         hook(Appender, "complete", self._confirmed)
         hook(Leading, "start", self._leads)
+        hook(Applying, "__init__", self._opened)
+        hook(SegmentedLog, "truncate", lambda log: self.on_truncate(self._node_of(log)[1]), is_before=True)
         try:
             yield
         finally:
             for owner, name, original in originals:
                 setattr(owner, name, original)
+
+    def _opened(self, applying: Applying) -> None:
+        """A member has opened its log: a crash leaves no damage in it."""
+        node, _ = self._node_of(applying._log)
+        if applying._log.damaged and node not in self.damaged:
+            self.report("damage", f"{node} found damage that no fault made: {applying._log.damaged[0]}")
 
     def _confirmed(self, log: SegmentedLog) -> None:
         """A master's high watermark may have risen."""
@@ -183,13 +196,18 @@ class GroupWatch:
 
     def has_committed(self, host: Host, begin: int, end: int) -> bool:
         """Whether a member's disk has synced the committed bytes [begin, end). Seals may lack: a start writes them again."""
-        found, expected = durable(host, begin, end), self.committed[begin:end]
-        if found == expected:
-            return True
-        masked = bytearray(found)
+        return all(
+            found == self.committed[at : at + len(found)] or self._equals_but_for_seals(at, found)
+            for at, found in durable_pieces(host, begin, end)
+        )
+
+    def _equals_but_for_seals(self, begin: int, found: bytes) -> bool:
+        end = begin + len(found)
+        masked, expected = bytearray(found), self.committed[begin:end]
         for at in self._seals:
-            if begin <= at < end:
-                masked[at - begin : at - begin + HEADER_BYTES] = expected[at - begin : at - begin + HEADER_BYTES]
+            first, last = max(begin, at) - begin, min(end, at + HEADER_BYTES) - begin
+            if first < last:
+                masked[first:last] = expected[first:last]
         return masked == expected
 
     def _leads(self, leading: Leading) -> None:
