@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from broker_node.actions import Action, DropSubject, Forget, Offline, Origin, Start, StartReason
-from broker_node.consume_log import encode_run
+from broker_node.consume_log import ENTRY_BYTES, encode_run
 from broker_node.message_log import MessageLog
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached, SubjectTable
@@ -37,9 +37,10 @@ for."""
 class _Unsynced:
     record_offset: int
     subject: Subject
-    run: Run
-    entries_offset: int
-    stored_at_ms: int
+    entries: bytes
+    """Of the consume log. They are encoded when the messages are appended: the lists of a run would take several times the memory
+    until the high watermark passes the messages."""
+    message_bytes: int
 
 
 @dataclass(slots=True)
@@ -146,7 +147,8 @@ class MessageStore(SubjectTable):
             )
             self.note_age(log.appended_base, stored_at_ms)
             subject.next_sequence += part.count
-            self._unsynced.append(_Unsynced(record, subject, part, entries, stored_at_ms))
+            index_entries = encode_run(part, entries, stored_at_ms)
+            self._unsynced.append(_Unsynced(record, subject, index_entries, part.end - part.begin))
         return record
 
     def act(self, subject: Subject, group: Group, action: Action, names: bytes = b"") -> int:
@@ -203,18 +205,19 @@ class MessageStore(SubjectTable):
         unsynced = self._unsynced
         while unsynced and unsynced[0].record_offset < synced_end:
             item = unsynced.popleft()
-            self.index_run(item.subject, item.run, item.entries_offset, item.stored_at_ms)
+            self._index(item.subject, item.entries, item.message_bytes)
             touched[item.subject.name] = item.subject
         return list(touched.values())
 
     def index_run(self, subject: Subject, run: Run, entries_offset: int, stored_at_ms: int) -> None:
         """Add a synced run to its subject's consume log."""
-        index, counters = subject.consume_log, self.counters
-        index.append(encode_run(run, entries_offset, stored_at_ms))
-        count, size = run.count, run.end - run.begin
-        subject.sent_total += count
-        subject.bytes_total += size
-        counters.message_bytes += size
+        self._index(subject, encode_run(run, entries_offset, stored_at_ms), run.end - run.begin)
+
+    def _index(self, subject: Subject, entries: bytes, message_bytes: int) -> None:
+        subject.consume_log.append(entries)
+        subject.sent_total += len(entries) // ENTRY_BYTES
+        subject.bytes_total += message_bytes
+        self.counters.message_bytes += message_bytes
         subject.changed()
 
     def note_age(self, segment_base: int, at_ms: int) -> None:

@@ -150,8 +150,8 @@ class Directory(GroupTable):
             wish = replacement(
                 group, request, self.new_promotion_id(), lambda: not live.has_lease(self._clock.monotonic())
             )
-        elif may_join(group, request) and live.has_serving_master:
-            wish = joining(group, request.node_id)
+        elif may_join(group, request) and (incarnation := live.serving_incarnation):
+            wish = joining(group, request.node_id, incarnation)
         if is_replicating(request):
             return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
         why = f"group {group.name} has master {group.master}, and its replacement by this node is not stored yet"
@@ -233,6 +233,10 @@ class Directory(GroupTable):
             return bound
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
+            if own is not None and own.is_replicated and known.node_id in own.row.members:
+                return "node.id_taken", (
+                    f"node id {known.node_id} is a member of broker group {known.broker_group}; use another node id"
+                )
             if own is not None and own.is_running(known.node_id, now):
                 return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
         if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:

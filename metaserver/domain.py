@@ -68,6 +68,8 @@ class BrokerGroup:
     """Node ids: of members with equally long logs, the first is promoted."""
     joining: tuple[str, ...] = ()
     """Node ids of members that have not been in sync since they became members."""
+    incarnations: tuple[str, ...] = ()
+    """In the order of `members`: `GroupRow.incarnations`."""
     created_at_us: int = field(default=0, compare=False)
     """When it was stored for the first time, in microseconds since 1970: a group that is removed and created again is another
     one. 0: it is not known yet."""
@@ -85,6 +87,7 @@ class BrokerGroup:
             self.promotion_id,
             self.in_sync_min,
             self.joining,
+            self.incarnations,
             self.copies,
         )
 
@@ -99,6 +102,7 @@ class BrokerGroup:
             members=row.members,
             promotion_id=row.promotion_id,
             joining=row.joining,
+            incarnations=row.incarnations,
         )
 
     def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":

@@ -114,13 +114,14 @@ class LiveGroup:
         return self.row.kind is GroupKind.BROKER and len(self.row.members) > 1
 
     @property
-    def has_serving_master(self) -> bool:
-        """Whether the master's version has replication, and it reported that it serves. Before, it has to learn that it is the only
-        member, so no other one is added."""
+    def serving_incarnation(self) -> str:
+        """The incarnation of the data folder with which the master reported that it serves; "" if it did not, or its version has no
+        replication. Before, it has to learn that it is the only member, so no other one is added."""
         report = self.reports.get(self.row.master)
         if report is None or not is_replicating(report.request):
-            return False
-        return STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE) is not GroupState.OFFLINE
+            return ""
+        state = STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE)
+        return report.request.incarnation if state is not GroupState.OFFLINE else ""
 
     @property
     def has_replicating_node(self) -> bool:

@@ -11,6 +11,7 @@ from metaserver.choices import GroupKind
 from metaserver.domain import BrokerGroup, Node
 from metaserver.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
 from metaserver.reports import StoredReport, unfit_reason
+from qmq.replication.promotion import OTHER_FOLDER
 
 SILENT_MS = round((EXPIRY_SECONDS + STORED_LEASE_SECONDS) * 1000)
 """A node whose stored report is older sends no heartbeats."""
@@ -33,6 +34,8 @@ class Member:
     """None: it has never registered since the database was restored."""
     lag_bytes: int | None
     """How much of the master's log it has not synced; None if that is not known."""
+    has_other_folder: bool
+    """Whether it is in sync with another data folder than it has: its disk was replaced."""
     problem: str
     """Why it can't be promoted; "" if it can."""
 
@@ -190,6 +193,8 @@ def _member(group: BrokerGroup, node_id: str, node: Node | None, of_master: Stor
     report = _report_of(node) if node is not None else None
     is_live = node is not None and now_ms - node.reported_at_ms <= SILENT_MS
     is_master = node_id == group.master
+    other = report is not None and report.incarnation != group.group_row.incarnation_of(node_id)
+    has_other_folder = len(group.members) > 1 and node_id in group.in_sync and other
     return Member(
         node_id,
         node_id in group.members,
@@ -199,7 +204,8 @@ def _member(group: BrokerGroup, node_id: str, node: Node | None, of_master: Stor
         report,
         node,
         0 if is_master else _lag(node_id, report, of_master),
-        _problem(group, node_id, node, report, is_live=is_live),
+        has_other_folder,
+        OTHER_FOLDER if is_live and has_other_folder else _problem(group, node_id, node, report, is_live=is_live),
     )
 
 

@@ -115,6 +115,8 @@ class BrokerGroup(Named):
     """Node ids: of members with equally long logs, the first is promoted."""
     joining = models.JSONField(default=list)
     """Node ids of members that have not been in sync since they became members."""
+    incarnations = models.JSONField(default=list)
+    """In the order of `members`: of the data folder with which a member was last added to the in-sync set, or empty."""
     promotion_id = models.UUIDField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
 

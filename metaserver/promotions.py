@@ -56,7 +56,7 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
         return Due(
             f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True, is_conclusion=False
         )
-    if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report)):
+    if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report, live)):
         return Due(f"master {master} {problem}", 0.0, is_conclusion=False)
     if _is_received_by_peer(live, report, now):
         return None
@@ -104,7 +104,7 @@ def _member_report(report: NodeReport, node: Node | None, due: Due, *, is_master
     highest = node.log_place if node is not None else place
     problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
     receives = not is_master and _receives(report, due.silent_seconds)
-    return MemberReport(request.epoch, request.log_epoch, request.log_end, problem, receives)
+    return MemberReport(request.epoch, request.log_epoch, request.log_end, request.incarnation, problem, receives)
 
 
 def _waits(report: NodeReport, live: LiveGroup) -> bool:
@@ -117,10 +117,11 @@ def _waits(report: NodeReport, live: LiveGroup) -> bool:
     )
 
 
-def _why_it_does_not_lead(report: NodeReport) -> str:
+def _why_it_does_not_lead(report: NodeReport, live: LiveGroup) -> str:
     """Return why a master that runs will not lead again by itself; "" if it may."""
     role = report.request.replica_role
-    if role is ReplicaRole.WAITING and report.has_lost_data:
+    is_other_folder = report.request.incarnation != live.row.group_row.incarnation_of(live.row.master)
+    if role is ReplicaRole.WAITING and (report.has_lost_data or is_other_folder):
         return "has lost its data"
     if role is ReplicaRole.WAITING and report.request.problems:
         return f"waits: {'; '.join(report.request.problems)}"

@@ -104,6 +104,7 @@ def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
         members=tuple(row.members),
         preferred=tuple(row.preferred),
         joining=tuple(row.joining),
+        incarnations=tuple(row.incarnations),
         promotion_id=str(row.promotion_id or ""),
         created_at_us=round(row.created_at.timestamp() * 1_000_000),
     )

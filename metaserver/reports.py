@@ -29,6 +29,8 @@ class StoredReport:
     problems: tuple[str, ...] = ()
     slaves: Mapping[str, int] = field(default_factory=dict)
     """Of a master: by node id, up to where each slave that follows has confirmed."""
+    incarnation: str = ""
+    """Of its data folder."""
     newest_place: tuple[int, int] = (0, 0)
     """Epoch and version of the newest row that the metaserver knew which stored the report."""
 
@@ -44,6 +46,7 @@ class StoredReport:
             request.master_silent_ms,
             request.problems,
             {slave.node_id: slave.end for slave in request.slaves},
+            request.incarnation,
             newest_place,
         )
 

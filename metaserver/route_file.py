@@ -262,6 +262,7 @@ def decode(content: dict[str, Any]) -> Metadata:
                 "members": tuple(group.get("members", [group["master"]] if group["master"] else [])),
                 "preferred": tuple(group.get("preferred", ())),
                 "joining": tuple(group.get("joining", ())),
+                "incarnations": tuple(group.get("incarnations", ())),
                 "operator_state": OperatorState(group.get("operator_state", OperatorState.NORMAL)),
             }
         )

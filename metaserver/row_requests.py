@@ -50,6 +50,7 @@ class RowRequests:
             request.in_sync_version,
             request.change,
             request.member,
+            request.incarnation,
         )
         reason = f"node {request.member}: {request.reason}" if request.reason else f"node {request.member}"
         wish = RowWish(change.applied_to, f"{request.change}_in_sync", reason)

@@ -117,9 +117,9 @@ def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
     )
 
 
-def joining(group: BrokerGroup, node_id: str) -> RowWish:
-    """Return the change that makes the node a member."""
-    change = AddMember(group.epoch, group.in_sync_version, node_id)
+def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> RowWish:
+    """Return the change that makes the node a member of a group whose master serves with this data folder."""
+    change = AddMember(group.epoch, group.in_sync_version, node_id, master_incarnation)
     reason = f"the group has {len(group.members)} of {group.copies} copies"
     return RowWish(change.applied_to, "add_member", reason)
 

@@ -149,7 +149,7 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
         found = members(name)
         member = _member(found, node_id)
         _check_promotable(found, member)
-        is_clean = member.is_in_sync and not found.is_restored
+        is_clean = member.is_in_sync and not member.has_other_folder and not found.is_restored
         at_risk = 0 if is_clean else found.bytes_at_risk(node_id)
         if not dry_run and accept_loss_bytes != at_risk:
             stated = "none is stated" if accept_loss_bytes is None else f"{accept_loss_bytes} is stated"
@@ -163,7 +163,10 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
         if is_clean:
             promotion = Promotion(before.epoch, before.version, node_id, before.epoch + 1, str(uuid4()))
         else:
-            promotion = UncleanPromotion(before.epoch, before.version, node_id, found.newest_place, str(uuid4()))
+            assert member.report is not None
+            promotion = UncleanPromotion(
+                before.epoch, before.version, node_id, member.report.incarnation, found.newest_place, str(uuid4())
+            )
         try:
             changed = change_row(
                 name, promotion.applied_to, (0, 0), action="promote_by_operator", actor=request["actor"],

@@ -76,6 +76,7 @@ def _columns(row: GroupRow) -> dict[str, Any]:
         "members": list(row.members),
         "in_sync": list(row.in_sync),
         "joining": list(row.joining),
+        "incarnations": list(row.incarnations),
         "epoch": row.epoch,
         "in_sync_version": row.version,
         "promotion_id": UUID(row.promotion_id) if row.promotion_id else None,

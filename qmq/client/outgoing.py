@@ -107,7 +107,10 @@ class Batch:
     is_open: bool = False
     """More messages may join it."""
     attempts: int = 0
+    group: str = ""
+    """The broker group of the newest attempt."""
     last_group: str = ""
+    """The broker group that an attempt failed at."""
     last_problem: str = ""
     may_be_stored: bool = False
     """The outcome of an attempt is unknown."""

@@ -12,62 +12,18 @@ from math import inf
 from typing import Any, TypeVar
 
 from qmq.client.config import Limits
-from qmq.client.outgoing import Batch, Key, Outcome, classify, failures_in
+from qmq.client.group_choice import GroupChoice
+from qmq.client.outgoing import Batch, Outcome, classify, failures_in
 from qmq.client.send_queue import SendQueue
 from qmq.errors import QmqError, SendFailed
 from qmq.net.caller import Caller
 from qmq.net.pool import Pool
-from qmq.net.routing import WRITABLE, Breaker, RoundRobin, usable
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
-
-NO_SPACE_SECONDS = 1.0
-"""How long a broker group that had no space for a message gets no other."""
-
-
-class GroupChoice:
-    """Chooses a broker group for each batch, in turn; avoids those that failed or had no space a moment ago."""
-
-    def __init__(self, session: MetaSession, backoff: Backoff) -> None:
-        self._session = session
-        self._backoff = backoff
-        self.breaker = Breaker(backoff)
-        self._full_until: dict[str, float] = {}
-        """Broker groups that had no space, and until when they get no messages."""
-        self._round_robins: dict[Key, RoundRobin] = {}
-
-    def choose(self, batch: Batch, now: float) -> tuple[BrokerGroupRoute | None, float | None]:
-        """Return the next group; or None and when to try again, where None means that all writable groups lack space."""
-        writable = usable(self._session.routes(*batch.key), WRITABLE)
-        routes = self._with_space(writable, now)
-        if writable and not routes:
-            return None, None
-        round_robin = self._round_robins.get(batch.key)
-        if round_robin is None:
-            round_robin = self._round_robins[batch.key] = RoundRobin(self.breaker)
-        route = round_robin.choose(routes, now, batch.last_group)
-        if route is not None:
-            return route, None
-        return None, min((self.breaker.closes_at(r.name) for r in routes), default=now + self._backoff.first)
-
-    def failed(self, group: str, batch: Batch, now: float) -> None:
-        """A request to the group failed: avoid it for a while and request the subject's routes again."""
-        self.breaker.failed(group, now)
-        self._session.refresh(*batch.key)
-
-    def is_any_left(self, full: str, batch: Batch, now: float) -> bool:
-        """Avoid a group that has no space, and return whether another one may have."""
-        self._full_until[full] = now + NO_SPACE_SECONDS
-        self._session.refresh(*batch.key)
-        return bool(self._with_space(usable(self._session.routes(*batch.key), WRITABLE), now))
-
-    def _with_space(self, routes: list[BrokerGroupRoute], now: float) -> list[BrokerGroupRoute]:
-        return [route for route in routes if now >= self._full_until.get(route.name, 0.0)]
-
 
 T = TypeVar("T")
 IDLE_SECONDS = 1.0
@@ -91,7 +47,7 @@ class Sender:
         self._timeouts = timeouts
         self._backoff = backoff
         self._linger = linger
-        self._choice = GroupChoice(session, backoff)
+        self._choice = GroupChoice(session, backoff, limits.batches_in_flight)
         self._loop: asyncio.AbstractEventLoop
         self._supervisor: Supervisor
         self._task: asyncio.Task[None]
@@ -165,7 +121,7 @@ class Sender:
             self._wait(batch, waiting, lambda _: self._start(batch), lambda error: self._retry(batch, str(error), ""))
             return
         now = self._loop.time()
-        route, soonest = self._choice.choose(batch, now)
+        route, soonest = self._choice.choose(batch, now, self._in_flight)
         if route is None and soonest is None:
             self._settle(batch, batch.no_space_errors())
             return
@@ -173,6 +129,7 @@ class Sender:
             problem = batch.last_problem or "no group that accepts the subject's messages is available"
             self._retry(batch, problem, "", not_before=max(soonest or 0.0, now + 0.01))
             return
+        batch.group = route.name
         caller = self._pool.connected(route.master)
         if caller is not None:
             self._send_to(batch, route, caller)

@@ -30,6 +30,8 @@ class AnswerQueue(ABC):
     unknown), or CommitNotApplied."""
     _supervisor: Supervisor
     _waiting: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque, init=False)
+    _new_requests: int = field(default=0, init=False)
+    """How many of them came since the last commit began."""
     _awaited: dict[asyncio.Future[None], None] = field(default_factory=dict, init=False)
     """Futures of pending calls of `synced`, in the order of the calls; a failure ends them."""
     _in_flight: bool = field(default=False, init=False)
@@ -61,6 +63,7 @@ class AnswerQueue(ABC):
             callback()
             return
         self._waiting.append((offset, callback))
+        self._new_requests += 1
         if is_urgent:
             self.kick()
         elif not self._in_flight:

@@ -101,7 +101,10 @@ class Committer(AnswerQueue):
         return self.on_stored is not None
 
     def confirm(self, high_watermark: int) -> None:
+        before, requests = self._log.high_watermark, len(self._waiting)
         super().confirm(high_watermark)
+        if self._log.high_watermark > before:
+            self._group.completed(requests, len(self._waiting), high_watermark - before)
         if self._is_held:
             self._is_held = False
             self.kick()
@@ -110,7 +113,7 @@ class Committer(AnswerQueue):
         self._is_urgent = True
         if self._in_flight or self._scheduled or self.failed is not None or self._thread is None:
             return
-        if self._group.expects_more(len(self._waiting)):
+        if self._group.expects_more(self._new_requests):
             self._gather()
             return
         self._scheduled = True
@@ -178,7 +181,8 @@ class Committer(AnswerQueue):
         # More than one commit holds: the rest follows at once.
         self._is_urgent = self._is_urgent and self._log.has_pending
         if is_written:
-            self._group.begun(len(self._waiting), is_partial=self._log.has_pending)
+            self._group.begun(self._new_requests, is_partial=self._log.has_pending)
+            self._new_requests = 0
         else:
             self._release()
             self._idle.set()
@@ -218,15 +222,13 @@ class Committer(AnswerQueue):
             return
         requests = len(self._waiting)
         self._release()
-        # A confirmation answers all requests of a commit together, and their senders' next ones share a commit without any wait:
-        # measured with one slave, 94 % of 4 to 64 clients did.
         if self._policy is FlushPolicy.ALWAYS and not self.is_replicated:
             self._group.completed(requests, len(self._waiting), commit.end - commit.offset)
         self.segments.soon()
         if (
             self._waiting
             and self._log.has_pending
-            and (not self._is_urgent or self._group.expects_more(len(self._waiting)))
+            and (not self._is_urgent or self._group.expects_more(self._new_requests))
         ):
             self._gather()
         elif not self._scheduled:

@@ -1,6 +1,7 @@
 """class DataDir: a node's data folder, which one process uses at a time and which belongs to one node."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 _META = "node.json"
 _FILE_BYTES_MAX = 64 << 10
+_INCARNATION = re.compile(rb"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,15 @@ class DataDir:
         try:
             _check_owner(path, owner, disk)
             incarnation = _kept(disk, f"{path}/incarnation", lambda: rng.randbytes(8).hex().encode())
+            if not _INCARNATION.fullmatch(incarnation):
+                raise SettingError(
+                    f"{path}/incarnation has {incarnation[:40]!r}, not 16 hexadecimal digits; restore it. Without that file, a"
+                    " member of a broker group counts as one that lost its data"
+                )
         except BaseException:
             unlock()
             raise
-        return cls(incarnation.decode("ascii", "replace"), unlock)
+        return cls(incarnation.decode(), unlock)
 
 
 def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:

@@ -31,7 +31,7 @@ class GroupCommit:
         self._passed = self._to_pass = 0
 
     def completed(self, requests: int, came_meanwhile: int, commit_bytes: int) -> None:
-        """A commit is complete; so many requests waited for it or came meanwhile."""
+        """A commit is complete, or commits of a replicated log are confirmed; so many requests waited for it or came meanwhile."""
         if self._is_whole:
             self._learn(is_in_vain=came_meanwhile > 0)
         if self._to_pass:

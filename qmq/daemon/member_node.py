@@ -11,36 +11,34 @@ and clients may know the node from before. Without metaservers it is always the 
 """
 
 import asyncio
-from abc import abstractmethod
 from typing import Any
 
 from qmq.daemon.admin_http import AdminPages, JsonPost
 from qmq.daemon.applying import Applying
-from qmq.daemon.checkpointing import Checkpointing
-from qmq.daemon.committer import Committer
+from qmq.daemon.member_store import MemberStore
 from qmq.daemon.node import JOB_SECONDS, Node
+from qmq.daemon.node_reports import head, log_report
 from qmq.daemon.replication.flush_check import flush_problem
-from qmq.daemon.replication.listener import SyncListener
+from qmq.daemon.replication.listener import SyncListener, warn_if_open
 from qmq.daemon.replication.member import Member
 from qmq.daemon.replication.member_shell import MemberShell
+from qmq.daemon.replication.newest_row import NewestRow
 from qmq.daemon.replication.registration import registration_of
 from qmq.daemon.replication.role_metrics import MemberMetrics
 from qmq.daemon.replication.role_report import role_report
 from qmq.daemon.replication.row_client import RowClient
 from qmq.daemon.replication.switch_over import SwitchOverRejected
 from qmq.daemon.replication.switch_over_page import switch_over_posts
-from qmq.errors import ProtocolError, SettingError
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.replay import MemberOpening, Replay
+from qmq.errors import SettingError
+from qmq.log.replay import MemberOpening
 from qmq.net.open_files import FileBudget, file_budget
-from qmq.protocol.codes import BrokerRequestType, Command
+from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
-from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.roles import Copying, CopyPhase, ReplicaState
 
 
-class MemberNode(Node):
+class MemberNode(Node, MemberStore):
     """A node with a log that other members of its group may have, too."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -48,7 +46,8 @@ class MemberNode(Node):
         self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
         """Identifies this life."""
         self.shell = MemberShell(self)
-        self.member = Member(self.node_id, self.shell, self.supervisor, self.machine.role_changes)
+        rows = NewestRow(self.options.broker_group)
+        self.member = Member(self.node_id, rows, self.shell, self.supervisor, self.machine.role_changes)
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
@@ -65,43 +64,13 @@ class MemberNode(Node):
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._accepts_sends = True
         """As metaservers were informed."""
-        rows = RowClient(self.options.broker_group, lambda: self.membership.in_order() if self.membership else ())
-        self.request_row_change, self.request_resignation = rows.change_in_sync, rows.resign
+        row_client = RowClient(self.options.broker_group, lambda: self.membership.in_order() if self.membership else ())
+        self.request_row_change, self.request_resignation = row_client.change_in_sync, row_client.resign
 
     @property
     def sync_port(self) -> int:
         """The port for slaves."""
         return self._sync.port
-
-    @property
-    @abstractmethod
-    def log_folder(self) -> str:
-        """Folder of the log's segments."""
-
-    @property
-    @abstractmethod
-    def replay(self) -> Replay:
-        """What has applied the log to the store since it was opened."""
-
-    @abstractmethod
-    def clear_store(self) -> None:
-        """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError."""
-
-    @abstractmethod
-    def save_copied_state(self, data: bytes) -> tuple[int, int]:
-        """As `qmq.daemon.replication.slave_copy.SaveState`."""
-
-    @property
-    @abstractmethod
-    def checkpoint_store(self) -> CheckpointStore:
-        """The checkpoints of the store."""
-
-    @abstractmethod
-    async def retain_as_slave(self, master_begin: int) -> None:
-        """Remove what the master's retention has removed: it keeps its log from `master_begin` on. Called once a second."""
-
-    async def prepare_to_lead(self) -> None:
-        """Bring what a slave does not keep in its store up to date, now that the whole log is applied."""
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -127,7 +96,7 @@ class MemberNode(Node):
         self.make_committer()
         self.server = self.frame_server(budget)
         if self.metaservers:
-            await self._sync.start()
+            await self._open_sync_port()
         self.is_serving = True
         self.member.serves_alone()
         await self.begin_serving()
@@ -151,7 +120,7 @@ class MemberNode(Node):
         self.checkpoints.start()
         self.server = self.frame_server(budget)
         await self.server.bind()
-        await self._sync.start()
+        await self._open_sync_port()
         metrics = MemberMetrics(self, self.space, f"qmq_{self.kind}")
         self.admin = self.admin_server(AdminPages({"/stats": self._stats}, self.member_posts()), metrics.families)
         await self.admin.start()
@@ -161,6 +130,10 @@ class MemberNode(Node):
         super().join()
         self.supervisor.every(JOB_SECONDS, "slave_retention", self._slave_retention)
         self.logger.info("%s waits for the row of its group, admin on %s:%d", self.title, *self.admin.address)
+
+    async def _open_sync_port(self) -> None:
+        await self._sync.start()
+        warn_if_open(self.logger, self.options.host, self.shell.sync_tokens)
 
     async def _slave_retention(self) -> None:
         follower = self.member.follower
@@ -174,7 +147,7 @@ class MemberNode(Node):
 
     async def _stats(self, _: Any) -> dict[str, Any]:
         role = {"role": self.member.role.name.lower(), "state_reason": self.readiness()}
-        return {**self.head(), **role, "log": self.log_report(), "replication": role_report(self)}
+        return {**head(self), **role, "log": log_report(self.log), "replication": role_report(self)}
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "replication": role_report(self)}
@@ -190,8 +163,8 @@ class MemberNode(Node):
             super().join()
 
     def readiness(self) -> str:
-        if not self.is_serving:
-            if self.member.row is None and self.membership is not None and (why := self.membership.problem()):
+        if not self.is_serving or self.member.role is ReplicaRole.STEPPING_DOWN:
+            if self.member.row is None and self.membership is not None and (why := self.membership.unregistered()):
                 return f"not registered: {why}"
             role = self.member.role.name.lower().replace("_", " ")
             return f"{role}: {self.member.reason}" if self.member.reason else f"serves no clients: {role}"
@@ -299,10 +272,6 @@ class MemberNode(Node):
         self._has_ended = True
         self.failure.set(error)
 
-    @abstractmethod
-    def new_checkpoints(self, committer: Committer | None) -> Checkpointing[Any]:
-        """Return what makes checkpoints of the store; None: on a slave."""
-
     # --- metaservers -----------------------------------------------------------------------------------------------
 
     def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
@@ -312,17 +281,7 @@ class MemberNode(Node):
         super().registered(answer)
         if answer.row is not None:
             self.member.learned(answer.row)
+        self.member.explained(answer.reason)
 
     def pushed(self, frame: Frame) -> None:
-        """A metaserver sent a request: the row of the group."""
-        if frame.is_response:
-            # It came after its time limit.
-            return
-        try:
-            if frame.code != Command.ROLE:
-                raise ProtocolError(f"command {frame.code} is none that a metaserver sends to a node")
-            row = SentRow.decode(frame.body)
-        except ProtocolError as error:
-            self.logger.warning("a request of a metaserver is ignored: %s", error)
-            return
-        self.member.learned(row)
+        self.member.rows.requested(frame)

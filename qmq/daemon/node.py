@@ -1,11 +1,9 @@
 """class Node: a daemon with a message log: what broker and delay nodes own, and how they register and recover."""
 
 import asyncio
-import logging
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from qmq import __version__
 from qmq.daemon.checkpointing import Checkpointing, CheckpointWriter
 from qmq.daemon.committer import Committer
 from qmq.daemon.daemon import Daemon
@@ -14,6 +12,7 @@ from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.daemon.log_space import LogSpace, SegmentRemoval
 from qmq.daemon.machine import Machine
 from qmq.daemon.membership import Membership
+from qmq.daemon.node_reports import log_recovery, registration, serving_report
 from qmq.daemon.policy_in_force import PolicyFile, PolicyInForce
 from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.send_gate import SendGate
@@ -99,7 +98,7 @@ class Node(Daemon):
         began = self.clock.monotonic()
         await asyncio.to_thread(self._open_log, budget)
         self.segment_removal = SegmentRemoval(self.log, self.clock, self.supervisor)
-        _log_recovery(self.log, self.clock.monotonic() - began, self.logger)
+        log_recovery(self.log, self.clock.monotonic() - began, self.logger)
 
     def make_committer(self) -> None:
         """Make what writes to the log; it writes once it is started."""
@@ -250,67 +249,13 @@ class Node(Daemon):
     def state(self) -> BrokerGroupState:
         return BrokerGroupState.READ_ONLY if self.refuse_sends() else BrokerGroupState.READ_WRITE
 
-    def head(self) -> dict[str, Any]:
-        """What `/stats` begins with, also of a node that does not serve."""
-        return {
-            "broker_group": self.options.broker_group,
-            "node_id": self.node_id,
-            "epoch": self.replica.state.epoch,
-            "version": __version__,
-            "uptime_seconds": round(self.uptime_seconds, 3),
-            "disk_free_bytes": self.space.disk_free_bytes,
-            "disk_total_bytes": self.space.disk_total_bytes,
-            "connections": len(self.server.connections),
-        }
-
-    def log_report(self) -> dict[str, Any]:
-        """The log, for `/stats`."""
-        log = self.log
-        return {
-            "begin": log.begin,
-            "end": log.written_end,
-            "synced_end": log.synced_end,
-            "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in log.damaged],
-        }
-
     def describe(self) -> dict[str, Any]:
         """The head of `/stats`."""
-        refused = self.refuse_sends()
-        return {
-            **self.head(),
-            "role": "master",
-            "state": "read_only" if refused else "read_write",
-            "state_reason": refused,
-            "policy": {
-                "version": self.policy.version,
-                "subjects": len(self.policy.subjects),
-                "paused": len(self.policy.paused),
-                "read_only": self.policy.read_only,
-                "problem": self.membership.policies.problem if self.membership is not None else "",
-            },
-            "metaservers": self.membership.report() if self.membership is not None else [],
-            "log": self.log_report(),
-        }
+        return serving_report(self)
 
     def registration(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
         """Return what the node reports to metaservers."""
-        host = self.options.advertise_host or self.options.host
-        state = BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state
-        return NodeRegisterRequest(
-            request_type=request_type,
-            broker_group=self.options.broker_group,
-            node_id=self.node_id,
-            kind=self.kind,
-            role=self.role,
-            address=f"{host}:{self.server.address[1]}",
-            admin_address=f"{self.options.admin_host}:{self.admin_address[1]}",
-            state=state,
-            epoch=self.replica.state.epoch,
-            log_end=self.log.synced_end,
-            started_at_ms=self.started_at_ms,
-            version=__version__,
-            policy_version=self.policy.version,
-        )
+        return registration(self, request_type)
 
     def registered(self, answer: NodeRegisterResponse) -> None:
         """Apply the metaserver's decision. Read only lasts until another answer ends it."""
@@ -320,14 +265,3 @@ class Node(Daemon):
             self.metaserver_read_only = f"read only: {answer.reason}"
         else:
             self.metaserver_read_only = ""
-
-
-def _log_recovery(log: SegmentedLog, seconds: float, logger: logging.Logger) -> None:
-    logger.info("recovered in %.2f s: the log begins at %d and ends at %d", seconds, log.begin, log.written_end)
-    if log.torn_bytes:
-        logger.warning("%d bytes of an unanswered commit at the log's end were cleared", log.torn_bytes)
-    for damage in log.damaged:
-        logger.error(
-            "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
-            damage.begin, damage.end, damage.why,
-        )  # fmt: skip

@@ -66,17 +66,20 @@ class SegmentedLog(Appender):
             is_only_member: no other node has a copy. Only then does the log continue behind damage at its end, in a new segment.
                 Otherwise it is a slave's until it begins an epoch.
 
-        Raises:
-            LogError: the log of a member of a larger group has damage at its end; nothing was changed (`found.damaged`).
-            OSError: the disk refused.
+        If a member of a larger group lacks acknowledged bytes at the end of its log, nothing is changed on disk and the log takes
+        nothing (`failed`): it has to be replaced by a copy of another member's.
+
+        Raises OSError if the disk refuses.
         """
         segments, walked = found.segments, found.walked
         if found.continues_at is not None and not is_only_member:
-            raise LogError(
-                f"the log lacks acknowledged bytes from offset {found.end} to {walked.synced_to} at its end: it has to be copied"
-                " from another member of the group",
+            log = cls(found, segment_bytes)
+            log.is_slave, log._writer_synced_to = True, found.end
+            log.failed = LogError(
+                f"the log lacks acknowledged bytes from offset {found.end} to {walked.synced_to} at its end",
                 code="log.damaged",
             )
+            return log
         found.disk.make_dir(segments.folder)
         # What is there may have been made by a process that was killed before it synced the name: appending to such a segment
         # would make its bytes durable and not the file.

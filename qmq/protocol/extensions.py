@@ -6,7 +6,17 @@ from typing import Annotated
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import MEMBERS_MAX, GroupRow
 from qmq.protocol.kinds import Block, Flag, Float, Int, MapHex, MapInt, MapText, Text
-from qmq.protocol.limited_kinds import I64_MAX, MapChoice, MapCount, MapName, MapRange, MapUuid, Name, Note
+from qmq.protocol.limited_kinds import (
+    I64_MAX,
+    MapChoice,
+    MapCount,
+    MapIncarnation,
+    MapName,
+    MapRange,
+    MapUuid,
+    Name,
+    Note,
+)
 from qmq.protocol.optional_kinds import Added, Maybe
 from qmq.protocol.structures import Counted, Structure
 
@@ -42,12 +52,12 @@ class NodeRegisterRequest(Structure):
     `request_type` is a `BrokerRequestType`, `role` a `Role`, `state` a `BrokerGroupState`, `policy_version` the version of
     the policy it applies, "" from a node that has none.
 
-    The fields from `boot_id` on are for replication; versions without it do not send them. `boot_id` identifies the process.
-    `epoch` and `promotion_id` are those that the node has on disk; `log_epoch` is the epoch of its last commit, 0 if its log is
-    empty. `high_watermark` is in bytes, -1 if the node knows none. `was_clean` is whether the previous process closed the log in
-    order, so that none of its synced commits can be missing. `master_silent_ms` is the time since the node last received
-    something from its master, -1 if it never has. `problems` are the reasons why the node can't be promoted. `slaves` are those
-    that follow this node.
+    The fields from `boot_id` on are for replication; versions without it do not send them. `boot_id` identifies the process,
+    `incarnation` the data folder. `epoch` and `promotion_id` are those that the node has on disk; `log_epoch` is the epoch of its
+    last commit, 0 if its log is empty. `high_watermark` is in bytes, -1 if the node knows none. `was_clean` is whether the previous
+    process closed the log in order, so that none of its synced commits can be missing. `master_silent_ms` is the time since the
+    node last received something from its master, -1 if it never has. `problems` are the reasons why the node can't be promoted.
+    `slaves` are those that follow this node.
 
     A master also reports `led_row`, the newest row of its epoch that it knows to be stored, and `counted`, the members that have
     to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
@@ -79,6 +89,7 @@ class NodeRegisterRequest(Structure):
     slaves: Annotated[tuple[SlaveEnd, ...], Added(Counted("h", SlaveEnd, "slaves", MEMBERS_MAX), ())] = ()
     led_row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
     counted: Annotated[tuple[str, ...], Added(Counted("b", Name(), "counted members", MEMBERS_MAX), ())] = ()
+    incarnation: Annotated[str, MapIncarnation()] = ""
 
 
 @dataclass(frozen=True, slots=True)

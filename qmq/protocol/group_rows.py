@@ -12,7 +12,17 @@ from typing import Annotated
 
 from qmq.errors import ProtocolError
 from qmq.protocol.kinds import MapFlag, MapWord
-from qmq.protocol.limited_kinds import MapCount, MapCrc, MapName, MapNote, MapRange, MapUuid, Name
+from qmq.protocol.limited_kinds import (
+    MapCount,
+    MapCrc,
+    MapIncarnation,
+    MapIncarnations,
+    MapName,
+    MapNote,
+    MapRange,
+    MapUuid,
+    Name,
+)
 from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.structures import Counted, Structure
 
@@ -28,6 +38,9 @@ class GroupRow(Structure):
     epoch, "" if the group never had one. `master_sync_address` is `host:port`, "" if the master has no sync port.
     `in_sync_version` rises with each change of the in-sync set. Sends need `in_sync_min` in-sync members, or all members if the
     group has fewer. `joining` has bit n set if the n-th member has not been in sync since it became one: it does not count there.
+
+    `incarnations` has, for each of the first members, that of the data folder with which the member was last added to the in-sync
+    set, "" if it never was. A node whose data folder has another one does not lead.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -40,11 +53,16 @@ class GroupRow(Structure):
     members: Annotated[tuple[str, ...], Counted("b", Name(), "members", MEMBERS_MAX)]
     in_sync: Annotated[tuple[str, ...], Counted("b", Name(), "in-sync members", MEMBERS_MAX)]
     joining: Annotated[int, MapRange(0, (1 << MEMBERS_MAX) - 1)] = 0
+    incarnations: Annotated[tuple[str, ...], MapIncarnations(MEMBERS_MAX)] = ()
 
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""
         if self.joining >> len(self.members):
             raise ProtocolError(f"GroupRow.joining: {self.joining} has bits for more than {len(self.members)} members")
+        if len(self.incarnations) > len(self.members):
+            raise ProtocolError(
+                f"GroupRow.incarnations: there are {len(self.incarnations)} for {len(self.members)} members"
+            )
         self._check_names("members", self.members)
         self._check_names("in_sync", self.in_sync)
         self._check_names("master", (self.master,) if self.master else ())
@@ -81,7 +99,7 @@ class ChangeInSyncRequest(Structure):
     """The master, node `node_id`, requests that `member` be added to the in-sync set or removed from it.
 
     `epoch`, `promotion_id` and `in_sync_version` are those of the row that the master has. The metaserver changes only a row with
-    the same values.
+    the same values. `incarnation` identifies the data folder of a member that is added.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -92,6 +110,7 @@ class ChangeInSyncRequest(Structure):
     change: Annotated[InSyncChange, MapWord(InSyncChange)]
     member: Annotated[str, MapName()]
     reason: Annotated[str, MapNote()] = ""
+    incarnation: Annotated[str, MapIncarnation()] = ""
 
 
 @dataclass(frozen=True, slots=True)

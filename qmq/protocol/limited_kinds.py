@@ -20,6 +20,7 @@ I64_MAX = (1 << 63) - 1
 UUID_BYTES = 16
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+_INCARNATION = re.compile(r"(?:[0-9a-f]{16})?", re.ASCII)
 _NO_UUID = bytes(UUID_BYTES)
 
 
@@ -171,6 +172,49 @@ class MapNote(MapName):
 
     def text(self, value: Any) -> str:
         return self.limit.cut(value)
+
+
+# --- data folders ---------------------------------------------------------------------------------------------------
+
+
+class MapIncarnations(MapKind):
+    """The incarnations of up to `most` data folders, separated by commas: 16 hexadecimal digits each, "" where it is not known."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(missing=())
+        self.most = most
+        self.legal = f"up to {most} times 16 hexadecimal digits in lower case or nothing, separated by commas"
+        self.label = f"text ({self.legal})"
+
+    def parse(self, key: str, text: str) -> Any:
+        return self._checked(tuple(text.split(",")), ProtocolError, f"{key} is {text[:60]!r}")
+
+    def text(self, value: Any) -> str:
+        return ",".join(self._checked(value, LocalProtocolError, f"{value!r:.60}"))
+
+    def _checked(
+        self, values: tuple[str, ...], error: type[ProtocolError | LocalProtocolError], what: str
+    ) -> tuple[str, ...]:
+        if len(values) > self.most or not all(_INCARNATION.fullmatch(one) for one in values):
+            raise error(f"{what}; must be {self.legal}")
+        return values
+
+
+class MapIncarnation(MapKind):
+    """The incarnation of a data folder, or nothing."""
+
+    label = "16 hexadecimal digits or empty"
+    zero = ""
+
+    def parse(self, key: str, text: str) -> Any:
+        if not _INCARNATION.fullmatch(text):
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be 16 hexadecimal digits in lower case, or empty")
+        return text
+
+    def text(self, value: Any) -> str:
+        if not _INCARNATION.fullmatch(value):
+            raise LocalProtocolError(f"{value[:40]!r}: must be 16 hexadecimal digits in lower case, or empty")
+        return str(value)
 
 
 # --- UUIDs ----------------------------------------------------------------------------------------------------------

@@ -124,6 +124,12 @@ class RawView:
                 found = data[value_begin:value_end]
         return None if found is None else str(found, "utf-8", "replace")
 
+    def shape_places(self) -> tuple[int, ...]:
+        """Where the bytes of the flag and of all lengths are that `shape` reads of a message without tags, with the last size."""
+        begin, subject_end, end = self.begin, self._subject_end, self.properties_begin
+        lengths = (begin + SUBJECT_AT, begin + SUBJECT_AT + 1, subject_end, subject_end + 1)
+        return (begin, *lengths, *range(end - I32.size, end))
+
     def message(self) -> Message:
         """The whole message, decoded. Raises ProtocolError."""
         return Message(
@@ -222,6 +228,21 @@ def split_raws(
                 layout, values = Struct(f">{form}"), new_values
             last_values = new_values
     return begins, properties_begins, ends
+
+
+def equal_step(data: bytes, *, gap: int = 0) -> int:
+    """Return the bytes from one raw message in `data` to the next, if all have the lengths of the first one and no tags; else 0.
+
+    The messages are back to back, as in `split_raws`. Only flags and lengths are compared, each in one call for all messages.
+    Raises ProtocolError if the first message is cut short.
+    """
+    if not data:
+        return 0
+    first = RawView(data, gap)
+    step, count = first.end, len(data) // first.end
+    if first.flag & FLAG_TAGS or step * count != len(data):
+        return 0
+    return step if count == 1 or all(data[at::step].count(data[at]) == count for at in first.shape_places()) else 0
 
 
 def property_places(data: RawBytes, begin: int, end: int) -> Iterator[PropertyPlace]:

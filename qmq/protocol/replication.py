@@ -23,6 +23,7 @@ from qmq.protocol.limited_kinds import (
     MapChoice,
     MapCount,
     MapCrc,
+    MapIncarnation,
     MapName,
     MapNote,
     MapRange,
@@ -55,10 +56,10 @@ Buffer = bytes | bytearray | memoryview
 class FollowRequest(Structure):
     """A slave requests the master's commits.
 
-    `boot_id` identifies the slave's process. `epoch` and `promotion_id` are those that the slave has on disk. `epoch_chain` has a
-    pair (epoch, begin) for each epoch that wrote commits of the slave's log, the oldest first: `begin` is the end of the last
-    commit before that epoch. The log ends at `end`, with a commit whose CRC is `crc`. The master sends at most `window_bytes` of
-    commits that the slave has not confirmed, but always at least one commit.
+    `boot_id` identifies the slave's process, `incarnation` its data folder. `epoch` and `promotion_id` are those that the slave has
+    on disk. `epoch_chain` has a pair (epoch, begin) for each epoch that wrote commits of the slave's log, the oldest first: `begin`
+    is the end of the last commit before that epoch. The log ends at `end`, with a commit whose CRC is `crc`. The master sends at
+    most `window_bytes` of commits that the slave has not confirmed, but always at least one commit.
 
     A slave that copies states with `state_offset` the log offset of the state that it has read, 0 without one. While its log is
     empty, it takes the master's log from its begin on, if that is at or below `state_offset`.
@@ -78,6 +79,7 @@ class FollowRequest(Structure):
         tuple[tuple[int, int], ...],
         Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 0, I64_MAX)), "epochs", EPOCHS_MAX),
     ]
+    incarnation: Annotated[str, MapIncarnation()] = ""
 
     def check(self) -> None:
         """Reject epochs that are not in order, and an epoch that begins at the log's end. Raises ProtocolError."""

@@ -10,7 +10,7 @@ struct, and the next messages are compared with it, many in one call; a message 
 
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat, takewhile
-from struct import Struct
+from struct import Struct, iter_unpack
 from struct import error as StructError
 
 from qmq.checksum import crc32
@@ -26,6 +26,7 @@ from qmq.protocol.raw import (
     SHAPE_FIELDS_MAX,
     SUBJECT_AT,
     RawBytes,
+    equal_step,
     message_places,
     property_lengths,
     split_raws,
@@ -122,6 +123,10 @@ def walk_stored(entries: memoryview, subject: str) -> Run:
         ProtocolError: the bytes are not entries.
     """
     data = bytes(entries)
+    if step := equal_step(data, gap=CRC_BYTES):
+        begins = [*range(CRC_BYTES, len(data), step)]
+        crcs = [crc for (crc,) in iter_unpack(f">q{step - CRC_BYTES}x", data)]
+        return Run(subject, 0, len(data), begins, crcs, [0] * len(begins))
     begins = split_raws(data, gap=CRC_BYTES)[0]
     crcs = [_read_crc(data, begin - CRC_BYTES)[0] for begin in begins]
     tag_bits = [0] * len(begins)

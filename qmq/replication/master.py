@@ -27,6 +27,8 @@ class Session:
 
     slave: str
     number: int
+    incarnation: str
+    """Of the slave's data folder."""
     confirmed: int = NOTHING_CONFIRMED
     """The highest log offset that the slave confirmed in this session: everything below is synced there."""
 
@@ -45,8 +47,9 @@ class Master:
     """The first log offset that some counted member may lack. It never falls."""
     sessions: tuple[Session, ...] = ()
     """At most one for each slave."""
-    requested: frozenset[str] = frozenset()
-    """Slaves whose addition it has requested for this version of the row. The row may contain them already."""
+    requested: frozenset[tuple[str, str]] = frozenset()
+    """Slaves, each with the incarnation of its data folder, whose addition it has requested for this version of the row. The row
+    may contain them already."""
 
     @property
     def counted(self) -> frozenset[str]:
@@ -55,7 +58,15 @@ class Master:
         A slave counts from the moment its addition is requested, and until the row without it is stored: the row may name it at
         any time in between, and who is in the row may be promoted.
         """
-        return frozenset(self.row.in_sync) | self.requested | {self.node_id}
+        return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}
+
+    def may_follow(self, slave: str, incarnation: str) -> bool:
+        """Whether a slave may begin a session. A member that counts may with the data folder that the row names, no other: the row
+        may have it promoted with what was in that one."""
+        return slave not in self.counted or incarnation == self._counted_incarnation(slave)
+
+    def _counted_incarnation(self, slave: str) -> str:
+        return dict(self.requested).get(slave) or self.row.incarnation_of(slave)
 
     @property
     def accepts_sends(self) -> bool:
@@ -72,9 +83,11 @@ class Master:
         """Everything below `end` is on the master's own disk."""
         return replace(self, synced_end=max(self.synced_end, end))._advanced()
 
-    def followed(self, slave: str, number: int) -> "Master":
-        """A slave begins a session, which ends any other that it has."""
-        return replace(self, sessions=(*self._others(slave), Session(slave, number)))
+    def followed(self, slave: str, number: int, incarnation: str) -> "Master":
+        """A slave for which `may_follow` holds begins a session, which ends any other that it has."""
+        if not self.may_follow(slave, incarnation):
+            raise ValueError(f"{slave!r} may not follow with data folder {incarnation!r}")
+        return replace(self, sessions=(*self._others(slave), Session(slave, number, incarnation)))
 
     def session_ended(self, slave: str, number: int) -> "Master":
         """A session ended. What the slave confirmed in it counts no longer, as its next process may have less."""
@@ -115,11 +128,14 @@ class Master:
     def learned(self, row: GroupRow) -> "Master":
         """A row of this epoch is stored. An older one than known changes nothing.
 
-        What was requested for an older version can't be made any more.
+        What was requested for an older version can't be made any more. Sessions of slaves that are in sync with another data folder
+        end: a row that was restored from a backup and replaced may name another one than was requested.
         """
         if row.epoch != self.row.epoch or row.version <= self.row.version:
             return self
-        return replace(self, row=row, requested=frozenset())._advanced()
+        learned = replace(self, row=row, requested=frozenset())
+        kept = tuple(session for session in self.sessions if learned.may_follow(session.slave, session.incarnation))
+        return replace(learned, sessions=kept)._advanced()
 
     # --- the in-sync set -------------------------------------------------------------------------------------------
 
@@ -135,15 +151,18 @@ class Master:
         """Request the addition of a slave for which `may_add` holds; it counts from now on."""
         if not self.may_add(slave):
             raise ValueError(f"the addition of {slave!r} may not be requested")
-        return replace(self, requested=self.requested | {slave}), self._change(InSyncChange.ADD, slave)
+        session = self.session_of(slave)
+        assert session is not None
+        added = slave, session.incarnation
+        return replace(self, requested=self.requested | {added}), self._change(InSyncChange.ADD, *added)
 
     def remove(self, slave: str) -> ChangeInSync:
         """Request the removal of a slave. It counts until the row without it is stored."""
         return self._change(InSyncChange.REMOVE, slave)
 
-    def _change(self, change: InSyncChange, member: str) -> ChangeInSync:
+    def _change(self, change: InSyncChange, member: str, incarnation: str = "") -> ChangeInSync:
         row = self.row
-        return ChangeInSync(self.node_id, row.epoch, row.promotion_id, row.version, change, member)
+        return ChangeInSync(self.node_id, row.epoch, row.promotion_id, row.version, change, member, incarnation)
 
     def _others(self, slave: str) -> Iterable[Session]:
         return (session for session in self.sessions if session.slave != slave)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from qmq.replication.row import ChangeRejected, GroupRow, Promotion
 
+OTHER_FOLDER = "its data folder is not the one that was in sync"
+
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
@@ -15,6 +17,8 @@ class MemberReport:
     log_epoch: int
     """The epoch of its newest commit."""
     synced_end: int
+    incarnation: str
+    """Of its data folder."""
     problem: str = ""
     """Why it can't be master: damage, a failed disk, an unfinished copy, or a log that ends earlier than it reported before."""
     receives_from_master: bool = False
@@ -54,6 +58,8 @@ def choose(
         report = reports.get(member)
         if report is None:
             reasons.append(f"node {member} does not send heartbeats")
+        elif report.incarnation != row.incarnation_of(member):
+            reasons.append(f"node {member}: {OTHER_FOLDER}")
         elif report.problem:
             reasons.append(f"node {member}: {report.problem}")
         elif report.receives_from_master:

@@ -82,10 +82,11 @@ class Step(Enum):
     """The node is not a member."""
 
 
-def step_for(node_id: str, state: ReplicaState, row: GroupRow, *, leads: bool, follows: bool) -> Step:
+def step_for(node_id: str, incarnation: str, state: ReplicaState, row: GroupRow, *, leads: bool, follows: bool) -> Step:
     """Return what a node does about a row. A node that leads or follows an older epoch ends that first.
 
     Args:
+        incarnation: of its data folder.
         leads: whether the node is master in the epoch of `state`.
         follows: whether it follows in the epoch of `state`.
     """
@@ -102,8 +103,8 @@ def step_for(node_id: str, state: ReplicaState, row: GroupRow, *, leads: bool, f
     if row.master == node_id and row.members == (node_id,) and (state.is_new or row.epoch > state.epoch):
         return Step.SERVE_ALONE
     if row.master == node_id:
-        if state.is_new:
-            # It was promoted before its data folder was emptied. Others may have its data.
+        if row.incarnation_of(node_id) != incarnation:
+            # The disk was replaced since it was in sync. Others may have what was on it.
             return Step.WAIT
         # A master that restarted may have lost what it had not synced, and its slaves have that: it never resumes in the same
         # epoch. It may have led this one already if the epoch is on its disk.

@@ -34,6 +34,10 @@ class GroupRow:
     joining: tuple[str, ...] = ()
     """The members that have not been in sync since they became members. They do not raise the minimum: a group whose first slave
     copies the log accepts sends."""
+    incarnations: tuple[str, ...] = ()
+    """In the order of `members`: the incarnation of the data folder with which a member was last added to the in-sync set. The set
+    consists of these folders: a node whose disk was replaced since has less. "" or none at all: the member was never added, or the
+    group had one member only until now."""
     copies: int = field(default=1, compare=False)
     """How many members the group should have, where the row was read from the database. Nodes do not get it."""
 
@@ -50,6 +54,7 @@ class GroupRow:
             sent.promotion_id,
             sent.in_sync_min,
             tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1),
+            sent.incarnations,
         )
 
     def sent(self, master_sync_address: str) -> SentRow:
@@ -65,7 +70,17 @@ class GroupRow:
             self.members,
             self.in_sync,
             sum(1 << place for place, member in enumerate(self.members) if member in self.joining),
+            self.incarnations,
         )
+
+    def incarnation_of(self, member: str) -> str:
+        """Return the incarnation of the data folder with which a member was last added to the in-sync set; "" if there is none."""
+        return dict(zip(self.members, self.incarnations, strict=False)).get(member, "")
+
+    def with_incarnation(self, member: str, incarnation: str) -> "GroupRow":
+        """Return the row with another data folder of a member, in the same version."""
+        of_members = {other: self.incarnation_of(other) for other in self.members} | {member: incarnation}
+        return replace(self, incarnations=tuple(of_members.values()) if any(of_members.values()) else ())
 
     @property
     def in_sync_min_in_force(self) -> int:
@@ -107,6 +122,8 @@ class AddMember:
     epoch: int
     version: int
     node_id: str
+    master_incarnation: str
+    """Of the data folder with which the master serves now: while it was the only member, the row did not have to name it."""
 
     def applied_to(self, row: GroupRow) -> GroupRow:
         """Return the changed row. Raises ChangeRejected."""
@@ -115,12 +132,13 @@ class AddMember:
             raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {row.broker_group} already")
         if len(row.members) >= MEMBERS_MAX:
             raise ChangeRejected(f"broker group {row.broker_group} has {MEMBERS_MAX} members, the maximum")
+        of_master = self.master_incarnation if len(row.members) == 1 else row.incarnation_of(row.master)
         return replace(
             row,
             members=(*row.members, self.node_id),
             version=row.version + 1,
             joining=(*row.joining, self.node_id),
-        )
+        ).with_incarnation(row.master, of_master)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +152,8 @@ class ChangeInSync:
     version: int
     change: InSyncChange
     member: str
+    incarnation: str = ""
+    """Of the data folder of a member that is added."""
 
     def applied_to(self, row: GroupRow) -> GroupRow:
         """Return the changed row. Raises ChangeRejected."""
@@ -143,7 +163,8 @@ class ChangeInSync:
         if self.member == row.master:
             raise ChangeRejected(f"node {self.member!r} is the master, which is always in sync")
         if self.change is InSyncChange.ADD:
-            return row.with_in_sync(frozenset(row.in_sync) | {self.member})
+            added = row.with_in_sync(frozenset(row.in_sync) | {self.member})
+            return added.with_incarnation(self.member, self.incarnation)
         return row.with_in_sync(frozenset(row.in_sync) - {self.member})
 
 
@@ -183,6 +204,8 @@ class UncleanPromotion:
     epoch: int
     version: int
     candidate: str
+    incarnation: str
+    """Of the data folder of the candidate."""
     newest_place: tuple[int, int]
     """The highest place of the row that is known. The changed row is above it: after a restore, changes are possible again."""
     promotion_id: str
@@ -194,6 +217,7 @@ class UncleanPromotion:
             raise ChangeRejected(f"node {self.candidate!r} is not a member of broker group {row.broker_group}")
         epoch, version = max(row.epoch, self.newest_place[0]), max(row.version, self.newest_place[1])
         changed = replace(row, version=version).with_in_sync(frozenset({self.candidate}))
+        changed = changed.with_incarnation(self.candidate, self.incarnation)
         return replace(changed, master=self.candidate, epoch=epoch + 1, promotion_id=self.promotion_id)
 
 

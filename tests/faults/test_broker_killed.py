@@ -11,6 +11,7 @@ import pytest
 
 from qmq import Consumer, Producer, Timeouts
 from qmq.errors import QmqError
+from tests.faults.replication.scene import in_sync
 from tests.support.promises import judging
 from tests.support.system import System
 from tests.support.waiting import eventually_async
@@ -24,11 +25,13 @@ def body_of(number: int) -> dict[str, str]:
 
 
 @pytest.mark.slow
-async def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("copies", [1, 2])
+async def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, copies: int) -> None:
     # The same pauses in each run; what the broker is doing when they end depends on the machine.
     rng = random.Random(KILLS)
-    system = System(tmp_path, groups=1, broker_flags=("--retry-delay-seconds", "0.2", "--checkpoint-seconds", "1"))
-    broker = system.brokers["g1"]
+    flags = ("--retry-delay-seconds", "0.2", "--checkpoint-seconds", "1")
+    system = System(tmp_path, groups=1, copies=copies, broker_flags=flags)
+    members = list(system.members("g1").values())
     acknowledged: set[int] = set()
     received: dict[int, int] = {}
     stop = asyncio.Event()
@@ -68,6 +71,7 @@ async def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
         consuming = [asyncio.create_task(consume(f"c{i}", done)) for i in range(2)]
         for _ in range(KILLS):
             await asyncio.sleep(rng.uniform(0.02, 0.5))
+            broker = rng.choice(members)
             broker.kill()
             broker.start(wait=False)
             await asyncio.to_thread(broker.wait_ready)
@@ -76,6 +80,8 @@ async def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
         stop.set()
         await producing
         # A message comes again only when its ack, or the answer to its send, was lost with a kill: these come once.
+        if copies > 1:
+            await in_sync(system, "g1")
         undisturbed = range(1_000_000, 1_000_200)
         async with Producer(system.meta_url, app="kill", timeouts=timeouts) as producer:
             await asyncio.gather(*(producer.send("kills", body_of(number)) for number in undisturbed))
@@ -88,7 +94,9 @@ async def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
         await asyncio.gather(*consuming)
         lag = json.loads((await asyncio.to_thread(system.qmq, "lag", "kills", "--json")).stdout)
         repeated = sum(count - 1 for count in received.values())
-        print(f"figure: {KILLS} kills, {len(acknowledged)} messages acknowledged, {repeated} delivered again")
+        print(
+            f"figure: {KILLS} kills, {copies} members, {len(acknowledged)} messages acknowledged, {repeated} delivered again"
+        )
         with judging():
             missing = acknowledged - set(received)
             assert not missing, f"{len(missing)} of {len(acknowledged)} acknowledged messages were lost"

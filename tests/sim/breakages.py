@@ -87,8 +87,8 @@ BREAKAGES = (
     Breakage(
         "messages are visible before their sync",
         "broker_node.store:MessageStore.append_run",
-        "self._unsynced.append(_Unsynced(record, subject, part, entries, stored_at_ms))",
-        "self.index_run(subject, part, entries, stored_at_ms)",
+        "self._unsynced.append(_Unsynced(record, subject, index_entries, part.end - part.begin))",
+        "self._index(subject, index_entries, part.end - part.begin)",
         "order",
         POWER,
         is_alone=True,

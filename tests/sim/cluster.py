@@ -77,6 +77,8 @@ class Host:
         self.is_wanted = False
         self.has_bad_disk = False
         """Faults of its disk were injected: its process may end by them."""
+        self.has_damaged_log = False
+        """A test has damaged its log: the node may replace it. Otherwise that would hide a defect."""
         self.has_started, self.has_ended = asyncio.Event(), asyncio.Event()
         self._stop: asyncio.Event | None = None
 
@@ -129,6 +131,8 @@ class Host:
         try:
             try:
                 await server.start()
+                if isinstance(server, Broker) and server.log.failed is not None and not self.has_damaged_log:
+                    raise server.log.failed
                 self.server = server
                 self.has_started.set()
                 await server.serve(stop)

@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from qmq.clock import Clock
 from qmq.daemon.replica_state import ReplicaStateFile
@@ -9,7 +11,7 @@ from qmq.daemon.replication.slave_copy import SaveState, SlaveCopy
 from qmq.log.copied_log import CopiedCommits
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import Inspection, inspect
-from qmq.log.record import CommitHeader, decode_header
+from qmq.log.record import HEADER_BYTES, CommitHeader, commit_crc, decode_header, encode_crc, encode_header
 from qmq.replication.roles import Copying, ReplicaState
 from tests.support.memory_disk import MemoryDisk
 
@@ -109,3 +111,12 @@ def header_of(commit: CopiedCommits) -> CommitHeader:
     found = decode_header(commit.data, commit.offset, commit.segment_base)
     assert found is not None
     return found
+
+
+def changed(commit: CopiedCommits, **fields: Any) -> CopiedCommits:
+    """The commit with another header and the right CRC."""
+    header = header_of(commit)
+    names = ("segment_base", "epoch", "offset", "body_bytes", "record_count", "previous_crc", "synced_to")
+    head = encode_header(**{name: getattr(header, name) for name in names} | fields)
+    body = bytes(commit.data[HEADER_BYTES:])
+    return replace(commit, data=memoryview(head + encode_crc(commit_crc(head, body)) + body))

@@ -20,7 +20,11 @@ SHARED = {
     "java": ("tests/served/conformance",),
     "control": ("tests/served/control", "tests/faults/control"),
     "up": ("tests/served/up",),
-    "sql servers": ("tests/served/support/test_services.py", "tests/faults/test_database_away.py"),
+    "sql servers": (
+        "tests/served/support/test_services.py",
+        "tests/faults/test_database_away.py",
+        "tests/faults/replication/test_control_plane_away.py",
+    ),
 }
 """Groups of more than one file, the longest first."""
 ORDER = (

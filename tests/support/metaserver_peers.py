@@ -57,6 +57,9 @@ class Peer:
         request_type: int = BrokerRequestType.ONLINE, state: int = 1, epoch: int = 1,
         **values: Any,
     ) -> NodeRegisterResponse:  # fmt: skip
+        if state == 1 and values.get("boot_id"):
+            # It serves, and may have to be the master of slaves.
+            values.setdefault("incarnation", "0123456789abcdef")
         request = NodeRegisterRequest(
             request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, epoch, log_end, 0, "1",
             **values,

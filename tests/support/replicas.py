@@ -18,7 +18,7 @@ SEGMENT_BYTES = 32 * 1024
 def opened_slave(disk: MemoryDisk, high_watermark: int) -> tuple[MessageStore, RecoveryReport]:
     """Open a store of a member of a larger group."""
     clock = ManualClock()
-    return open_store(
+    store, report = open_store(
         disk,
         ROOT,
         clock,
@@ -27,6 +27,9 @@ def opened_slave(disk: MemoryDisk, high_watermark: int) -> tuple[MessageStore, R
         handles=HandleCache(disk, clock=clock),
         member=MemberOpening(high_watermark),
     )
+    if store.log.failed is not None:
+        raise store.log.failed
+    return store, report
 
 
 def replayed(disk: MemoryDisk, high_watermark: int) -> MessageStore:

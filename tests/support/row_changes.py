@@ -33,9 +33,12 @@ def check_random_changes(first: GroupRow, made: Callable[[Change], GroupRow], st
         place = rng.choice([row.place, row.place, row.place, (row.epoch, row.version - 1), (row.epoch + 1, 0)])
         member = rng.choice(members)
         change: Change = rng.choice(
-            [ChangeInSync(row.master, *place[:1], row.promotion_id, place[1], kind, member) for kind in InSyncChange]
+            [
+                ChangeInSync(row.master, *place[:1], row.promotion_id, place[1], kind, member, f"{number:016x}")
+                for kind in InSyncChange
+            ]
             + [Promotion(*place, member, row.epoch + 1, str(UUID(int=number)))]
-            + [AddMember(*place, member)]
+            + [AddMember(*place, member, f"{number:016x}")]
         )
         by_rules, by_store = _outcome(partial(change.applied_to, row)), _outcome(partial(made, change))
         assert by_store == by_rules

@@ -126,6 +126,7 @@ class System:
         collectors, workers, beats: processes of these kinds, for a system with a console.
         people: who may sign in, beside FIRST_ADMIN; each has `credentials`: a session and a token.
         broker_flags: of every broker.
+        broker_module: the program of every broker.
         settings: environment variables of the console's processes.
         database_url: of metaserver and console; "" for a SQLite file in the folder.
     """
@@ -144,6 +145,7 @@ class System:
         beats: int = 0,
         people: Sequence[Person] = (),
         broker_flags: Sequence[str] = BROKER_FLAGS,
+        broker_module: str = "broker_node",
         settings: dict[str, str] | None = None,
         redis_url: str = "",
         database_url: str = "",
@@ -153,6 +155,7 @@ class System:
         self.people = tuple(people)
         self.credentials: dict[str, dict[str, str]] = {}
         self.broker_flags = tuple(broker_flags)
+        self._broker_module = broker_module
         self.ports: dict[str, tuple[int, int]] = {}
         """Of each node: for clients, and of its admin pages."""
         self._reserved: list[int] = []
@@ -224,14 +227,23 @@ class System:
         return Process(
             name,
             [
-                sys.executable, "-m", "metaserver", "--data-dir", str(self.folder / name),
-                "--http-port", str(http_port), "--tcp-port", str(tcp_port), "--new-groups", "allow",
+                *self.runner_of(name), sys.executable, "-m", "metaserver", "--data-dir", str(self.folder / name),
+                "--host", self.host_of(name), "--http-port", str(http_port), "--tcp-port", str(tcp_port),
+                "--new-groups", "allow",
             ],
             self.folder,
-            f"http://127.0.0.1:{http_port}/readyz",
+            f"http://{self.host_of(name)}:{http_port}/readyz",
             # Not as an option: older versions, with which this one is compared, do not know it.
             {"QMQ_META_COPIES": str(self.copies), **database},
         )  # fmt: skip
+
+    def host_of(self, name: str) -> str:
+        """Return the address of a metaserver or node."""
+        return "127.0.0.1"
+
+    def runner_of(self, name: str) -> list[str]:
+        """Return the command that runs the program of a metaserver or node, for example in a network namespace."""
+        return []
 
     def _port(self) -> int:
         port = ports.free_port()
@@ -242,10 +254,10 @@ class System:
         """Add a broker group; it is not started."""
         size = () if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))
         flags = (*size, *self.broker_flags, *flags)
-        self.brokers[group] = self._node("broker_node", group, flags)
+        self.brokers[group] = self._node(self._broker_module, group, flags)
         for letter in "bc"[: self.copies - 1]:
             node = f"{group}-{letter}"
-            self.other_members[node] = self._node("broker_node", group, (*flags, "--node-id", node), node)
+            self.other_members[node] = self._node(self._broker_module, group, (*flags, "--node-id", node), node)
         return self.brokers[group]
 
     def add_delay(self, group: str, *flags: str) -> Process:
@@ -268,17 +280,22 @@ class System:
         return Process(
             name,
             [
-                sys.executable, "-m", module, "--group", group, "--data-dir", str(self.folder / name),
-                "--port", str(port), "--admin-port", str(admin), "--meta", self.meta_url, *flags,
+                *self.runner_of(name), sys.executable, "-m", module, "--group", group,
+                "--data-dir", str(self.folder / name), "--host", self.host_of(name), "--port", str(port),
+                "--admin-host", self.host_of(name), "--admin-port", str(admin), "--meta", self.meta_url, *flags,
             ],
             self.folder,
-            f"http://127.0.0.1:{admin}/{page}",
+            f"http://{self.host_of(name)}:{admin}/{page}",
         )  # fmt: skip
 
     def members(self, group: str) -> dict[str, Process]:
         """The members of a broker group, by node ID."""
         others = {name: process for name, process in self.other_members.items() if name.startswith(f"{group}-")}
         return {f"{group}-a": self.brokers[group], **others}
+
+    def port_of(self, node: str) -> int:
+        """Return the port for clients of a member of a broker group."""
+        return self.ports[node.removesuffix("-a")][0]
 
     def _console_process(self, name: str, command: Sequence[str], ready_url: str = "") -> Process:
         program = [sys.executable] if command[0].endswith(".py") else [sys.executable, "-m"]
@@ -345,9 +362,13 @@ class System:
         self.prepare()
         self._start(self.control_processes)
 
-    def _start(self, processes: list[Process]) -> None:
+    def prepare_tables(self) -> None:
+        """Create the metaserver's SQLite file with its tables, unless there is one or the system has a database server."""
         if not self._database_url and not self.database.exists():
             shutil.copytree(_metaserver_tables(), self.folder / "meta", dirs_exist_ok=True)
+
+    def _start(self, processes: list[Process]) -> None:
+        self.prepare_tables()
         started = [process for process in processes if not process.is_running]
         for process in started:
             process.start(wait=False)
@@ -419,11 +440,11 @@ class System:
     @property
     def meta_url(self) -> str:
         """The addresses of all metaservers, for nodes and clients."""
-        return ",".join(f"http://127.0.0.1:{port}/meta/address" for port in self.metas)
+        return ",".join(f"http://{self.host_of(meta.name)}:{port}/meta/address" for port, meta in self.metas.items())
 
     def admin(self, group: str, path: str) -> Any:
         """Return a page of a node's admin server."""
-        return get_json(f"http://127.0.0.1:{self.ports[group][1]}{path}")
+        return get_json(f"http://{self.host_of(group)}:{self.ports[group][1]}{path}")
 
     def group_states(self, http_port: int = 0) -> list[str]:
         """Return the states of all broker groups, as the metaserver with this port has them; 0: the first one."""

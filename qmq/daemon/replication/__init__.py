@@ -8,7 +8,7 @@ A master:
 - `listener`: the sync port, and its two commands.
 - `leading`: one epoch of a master: its sessions, and what they confirm.
 - `sessions`: the sessions that are open.
-- `following_slaves`: whether a slave that asks to follow is accepted.
+- `candidates`: slaves that send FOLLOW; `following_slaves`: whether one is accepted.
 - `sender`: one session: which commits are sent when.
 - `feed`: the newest commits, in memory.
 - `log_reader`: older ones, from the log's segments.
@@ -26,6 +26,7 @@ A slave:
 
 - `follower`: its connection to the master.
 - `joining`: how a session begins.
+- `confirmations`: what it confirms.
 - `slave_copy`: what it copies when it is far behind; `copy_steps`: from one phase to the next; `state_copy`: reads the state.
 - `copy_thread`: writes what arrives.
 - `follow_outcomes`: what ends a follower.
@@ -33,6 +34,7 @@ A slave:
 Both:
 
 - `role_report`, `role_metrics`: what a node reports of its role.
+- `newest_row`: the row that a node acts on.
 - `member_shell`: what a member does with its node when its role changes.
 - `registration`: what it reports to metaservers.
 - `flush_check`: settings with which a node can't be one of several members.

@@ -27,8 +27,8 @@ class CopySteps:
     """Called when the slave begins or ends to copy."""
     _is_ending: bool = field(default=False, init=False)
 
-    async def read_state(self, caller: Caller, identity: FollowerIdentity) -> None:
-        """Read the master's state, and store it. Raises QmqError."""
+    async def read_state(self, caller: Caller, identity: FollowerIdentity) -> int:
+        """Read the master's state, and store it. Return its size in bytes. Raises QmqError."""
         data = await read_state(caller, identity, self._copy.read)
         stored, errors = asyncio.Event(), list[LogError]()
 
@@ -43,6 +43,7 @@ class CopySteps:
         await stored.wait()
         if errors:
             raise errors[0]
+        return len(data)
 
     def advance(self, received_end: int, applied_end: int) -> bool:
         """Begin or end copying when it is time; whether the slave copies now, so that nothing may be confirmed.

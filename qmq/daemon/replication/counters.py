@@ -27,7 +27,7 @@ class ReplicationCounters:
     )
     alarms: int = counted("replication_alarms", "Events that the rules of replication exclude")
     sent_bytes: Counter[str] = counted_by(
-        "source", "replication_sent_bytes", "Bytes of commits sent, from memory or disk"
+        "source", "replication_sent_bytes", "Bytes sent to slaves: of commits from memory or disk, and of the state"
     )
     empty_frames: int = counted("replication_empty_frames", "Frames without commits that carry the high watermark")
     row_changes: Counter[str] = counted_by(

@@ -60,6 +60,17 @@ class Feed:
         """Return the CRC of the newest commit if it ends at `end`, else None; `SegmentedLog.crc_at` has those that are written."""
         return self._last.chain if self._last is not None and self._last.offset == end else None
 
+    def release(self, end: int) -> None:
+        """Drop commits that end at or below `end`: those that every in-sync member and every following slave has confirmed.
+
+        Their receive buffers are used again while the processor's caches hold them. A slave that connects again finds what it has
+        not confirmed.
+        """
+        commits = self._commits
+        while commits and (batch := next(iter(commits.values()))[0]).end.offset <= end:
+            commits.popitem(last=False)
+            self.kept_bytes -= batch.bytes
+
     def begun_at(self, end: int) -> float | None:
         """Return when the writing of the first commit with records behind `end` began, in monotonic seconds; None as in `after`."""
         found = self._commits.get(end)

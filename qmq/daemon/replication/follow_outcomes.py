@@ -17,6 +17,8 @@ class FollowerIdentity:
     epoch: int
     """On disk, with its promotion ID, before the follower is made."""
     promotion_id: str
+    incarnation: str
+    """Of its data folder."""
 
 
 class Diverged(Exception):

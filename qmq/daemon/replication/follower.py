@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from qmq.clock import Clock
 from qmq.daemon.applying import Applying
-from qmq.daemon.counters import counted
 from qmq.daemon.job_thread import StartThread
+from qmq.daemon.replication.confirmations import Confirmations, FollowerCounters
 from qmq.daemon.replication.copy_steps import CopySteps
 from qmq.daemon.replication.copy_thread import CopyThread
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, ReplicationAlarm
@@ -27,12 +27,11 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import CommitHeader
 from qmq.net.caller import Caller
 from qmq.net.discovery import split_address
-from qmq.protocol.codes import Command, FollowState
-from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
+from qmq.protocol.codes import Command
+from qmq.protocol.frames import Frame
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
     Commits,
-    Confirm,
     FollowResponse,
 )
 from qmq.replication.slave import CommitsRejected, Slave
@@ -51,14 +50,6 @@ LEAVE_SECONDS = 2.0
 FRAME_BYTES_MAX = COMMITS_BYTES_MAX + (64 << 10)
 
 logger = logging.getLogger("qmq.replication")
-
-
-@dataclass(slots=True)
-class FollowerCounters:
-    sessions: int = counted("replication_sessions", "Sessions of this slave with a master")
-    received_bytes: int = counted("replication_received_bytes", "Bytes of commits received from the master")
-    confirmations: int = counted("replication_confirmations_sent", "Confirmations sent to the master")
-    rejected_commits: int = counted("replication_rejected_commits", "Commits of the master that did not fit")
 
 
 @dataclass(eq=False, repr=False)
@@ -82,23 +73,19 @@ class Follower:
     """Frames that arrived together with the answer to FOLLOW."""
     _segment: tuple[int, int] | None = field(default=None, init=False)
     """Base and size of the segment that commits arrive of; None until the master has stated it."""
-    _begin_end: int = field(default=0, init=False)
-    _begin_crc: int = field(default=0, init=False)
-    """Where the log was synced to when the session began, and the CRC of the commit that ends there."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when commits arrived or the high watermark rose since `_apply` looked last."""
     _received_at: float | None = field(default=None, init=False)
     master_begin: int = field(default=0, init=False)
     """Where the master's log begins."""
-    _is_leaving: bool = field(default=False, init=False)
-    """Whether the node stops: further confirmations say so, and there is no further session."""
     problem: str = field(default="not connected yet", init=False)
     """Why there is no session; "" while there is one."""
 
     def __post_init__(self) -> None:
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
+        self._confirmations = Confirmations(self._log, self._applying, self.counters)
         self._joining = Joining(self._log, self._identity, self._applying, self.copy)
 
     @property
@@ -126,7 +113,7 @@ class Follower:
                     if isinstance(error, ReplicationAlarm):
                         raise
                     self.problem = str(error)
-                if self._is_leaving:
+                if self._confirmations.is_leaving:
                     return
                 if self.copy.is_log_copied:
                     break
@@ -146,7 +133,7 @@ class Follower:
         What arrives meanwhile is still stored and confirmed. The master ends the session when the row without this slave is stored.
         Returns then, at once without a session, and after LEAVE_SECONDS at the latest.
         """
-        self._is_leaving = True
+        self._confirmations.is_leaving = True
         if self._slave is None:
             return
         self._confirm()
@@ -164,7 +151,7 @@ class Follower:
         await caller.connect()
         try:
             if self.copy.needs_state:
-                await self.steps.read_state(caller, self._identity)
+                self.counters.copied_bytes += await self.steps.read_state(caller, self._identity)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
@@ -180,24 +167,15 @@ class Follower:
     async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
         """Take commits from the end of the log on."""
         await self._joining.check(answer)
-        log, identity, keep_to = self._log, self._identity, answer.keep_to
-        self._begin_end = log.synced_end
-        self._begin_crc = await self._joining.crc_at(log.synced_end)
-        self._segment = answer.segment_of(keep_to)
-        self._slave = Slave(
-            identity.epoch,
-            identity.promotion_id,
-            answer.session,
-            keep_to,
-            log.synced_end,
-            self._applying.known_high_watermark,
-            is_copying=self.copy.is_copying,
-        )
+        synced_end = self._log.synced_end
+        self._confirmations.begin(synced_end, await self._joining.crc_at(synced_end))
+        self._segment = answer.segment_of(answer.keep_to)
+        self._slave = self._joining.slave(answer)
         self.copy.goal = max(self.copy.goal, answer.high_watermark)
         self._caller, self.problem = caller, ""
         self.counters.sessions += 1
         self._received_at = self._clock.monotonic()
-        logger.info("following the master at %s from log offset %d on", caller.address, keep_to)
+        logger.info("following the master at %s from log offset %d on", caller.address, answer.keep_to)
         self._advance_copy()
         self._confirm()
         while self._early and self._slave is not None:
@@ -227,11 +205,7 @@ class Follower:
             self._segment = base, commits.segment_bytes
         if size and (self._segment is None or base != self._segment[0]):
             raise ProtocolError(f"commits of the segment at {base}, whose size the master has not stated")
-        if self._thread.pending_bytes + size > WINDOW_BYTES + COMMITS_BYTES_MAX:
-            raise ProtocolError(
-                f"the master has sent {self._thread.pending_bytes + size} bytes that are not written yet, the window is"
-                f" {WINDOW_BYTES}"
-            )
+        _check_window(self._thread.pending_bytes + size)
         self._slave = self._slave.received(
             commits.epoch,
             commits.promotion_id,
@@ -248,9 +222,13 @@ class Follower:
         if size:
             assert self._segment is not None
             self.counters.received_bytes += size
+            self.counters.copied_bytes += size if self.copy.is_copying else 0
             session = self._slave.session
             copied = CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits))
             self._thread.put(copied, lambda headers: self._written(session, copied, headers), self._reject)
+        elif not self._confirmations.are_current:
+            # Nothing else would tell the master of it while nothing is written.
+            self._confirm()
         self._can_apply.set()
 
     def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
@@ -301,23 +279,9 @@ class Follower:
                 self._advance_copy()
 
     def _confirm(self) -> None:
-        slave, caller = self._slave, self._caller
-        assert slave is not None
-        assert caller is not None
-        if caller.is_closed:
-            return
-        end, state = slave.confirmable_end, FollowState.FOLLOWING
-        if end is None:
-            end, state = slave.synced_end, FollowState.COPYING
-        crc = self._begin_crc if end == self._begin_end else self._log.crc_at(end)
-        if crc is None:
-            # Copied, and not among the newest commits: the next sync is confirmed.
-            return
-        if self._is_leaving:
-            state = FollowState.LEAVING
-        confirm = Confirm(slave.session, slave.epoch, end, crc, self._applying.applied_end, state)
-        caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
-        self.counters.confirmations += 1
+        assert self._slave is not None
+        assert self._caller is not None
+        self._confirmations.send(self._slave, self._caller)
 
     def _reject(self, error: CopyRejected | CommitsRejected | ProtocolError) -> None:
         """End the session: commits did not fit."""
@@ -339,3 +303,11 @@ class Follower:
     def _failed(self, error: BaseException) -> None:
         self._end(f"this node has failed: {error}")
         self._on_failed(error)
+
+
+def _check_window(pending_bytes: int) -> None:
+    """Raise ProtocolError if the master has sent more than it may before a confirmation."""
+    if pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
+        raise ProtocolError(
+            f"the master has sent {pending_bytes} bytes that are not written yet, the window is {WINDOW_BYTES}"
+        )

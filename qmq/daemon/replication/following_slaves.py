@@ -96,6 +96,12 @@ class FollowRules:
     def _common_end(self, request: FollowRequest) -> int:
         """Return up to where both logs are equal. Raises FollowRejected."""
         row, log, end = self._master.value.row, self._log, self._feed.end
+        if not self._master.value.may_follow(request.node_id, request.incarnation):
+            raise FollowRejected(
+                FollowResult.BUSY,
+                f"node {request.node_id} is in sync with another data folder: it can follow with this one when it has left the"
+                " in-sync set",
+            )
         # A slave may have the commit that this node is writing.
         epochs = log.epochs.with_commit(log.epoch, log.written_end) if end > log.written_end else log.epochs
         own = LogEnd(epochs, log.begin, end)

@@ -13,6 +13,7 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, FollowResult, ResponseCode
 from qmq.protocol.replication import EPOCHS_MAX, FollowRequest, FollowResponse
 from qmq.replication.following import TruncationRejected, check_truncation
+from qmq.replication.slave import Slave
 
 WINDOW_BYTES = 64 << 20
 """Bytes of commits that the master may send before they are confirmed."""
@@ -53,6 +54,7 @@ class Joining:
             WINDOW_BYTES,
             self._copy.state_offset,
             tuple(log.epochs)[-EPOCHS_MAX:],
+            identity.incarnation,
         )
         frame = await caller.call(Command.FOLLOW, request.encode(), timeout_s=FOLLOW_SECONDS)
         if frame.code != ResponseCode.SUCCESS:
@@ -98,6 +100,18 @@ class Joining:
             except TruncationRejected as rejected:
                 raise ReplicationAlarm(str(rejected)) from rejected
             raise Diverged(Truncation(keep_to, answer.keep_to_crc, identity.epoch, identity.promotion_id))
+
+    def slave(self, answer: FollowResponse) -> Slave:
+        """Return the state of the session that begins with this answer, which was checked."""
+        return Slave(
+            self._identity.epoch,
+            self._identity.promotion_id,
+            answer.session,
+            answer.keep_to,
+            self._log.synced_end,
+            self._applying.known_high_watermark,
+            is_copying=self._copy.is_copying,
+        )
 
     async def crc_at(self, end: int) -> int:
         """Return the CRC of the commit that ends at a log offset, 0 at the beginning. Raises LogError if there is none."""

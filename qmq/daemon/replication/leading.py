@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
+from qmq.daemon.replication.candidates import Candidates
 from qmq.daemon.replication.counters import ReplicationCounters
 from qmq.daemon.replication.feed import Feed
-from qmq.daemon.replication.following_slaves import ALARMS, FollowRejected, FollowRules
+from qmq.daemon.replication.following_slaves import FollowRejected, FollowRules
 from qmq.daemon.replication.in_sync_set import InSyncSet
 from qmq.daemon.replication.master_state import MasterState
 from qmq.daemon.replication.retention_holds import RetentionHolds
@@ -23,7 +24,6 @@ from qmq.errors import LogError
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.log import SegmentedLog
 from qmq.net.connection import Connection
-from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import FollowResult, FollowState
 from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse, ReadCopyRequest, ReadCopyResponse
 from qmq.replication.master import Master, SessionRejected
@@ -40,8 +40,6 @@ PAUSE_SECONDS = 1.0
 STALLED_SECONDS = 2.0
 """When stored commits have waited so long for slaves without progress, further sends are rejected, so that producers use other
 broker groups. A second later the slave is removed (`in_sync_set.PROGRESS_SECONDS`)."""
-FOLLOWS_MAX = 8
-"""FOLLOW requests that are examined at a time; further ones are answered with BUSY."""
 
 logger = logging.getLogger("qmq.replication")
 
@@ -74,8 +72,6 @@ class Leading:
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
     on_checked: Callable[[], None] | None = field(default=None, init=False)
     """Called every CHECK_SECONDS: what `send_refusal` returns may have changed."""
-    _follows: int = field(default=0, init=False)
-    _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -88,14 +84,15 @@ class Leading:
         self._changes = RowChanges(
             self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters
         )
-        self._follow_rules = FollowRules(self._master, log, self._feed, self.tokens)
+        follow_rules = FollowRules(self._master, log, self._feed, self.tokens)
+        self._candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
             self.row.epoch, self.row.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
             lambda: self._master.value.high_watermark, self.copy_bytes_per_second,
         )  # fmt: skip
         self._holds = RetentionHolds()
         self._state_reads = StateReads(
-            self.checkpoints, self._follow_rules, self._holds, self.clock, self.copy_bytes_per_second
+            self.checkpoints, follow_rules, self._holds, self.clock, self.copy_bytes_per_second
         )
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
@@ -163,7 +160,8 @@ class Leading:
     @property
     def retained_from(self) -> int:
         """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows or copies
-        and made progress within HOLD_SECONDS. One that makes none can't hold up retention; it may have to copy later."""
+        and made progress within HOLD_SECONDS, or is building indexes of what it copied. One that makes none can't hold up
+        retention; it may have to copy later."""
         behind = [sender.confirmed_end for sender in self._sessions if self._in_sync.makes_progress(sender.slave)]
         return min([self._master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
 
@@ -188,22 +186,12 @@ class Leading:
 
     async def follow(self, connection: Connection, request: FollowRequest) -> FollowResponse:
         """Return the answer to a slave. If it is accepted, `begin` has to follow once the answer was queued."""
-        if self._follows >= FOLLOWS_MAX:
-            return self._rejected(connection, request, FollowResult.BUSY, f"{FOLLOWS_MAX} slaves are being examined")
-        self._follows += 1
         try:
-            self._follow_rules.check_sender(request)
-            keep_to = await self._follow_rules.place(request)
+            keep_to = await self._candidates.place(connection, request)
         except FollowRejected as rejected:
-            return self._rejected(connection, request, rejected.result, str(rejected))
-        finally:
-            self._follows -= 1
-        if connection.is_closed:
-            return self._rejected(connection, request, FollowResult.BUSY, "its connection ended meanwhile")
+            return FollowResponse.rejection(rejected.result, str(rejected))
         number = self._sessions.new_number()
-        sender = Sender(
-            request.node_id, number, connection, self._source, keep_to, request.window_bytes, self._log_unreadable
-        )
+        sender = Sender(request, number, connection, self._source, keep_to, self._log_unreadable)
         self._sessions.begin(sender)
         self._holds.hold(sender.slave, sender.confirmed_end, self.clock.monotonic())
         segments = tuple((info.base, info.bytes) for info in self.log.segments())
@@ -215,11 +203,13 @@ class Leading:
     async def read_copy(self, request: ReadCopyRequest) -> ReadCopyResponse:
         """Return a piece of this node's state to a slave that copies it. Raises ReadRefused."""
         try:
-            return await self._state_reads.read(request)
+            answer = await self._state_reads.read(request)
         except FollowRejected as rejected:
             if rejected.result is FollowResult.NEWER_EPOCH:
                 self.on_newer_epoch(request.epoch)
             raise refused(rejected) from rejected
+        self.counters.sent_bytes["state"] += len(answer.data)
+        return answer
 
     def begin(self, connection: Connection) -> None:
         """The answer of an accepted slave is queued: commits may follow it."""
@@ -265,27 +255,13 @@ class Leading:
             # What is copied is synced many commits at a time, so a part of it may still be lost.
             self._master.set(changed)
         sender.confirmed(end, confirm.applied_end, state)
-        self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic())
+        to_rebuild = max(0, end - self.log.begin) if state is FollowState.COPYING else 0
+        self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic(), to_rebuild=to_rebuild)
         self._sessions.end_of_leaving()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:
         logger.error("session %d with node %s ends: %s", sender.number, sender.slave, error)
         self._sessions.end(sender, "log_unreadable")
-
-    def _rejected(
-        self, connection: Connection, request: FollowRequest, result: FollowResult, reason: str
-    ) -> FollowResponse:
-        self.counters.rejected_follows[result.name.lower()] += 1
-        if result in ALARMS:
-            self.counters.alarms += 1
-        what = f"node {request.node_id} may not follow: {reason}"
-        if result in ALARMS:
-            logger.error("%s: %s (%s)", connection.peer, what, result.name)
-        else:
-            self._log_limiter.warning(logger, connection.peer, result.name, what, self.clock.monotonic())
-        if result is FollowResult.NEWER_EPOCH:
-            self.on_newer_epoch(request.epoch)
-        return FollowResponse.rejection(result, reason)
 
     # --- what moves it ---------------------------------------------------------------------------------------------
 
@@ -299,11 +275,9 @@ class Leading:
             self.supervisor.call("replication_send", sender.pump)
 
     def _high_watermark_rose(self) -> None:
-        """Slaves apply up to the high watermark. It goes with the next commit if records wait for one; at full rate they always
-        do, so at most one frame is added for each commit, and none under load."""
-        if not self.log.has_pending:
-            for sender in self._sessions:
-                sender.state_high_watermark()
+        """Slaves apply up to the high watermark. It goes with the next commit, or with the next check."""
+        master = self._master.value
+        self._feed.release(min([master.high_watermark, *(session.confirmed for session in master.sessions)]))
 
     def _check(self) -> None:
         now = self.clock.monotonic()
@@ -314,6 +288,7 @@ class Leading:
         for sender in self._sessions:
             # It may have failed before.
             sender.pump()
+            sender.state_high_watermark()
             sender.heartbeat()
         self._state_reads.expire()
         self._changes.advance()

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from qmq.clock import Clock
+from qmq.daemon.admin_auth import is_loopback
 from qmq.daemon.handlers import Rejections, RequestCounters, RequestHandlers
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.sender import WINDOW_BYTES_MAX
@@ -51,6 +52,16 @@ def sync_limits() -> ServerLimits:
         answer_bytes_max=QUEUED_BYTES_MAX,
         answer_total_bytes_max=CONNECTIONS_MAX * QUEUED_BYTES_MAX,
     )
+
+
+def warn_if_open(logger: logging.Logger, host: str, tokens: Sequence[str]) -> None:
+    """Log a warning when other machines can reach the sync port on this host, and slaves need no token."""
+    if "" in tokens and not is_loopback(host):
+        logger.warning(
+            "the sync port listens on %s without a sync token: every machine that reaches it can read all messages of the broker"
+            " group, and delay its answers as a slave; set --sync-token or a node secret (docs/security.md)",
+            host or "all addresses",
+        )
 
 
 class SyncListener(RequestHandlers):

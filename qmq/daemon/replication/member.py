@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
+from qmq.daemon.replication.newest_row import NewestRow
 from qmq.daemon.role_changes import RoleChanges
 from qmq.errors import LogError, QmqError
 from qmq.log.truncation import Truncation
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.replication.promotion import OTHER_FOLDER
 from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
@@ -31,11 +34,22 @@ class Shell(Protocol):
     """What a member needs of its node."""
 
     @property
+    def incarnation(self) -> str:
+        """Of the data folder."""
+
+    @property
     def replica_state(self) -> ReplicaState:
         """What is on disk."""
 
     async def store_replica_state(self, state: ReplicaState) -> None:
         """Make it durable. Raises OSError, or ValueError for an older epoch."""
+
+    @property
+    def log_problem(self) -> str:
+        """Why the log can't be used, so that it has to be replaced by a copy of the master's; "" if it can."""
+
+    async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
+        """As `qmq.daemon.replication.state_copy.wait_for_state`."""
 
     def new_follower(self) -> Follower:
         """A follower in the epoch on disk."""
@@ -73,6 +87,7 @@ class Member:
     """Brings the node into the role that the newest row gives it."""
 
     node_id: str
+    rows: NewestRow
     _shell: Shell
     _supervisor: Supervisor
     _role_changes: RoleChanges
@@ -81,8 +96,6 @@ class Member:
     """Why it has this role; "" if that is what it should have."""
     refusal: str = field(default="", init=False)
     """Why it accepts no messages although it serves; "" if it does."""
-    row: SentRow | None = field(default=None, init=False)
-    """The newest one."""
     leading: Leading | None = field(default=None, init=False)
     follower: Follower | None = field(default=None, init=False)
     _address: str = field(default="", init=False)
@@ -93,7 +106,6 @@ class Member:
     """The log is being truncated or discarded, after which the next life does what the row says."""
     _is_alone: bool = field(default=False, init=False)
     """It serves as the only member."""
-    _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def __post_init__(self) -> None:
         self._role_changes.became(self._role)
@@ -108,18 +120,19 @@ class Member:
         self._role = role
         self._role_changes.became(role)
 
+    @property
+    def row(self) -> SentRow | None:
+        """The newest row; None: no metaserver has sent one yet."""
+        return self.rows.value
+
     def learned(self, row: SentRow) -> None:
         """A metaserver sent the row. An older one than known changes nothing."""
-        place = (row.epoch, row.in_sync_version)
-        if self.row is None or place > (self.row.epoch, self.row.in_sync_version):
-            self.row = row
-            self._wake.set()
-        elif place == (self.row.epoch, self.row.in_sync_version) and row.master_sync_address not in (
-            "", self.row.master_sync_address,
-        ):  # fmt: skip
-            # It became known, or the master has another port.
-            self.row = row
-            self._wake.set()
+        self.rows.learned(row)
+
+    def explained(self, reason: str) -> None:
+        """A metaserver said why it does not make this node a member, or nothing."""
+        if self.role is ReplicaRole.SPARE and reason:
+            self.reason = reason
 
     @property
     def is_alone(self) -> bool:
@@ -132,13 +145,13 @@ class Member:
 
     def newer_epoch(self, epoch: int) -> None:
         """A slave knows a newer epoch than the one that this node leads."""
-        self._shell.end(LifeEnded(f"this node is not master any more: another member knows epoch {epoch}"))
+        self._step_down(f"this node is not master any more: another member knows epoch {epoch}")
 
     async def run(self) -> None:
         """Follow the row until cancelled."""
         while True:
-            await self._wake.wait()
-            self._wake.clear()
+            await self.rows.changed.wait()
+            self.rows.changed.clear()
             if self.row is not None and self.role is not ReplicaRole.FAILED and not self._is_truncating:
                 await self._do(self.row)
 
@@ -156,7 +169,8 @@ class Member:
     async def _do(self, sent: SentRow) -> None:
         row, state = GroupRow.of(sent), self._shell.replica_state
         leads = self.leading is not None or self._is_alone
-        step = step_for(self.node_id, state, row, leads=leads, follows=self.follower is not None)
+        incarnation, follows = self._shell.incarnation, self.follower is not None
+        step = step_for(self.node_id, incarnation, state, row, leads=leads, follows=follows)
         if step is Step.IGNORE:
             return
         if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
@@ -166,7 +180,7 @@ class Member:
             await self._leave_alone(row, step)
             return
         if self.leading is not None:
-            self._shell.end(LifeEnded(f"this node is not master any more: node {row.master} leads epoch {row.epoch}"))
+            self._step_down(f"this node is not master any more: node {row.master} leads epoch {row.epoch}")
             return
         await self._stop()
         if step is Step.ALARM:
@@ -174,10 +188,12 @@ class Member:
         elif step is Step.SPARE:
             self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
-            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, incarnation, row)
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
             self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
+        elif problem := self._shell.log_problem:
+            await self._replace_log(row, sent.master_sync_address, problem)
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(row)
         elif problem := self._shell.replication_problem():
@@ -202,7 +218,12 @@ class Member:
             self._shell.end(LifeEnded(f"epoch {row.epoch} of the broker group begins"))
             return
         await self._shell.store_replica_state(replace(state, is_only_member=False))
-        self._shell.end(LifeEnded(f"this node is not the only member any more; members are {', '.join(row.members)}"))
+        self._step_down(f"this node is not the only member any more; members are {', '.join(row.members)}")
+
+    def _step_down(self, why: str) -> None:
+        """End as master. What waits for slaves is not answered any more; the next life does what the row says."""
+        self.role, self.reason = ReplicaRole.STEPPING_DOWN, why
+        self._shell.end(LifeEnded(why))
 
     async def _stay(self, row: GroupRow) -> None:
         if self._is_alone:
@@ -247,6 +268,29 @@ class Member:
             await self._copy_all(str(error))
         except ReplicationAlarm as error:
             self._fail(str(error))
+
+    async def _replace_log(self, row: GroupRow, address: str, problem: str) -> None:
+        """Replace a log that lacks acknowledged bytes once the set is without this node and the master's state can be read.
+
+        Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
+        """
+        self.role = ReplicaRole.WAITING
+        if row.master == self.node_id:
+            self.reason = f"{problem}: it can't lead epoch {row.epoch}"
+        elif self.node_id in row.in_sync or not address:
+            self.reason = f"{problem}: it copies the log when master {row.master} has removed it from the in-sync set"
+        else:
+            await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+            self._explain_waiting(problem, f"master {row.master} has not answered yet")
+            self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
+
+    async def _copy_when_possible(self, address: str, problem: str) -> None:
+        await self._shell.wait_for_state(address, lambda why: self._explain_waiting(problem, why))
+        logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
+        await self._copy_all(problem)
+
+    def _explain_waiting(self, problem: str, why: str) -> None:
+        self.reason = f"{problem}: it copies the log when the master's state can be read: {why}"
 
     async def _copy_all(self, why: str) -> None:
         """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""
@@ -324,9 +368,9 @@ def _two_masters(row: GroupRow, state: ReplicaState) -> str:
     return f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
 
 
-def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> str:
+def _why_waiting(node_id: str, incarnation: str, row: GroupRow) -> str:
     if row.master != node_id:
         return "no master yet"
-    if state.is_new:
-        return "its data folder is empty, and it led the broker group before: another member has to be promoted"
+    if row.incarnation_of(node_id) != incarnation:
+        return f"{OTHER_FOLDER}: another member has to be promoted"
     return f"it led epoch {row.epoch} before it started again"

@@ -1,6 +1,7 @@
 """class MemberShell: what a member does with its node when its role changes."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from qmq.daemon.replication.held_clients import HeldClients
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.planned_switch_overs import PlannedSwitchOvers
 from qmq.daemon.replication.slave_copy import SlaveCopy
+from qmq.daemon.replication.state_copy import wait_for_state
 from qmq.daemon.replication.switch_over import SwitchOver
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.truncation import Truncation
@@ -30,6 +32,10 @@ class MemberShell:
     """Of a node that leads."""
 
     @property
+    def incarnation(self) -> str:
+        return self._node.incarnation
+
+    @property
     def replica_state(self) -> ReplicaState:
         return self._node.replica.state
 
@@ -37,17 +43,20 @@ class MemberShell:
         if state != self._node.replica.state:
             await asyncio.to_thread(self._node.replica.save_role, state)
 
-    def new_follower(self) -> Follower:
-        assert self._node.applying is not None
+    def _identity(self) -> FollowerIdentity:
         state, options = self._node.replica.state, self._node.options
-        identity = FollowerIdentity(
+        return FollowerIdentity(
             options.broker_group,
             self._node.node_id,
             self._node.boot_id,
-            self._sync_tokens()[0],
+            self.sync_tokens[0],
             state.epoch,
             state.promotion_id,
+            self._node.incarnation,
         )
+
+    def new_follower(self) -> Follower:
+        assert self._node.applying is not None
         return Follower(
             self._node.log,
             SlaveCopy(
@@ -57,7 +66,7 @@ class MemberShell:
                 self._node.clock,
                 self._node.save_copied_state,
             ),
-            identity,
+            self._identity(),
             self._node.applying,
             self._node.clock,
             self._node.supervisor,
@@ -93,6 +102,13 @@ class MemberShell:
         leading: Leading = await done
         return leading
 
+    @property
+    def log_problem(self) -> str:
+        return str(self._node.log.failed or "")
+
+    async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
+        await wait_for_state(address, self._identity(), on_problem)
+
     def replication_problem(self) -> str:
         return flush_problem(self._node.options.broker_group, self._node.options.flush)
 
@@ -117,8 +133,9 @@ class MemberShell:
             await asyncio.to_thread(node.replica.end_copying, node.log)
         node.replica.begin_epoch(node.log)
 
-    def _sync_tokens(self) -> tuple[str, ...]:
-        """Return the token that this node states as a slave, and others that it accepts."""
+    @property
+    def sync_tokens(self) -> tuple[str, ...]:
+        """The token that this node states as a slave, and others that it accepts; "" if it needs none."""
         if self._node.options.sync_token or self._node.secret is None:
             return (self._node.options.sync_token,)
         return self._node.secret.tokens("sync", self._node.options.broker_group.encode())
@@ -127,7 +144,7 @@ class MemberShell:
         leading = Leading(
             self._node.node_id,
             row,
-            self._sync_tokens(),
+            self.sync_tokens,
             self._node.log,
             self._node.committer,
             self._node.clock,

@@ -31,6 +31,7 @@ def registration_of(node: "MemberNode", request: NodeRegisterRequest) -> NodeReg
         slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
         led_row=leading.current_row.sent("") if leading else None,
         counted=leading.counted if leading else (),
+        incarnation=node.incarnation,
     )
 
 
@@ -39,6 +40,8 @@ def _problems(node: "MemberNode") -> tuple[str, ...]:
     if node.replica.state.is_new:
         # Also before the first row: it may have been a member with data, which no metaserver knows if its log was short.
         return ("its data folder is empty",)
+    if node.log.failed is not None and not node.is_serving:
+        return (str(node.log.failed),)
     if damaged := node.log.damaged:
         # As a master it would have to reject sends, and slaves could not copy its log.
         return (f"its log is damaged between offsets {damaged[0].begin} and {damaged[-1].end}",)

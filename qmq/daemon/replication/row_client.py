@@ -31,7 +31,7 @@ class RowClient:
         """Request a change of the in-sync set; the result, and the row if it is known."""
         request = ChangeInSyncRequest(
             self._broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
-            change.member, reason,
+            change.member, reason, change.incarnation,
         )  # fmt: skip
         answer = await self._answer(Command.CHANGE_IN_SYNC, request.encode())
         return answer.result, GroupRow.of(answer.row) if answer.row is not None else None
@@ -54,6 +54,8 @@ class RowClient:
                 if frame.code != ResponseCode.SUCCESS:
                     raise QmqError(f"it returned code {frame.code}")
                 answer = RowResponse.decode(frame.body)
+                if answer.row is not None and answer.row.broker_group != self._broker_group:
+                    raise QmqError(f"it returned the row of broker group {answer.row.broker_group}")
             except QmqError as error:
                 answer = RowResponse(RowResult.UNAVAILABLE, f"metaserver {session.url}: {error}")
             if answer.result is not RowResult.UNAVAILABLE:

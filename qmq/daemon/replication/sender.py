@@ -16,7 +16,7 @@ from qmq.log.record import Position
 from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, FollowState
 from qmq.protocol.frames import FLAG_ONE_WAY, request_header
-from qmq.protocol.replication import CommitsHead, commits_parts
+from qmq.protocol.replication import CommitsHead, FollowRequest, commits_parts
 from qmq.supervisor import Supervisor
 
 WINDOW_BYTES_MAX = 64 << 20
@@ -53,25 +53,27 @@ class Sender:
     Commits come from memory if the next one is there, else from the log, one read at a time. Nothing waits on the event loop.
 
     Args:
+        request: the FOLLOW.
         keep_to: where the slave's log ends, and the CRC there.
         on_failed: called with the error if the log can't be read; the session has to end.
     """
 
     def __init__(
         self,
-        slave: str,
+        request: FollowRequest,
         number: int,
         connection: Connection,
         source: CommitSource,
         keep_to: Position,
-        window_bytes: int,
         on_failed: "Callable[[Sender, LogError], None]",
     ) -> None:
-        self.slave = slave
+        self.slave = request.node_id
         self.number = number
+        self.incarnation = request.incarnation
+        """Of the slave's data folder."""
         self.connection = connection
         self._source = source
-        self._window_bytes = min(window_bytes, WINDOW_BYTES_MAX)
+        self._window_bytes = min(request.window_bytes, WINDOW_BYTES_MAX)
         self._on_failed = on_failed
         self._sent = keep_to
         self._sent_records_end = 0

@@ -33,10 +33,13 @@ class Sessions:
         return iter([self._by_slave[member] for member in members if member in self._by_slave])
 
     def end_of_others(self) -> None:
-        """End sessions of nodes that are no members any more."""
-        members = self._master.value.row.members
-        for sender in [sender for sender in self._by_slave.values() if sender.slave not in members]:
-            self.end(sender, "not_member")
+        """End sessions of nodes that are no members any more, or that are in sync with another data folder."""
+        master = self._master.value
+        for sender in list(self._by_slave.values()):
+            if sender.slave not in master.row.members:
+                self.end(sender, "not_member")
+            elif not master.may_follow(sender.slave, sender.incarnation):
+                self.end(sender, "other_folder")
 
     def end_of_leaving(self) -> None:
         """End sessions of slaves that stop and that the master does not count any more: they wait for that."""
@@ -60,7 +63,7 @@ class Sessions:
         if earlier is not None:
             self.end(earlier, "replaced")
         self._by_slave[sender.slave] = sender
-        self._master.set(self._master.value.followed(sender.slave, sender.number))
+        self._master.set(self._master.value.followed(sender.slave, sender.number, sender.incarnation))
         self._in_sync.followed(sender.slave)
         self._counters.sessions += 1
         logger.info(

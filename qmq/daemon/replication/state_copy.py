@@ -1,17 +1,21 @@
 """How a slave reads the state of its master."""
 
+import asyncio
 from collections.abc import Callable
 
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
-from qmq.errors import ConnectionLost, ProtocolError
+from qmq.errors import ConnectionLost, ProtocolError, QmqError
 from qmq.log.checkpoint import STATE_BYTES_MAX
 from qmq.net.caller import Caller
+from qmq.net.discovery import split_address
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.replication import READ_COPY_BYTES_MAX, ReadCopyRequest, ReadCopyResponse
 
 READ_SECONDS = 30.0
 """Time limit for one answer. The master reads slowly on purpose."""
+WAIT_SECONDS = 2.0
+"""Pause between two attempts to find out whether the master's state can be read."""
 
 
 async def read_state(caller: Caller, identity: FollowerIdentity, on_read: Callable[[int, int], None]) -> bytes:
@@ -27,20 +31,7 @@ async def read_state(caller: Caller, identity: FollowerIdentity, on_read: Callab
     parts: list[bytes] = []
     position, size, total = 0, 0, 1
     while size < total:
-        request = ReadCopyRequest(
-            identity.broker_group, identity.node_id, identity.token, identity.epoch, identity.promotion_id, position,
-            size, READ_COPY_BYTES_MAX,
-        )  # fmt: skip
-        frame = await caller.call(Command.READ_COPY, request.encode(), timeout_s=READ_SECONDS)
-        if frame.code != ResponseCode.SUCCESS:
-            why = Refusal.decode(frame.body).message if frame.code == ResponseCode.PARAM_ERROR else f"code {frame.code}"
-            raise ConnectionLost(f"the master's state can't be read: {why}")
-        answer = ReadCopyResponse.decode(frame.body)
-        if not answer.data or answer.position == 0 or position not in (0, answer.position):
-            raise ProtocolError(
-                f"the master answered with {len(answer.data)} bytes of the state at {answer.position}, requested were bytes"
-                f" from {size} on of the one at {position}"
-            )
+        answer = await _read(caller, identity, position, size)
         position, total = answer.position, answer.total_bytes
         size += len(answer.data)
         if max(size, total) > STATE_BYTES_MAX:
@@ -48,3 +39,47 @@ async def read_state(caller: Caller, identity: FollowerIdentity, on_read: Callab
         parts.append(bytes(answer.data))
         on_read(size, total)
     return b"".join(parts)
+
+
+async def wait_for_state(address: str, identity: FollowerIdentity, on_problem: Callable[[str], None]) -> None:
+    """Return when the master accepts this slave and its state can be read: the slave's own log can then be replaced.
+
+    Args:
+        address: of the master's sync port.
+        on_problem: called after each failed attempt with the reason. The next one follows after WAIT_SECONDS.
+    """
+    host, port = split_address(address)
+    while True:
+        caller = Caller(host, port)
+        try:
+            await caller.connect()
+            await _read(caller, identity, 0, 0)
+            return
+        except QmqError as error:
+            on_problem(str(error))
+        finally:
+            await caller.close()
+        await asyncio.sleep(WAIT_SECONDS)
+
+
+async def _read(caller: Caller, identity: FollowerIdentity, position: int, begin: int) -> ReadCopyResponse:
+    """Return a piece of the master's state from byte `begin` on. Raises as `read_state`.
+
+    Args:
+        position: as in the answers before; 0: the newest state.
+    """
+    request = ReadCopyRequest(
+        identity.broker_group, identity.node_id, identity.token, identity.epoch, identity.promotion_id, position, begin,
+        READ_COPY_BYTES_MAX,
+    )  # fmt: skip
+    frame = await caller.call(Command.READ_COPY, request.encode(), timeout_s=READ_SECONDS)
+    if frame.code != ResponseCode.SUCCESS:
+        why = Refusal.decode(frame.body).message if frame.code == ResponseCode.PARAM_ERROR else f"code {frame.code}"
+        raise ConnectionLost(f"the master's state can't be read: {why}")
+    answer = ReadCopyResponse.decode(frame.body)
+    if not answer.data or answer.position == 0 or position not in (0, answer.position):
+        raise ProtocolError(
+            f"the master answered with {len(answer.data)} bytes of the state at {answer.position}, requested were bytes from"
+            f" {begin} on of the one at {position}"
+        )
+    return answer

@@ -121,6 +121,30 @@ def test_copies_are_set_and_the_version_is_compared(admin: APIClient) -> None:
     assert "below the number of members" in wrong.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("values", "field", "text"),
+    [
+        ({"copies": 0}, "copies", "from 1 to 3"),
+        ({"copies": 4}, "copies", "from 1 to 3"),
+        ({"copies": 1, "in_sync_min": 1}, "copies", "1 is below the number of members, 2"),
+        ({"in_sync_min": 0}, "in_sync_min", "from 1 to 3"),
+        ({"in_sync_min": 3}, "in_sync_min", "3 is above the number of copies, 2"),
+        ({"copies": 3, "in_sync_min": 4}, "in_sync_min", "from 1 to 3"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("query", ["", "?dry_run=true"])
+def test_copies_that_do_not_fit_are_refused_by_field(
+    admin: APIClient, values: dict[str, int], field: str, text: str, query: str
+) -> None:
+    before = everything()
+    answer = admin.post(f"{GROUP}copies/{query}", {**values, "reason": "test"})
+    assert answer.status_code == 400
+    assert list(answer.json()["fields"]) == [field]
+    assert text in str(answer.json()["fields"][field])
+    assert everything() == before
+
+
 def test_a_promotion_needs_the_exact_loss_and_a_reason(admin: APIClient) -> None:
     assert refused(admin.post(f"{GROUP}promote/", {"node": "b"}))[0] == 400
     assert refused(admin.post(f"{GROUP}promote/", {"node": "b", "reason": "x"})) == (409, "broker_group.has_master")

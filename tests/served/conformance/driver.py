@@ -154,8 +154,9 @@ def group_begun(system: System, subject: str, group: str, groups: int = 2) -> No
 
     def look() -> bool:
         begun = 0
-        for name in system.brokers:
-            for found in system.admin(name, f"/stats?subject={subject}")["subjects"]:
+        for name in (node.removesuffix("-a") for one in system.brokers for node in system.members(one)):
+            # Slaves have no subjects.
+            for found in system.admin(name, f"/stats?subject={subject}").get("subjects", ()):
                 begun += any(g["group"] == group for g in found["groups"])
         return begun >= groups
 

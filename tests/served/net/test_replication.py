@@ -70,7 +70,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     )
     store = Payloads()
     follower = Follower(
-        copy, slave_copy_of(copy, 1, PROMOTION, on.clock)[0], FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION),
+        copy, slave_copy_of(copy, 1, PROMOTION, on.clock)[0], FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION, ""),
         Applying(copy, store), on.clock, supervisors[1], on.start_thread, failures.append,
     )  # fmt: skip
     host, port = listener.server.address

@@ -123,6 +123,29 @@ async def test_a_broker_that_is_killed_and_started_20_times_loses_nothing_that_h
             assert {receipt.message_id for receipt in stored} <= names
 
 
+async def test_a_group_that_does_not_answer_delays_at_most_half_of_the_batches_in_flight() -> None:
+    loop = running_loop()
+    limits = Limits(batch_messages=1, batches_in_flight=8)
+    async with (
+        Cluster(loop, brokers=2, delays=0) as cluster,
+        Producer(cluster.meta_url, timeouts=TIMEOUTS, limits=limits) as producer,
+    ):
+        # Until both groups have a connection.
+        groups = {(await producer.send("orders", {"number": number})).broker_group for number in range(10)}
+        assert groups == {"g1", "g2"}
+        process = cluster.brokers["g1"].process
+        assert process is not None
+        process.pause()
+        began = loop.time()
+        sends = [asyncio.create_task(producer.send("orders", {"number": number})) for number in range(100)]
+        await eventually_async(lambda: sum(send.done() for send in sends) >= 96, TIMEOUTS.send / 2)
+        receipts = await asyncio.gather(*sends)
+        assert sum(receipt.attempts > 1 for receipt in receipts) == limits.batches_in_flight // 2
+        assert TIMEOUTS.send <= loop.time() - began <= TIMEOUTS.send + SLACK_SECONDS
+        assert {receipt.broker_group for receipt in receipts} == {"g2"}
+        process.resume()
+
+
 async def test_a_process_that_stands_still_for_5_s_takes_the_answers_that_came_meanwhile() -> None:
     loop = running_loop()
     async with Cluster(loop, brokers=1, delays=0) as cluster:

@@ -74,6 +74,8 @@ class Slave:
             self.disk, ROOT, clock, limits=StoreLimits(), segment_bytes=SEGMENT_BYTES,
             handles=HandleCache(self.disk, clock=clock), member=opening,
         )  # fmt: skip
+        if store.log.failed is not None:
+            raise store.log.failed
         copied = self.replica.copied_log(store.log)
         return store, SlaveCopy(self.replica, store.log, copied, clock, lambda data: save_copied(self._files, data))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qmq.daemon.replication import leading as leading_module
+from qmq.daemon.replication import candidates
 from qmq.daemon.replication import listener as listener_module
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
@@ -129,8 +129,8 @@ async def test_a_node_that_does_not_lead_accepts_nobody(monkeypatch: pytest.Monk
 
 
 async def test_as_many_slaves_are_examined_at_a_time_as_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert leading_module.FOLLOWS_MAX == 8
-    monkeypatch.setattr(leading_module, "FOLLOWS_MAX", 1)
+    assert candidates.FOLLOWS_MAX == 8
+    monkeypatch.setattr(candidates, "FOLLOWS_MAX", 1)
     async with leading(commits_before=5) as scene:
         slave = await scene.following("a")
         await slave.disconnect()

@@ -6,7 +6,7 @@ import pytest
 
 from qmq.daemon.replication import feed, sender
 from qmq.log.record import HEADER_BYTES
-from qmq.protocol.codes import FollowResult
+from qmq.protocol.codes import FollowResult, FollowState
 from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
 from tests.support.waiting import eventually_async
 
@@ -81,6 +81,39 @@ async def test_commits_that_left_memory_are_read(monkeypatch: pytest.MonkeyPatch
         slave.resume()
         await eventually_async(lambda: len(scene.answered) == 60)
     assert feed.FEED_BYTES_MAX == 64 << 20
+
+
+async def test_commits_stay_in_memory_until_all_that_follow_have_confirmed_them() -> None:
+    async with leading(row("m", "a")) as scene:
+        kept_bytes = lambda: scene.leading._feed.kept_bytes  # noqa: E731
+        slave, other = await scene.following("a"), scene.slave("b")
+        other.state = FollowState.COPYING
+        await other.follow(window_bytes=2_000)
+        other.state = FollowState.FOLLOWING
+        for slow in (slave, other):
+            slow.is_stalled = True
+            for _ in range(20):
+                await scene.write(400)
+            await scene.wait(0.1)
+            assert kept_bytes() >= 20 * 400
+            slow.resume()
+            # A seal is confirmed with the next commit.
+            await scene.write(400)
+            await eventually_async(lambda: len(scene.answered) == scene.sent and other.has_all)
+            await eventually_async(lambda: kept_bytes() <= HEADER_BYTES)
+    assert set(scene.leading.counters.sent_bytes) == {"memory"}
+
+
+async def test_a_slave_that_connects_again_gets_what_it_lacks_from_memory() -> None:
+    async with leading(row("m", "a")) as scene:
+        slave = await scene.following("a")
+        await slave.disconnect()
+        for _ in range(20):
+            await scene.write(400)
+        await slave.follow()
+        await eventually_async(lambda: len(scene.answered) == scene.sent)
+        slave.check_log()
+    assert set(scene.leading.counters.sent_bytes) == {"memory"}
 
 
 async def test_a_commit_larger_than_the_memory_for_commits_is_sent_from_there() -> None:

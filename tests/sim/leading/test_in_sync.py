@@ -8,11 +8,13 @@ import pytest
 from qmq.daemon.replication.in_sync_set import PROGRESS_SECONDS, RECONNECT_SECONDS
 from qmq.daemon.replication.leading import PAUSE_SECONDS
 from qmq.daemon.replication.row_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
-from qmq.protocol.codes import FollowState
+from qmq.protocol.codes import FollowResult, FollowState
 from qmq.protocol.group_rows import InSyncChange
 from tests.sim.leading.scene import Scene, leading, row
 from tests.sim.loop import running_loop
 from tests.support.waiting import eventually_async
+
+FOLDER = "0123456789abcdef"
 
 
 def now() -> float:
@@ -64,6 +66,39 @@ async def test_a_slave_that_lost_its_data_is_removed_although_it_makes_progress(
         await eventually_async(lambda: len(changes(scene)) == 3)
         assert changes(scene)[1:] == [(InSyncChange.REMOVE, "a"), (InSyncChange.ADD, "a")]
         assert slave.has_all
+
+
+async def test_a_slave_with_another_data_folder_follows_when_it_has_left_the_set() -> None:
+    async with leading() as scene:
+        slave = await scene.following("a")
+        await scene.write()
+        await eventually_async(lambda: scene.answered == [0])
+        await slave.disconnect()
+        slave.commits.clear()
+        slave.synced_end = 0
+        answer = await slave.ask(incarnation=FOLDER)
+        assert (answer.result, answer.reason) == (
+            FollowResult.BUSY,
+            "node a is in sync with another data folder: it can follow with this one when it has left the in-sync set",
+        )
+        await slave.disconnect()
+        await eventually_async(lambda: changes(scene)[1:] == [(InSyncChange.REMOVE, "a")])
+        await eventually_async(lambda: "a" not in scene.leading.current_row.in_sync)
+        await slave.follow(incarnation=FOLDER)
+        await eventually_async(lambda: slave.in_sync)
+        assert scene.store.requests[-1].incarnation == FOLDER
+        assert scene.store.row.incarnation_of("a") == FOLDER
+
+
+async def test_a_session_ends_when_the_row_names_another_data_folder() -> None:
+    async with leading() as scene:
+        slave, other = await scene.following("a"), await scene.following("b")
+        row_of_b = scene.store.row
+        scene.store.row = replace(row_of_b, version=row_of_b.version + 1).with_incarnation("a", FOLDER)
+        scene.leading.learned(scene.store.row)
+        await eventually_async(lambda: not slave.is_connected)
+        await eventually_async(lambda: "a" not in scene.store.row.in_sync)
+        assert other.is_connected
 
 
 async def test_progress_however_slow_keeps_a_slave_in_the_set() -> None:

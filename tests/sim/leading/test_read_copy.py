@@ -69,6 +69,7 @@ async def test_a_slave_reads_the_newest_checkpoint_while_newer_ones_are_made() -
         newest = await read(caller, REQUEST)
         assert isinstance(newest, ReadCopyResponse)
         assert newest.position == 700
+        assert scene.leading.counters.sent_bytes["state"] == first.total_bytes + 2 * 400
         # That of before is not kept any more.
         assert await read(caller, replace(REQUEST, position=400, begin=100)) == "copy.removed"
         await caller.close()

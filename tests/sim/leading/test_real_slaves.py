@@ -30,7 +30,7 @@ class RealSlave:
         self.follower = Follower(
             self.log,
             slave_copy_of(self.log, EPOCH, PROMOTION, on.clock)[0],
-            FollowerIdentity("g1", node_id, "boot", TOKEN, EPOCH, PROMOTION),
+            FollowerIdentity("g1", node_id, "boot", TOKEN, EPOCH, PROMOTION, ""),
             Applying(self.log, self.store),
             on.clock,
             scene.new_supervisor(),

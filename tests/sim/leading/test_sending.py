@@ -4,10 +4,12 @@ import logging
 
 import pytest
 
-from qmq.daemon.replication import sender
+from qmq.daemon.replication import retention_holds, sender
+from qmq.daemon.replication.leading import CHECK_SECONDS
 from qmq.daemon.replication.listener import QUEUED_BYTES_MAX, sync_limits
 from qmq.daemon.replication.retention_holds import HOLD_SECONDS
 from qmq.daemon.replication.sender import HEARTBEAT_SECONDS, READ_BYTES, UNCONFIRMED_COMMITS_MAX, WINDOW_BYTES_MAX
+from qmq.protocol.codes import FollowState
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from tests.sim.leading.scene import Scene, ScriptedSlave, commit_bytes, leading, row
 from tests.support.waiting import eventually_async
@@ -104,12 +106,12 @@ async def test_heartbeats_carry_the_high_watermark_while_nothing_is_sent() -> No
         assert 8 <= len(slave.heads) <= 10
         assert {head.high_watermark for head in slave.heads} == {scene.committer.high_watermark}
         slave.heads.clear()
-        # A risen one is sent at once: its last confirmation comes 100 ms after the commit.
+        # A risen one is sent with the next check: its last confirmation comes 100 ms after the commit.
         other.sync_seconds = 0.1
         end = await scene.write()
         await scene.wait(0.09)
         assert [head.high_watermark < end for head in slave.heads if head.offset < end] == [True]
-        await scene.wait(0.05)
+        await scene.wait(0.05 + CHECK_SECONDS)
         assert slave.heads[-1].high_watermark == end
 
 
@@ -213,6 +215,26 @@ async def test_retention_keeps_what_slaves_need_that_make_progress() -> None:
         assert high_watermark < scene.log.synced_end, "the slave in sync lacks the rest"
         assert scene.leading.retained_from == high_watermark
         scene.store.release.set()
+
+
+async def test_retention_waits_for_a_slave_that_builds_indexes_of_what_it_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention_holds, "REBUILD_BYTES_PER_SECOND", 100)
+    async with leading(row("m"), commits_before=60) as scene:
+        slave = scene.slave("a")
+        slave.state = FollowState.COPYING
+        await slave.follow()
+        await eventually_async(lambda: slave.has_all)
+        copied = slave.synced_end
+        assert copied > 5_000
+        await slave.disconnect()
+        for _ in range(20):
+            await scene.write()
+        await scene.wait(HOLD_SECONDS + copied / 100 - 5)
+        assert scene.leading.retained_from == copied
+        await scene.wait(10)
+        assert scene.leading.retained_from == scene.committer.high_watermark > copied
 
 
 async def test_a_slave_catches_up_at_a_limited_rate_whatever_is_written_meanwhile(

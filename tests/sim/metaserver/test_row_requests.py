@@ -100,6 +100,27 @@ async def test_a_change_is_answered_as_it_ended(tmp_path: Path) -> None:
         assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
 
 
+async def test_the_set_is_never_empty_and_names_members_only(tmp_path: Path) -> None:
+    async with running_pair(tmp_path) as pair:
+        await pair.change(InSyncChange.ADD)
+        row = pair.row
+        await pair.sent(pair.slave, row)
+        sent = len(pair.slave.pushed)
+        refused = await pair.change(InSyncChange.REMOVE, "g1-a")
+        assert (refused.result, refused.row) == (RowResult.REFUSED, row)
+        assert refused.reason == "node 'g1-a' is the master, which is always in sync"
+        # A body without a member, which no structure makes.
+        request = ChangeInSyncRequest("g1", "g1-a", 1, "", row.in_sync_version, InSyncChange.REMOVE, "g1-b")
+        body = request.encode().replace(b"\0\x06member\0\x04g1-b", b"\0\x06member\0\0")
+        assert len(body) == len(request.encode()) - 4
+        frame = await pair.master.caller.call(Command.CHANGE_IN_SYNC, body, timeout_s=20)
+        assert frame.code == ResponseCode.BROKER_ERROR
+        assert pair.row == pair.repository.groups["g1"].group_row.sent("10.0.0.1:9") == row
+        # The connection is still served.
+        assert (await pair.change(InSyncChange.ADD, "g1-z")).result is RowResult.REFUSED
+        assert len(pair.slave.pushed) == sent
+
+
 async def test_only_the_connection_of_a_node_changes_its_row(tmp_path: Path) -> None:
     async with running_pair(tmp_path) as pair:
         for name, group in (("g1-a", "g1"), ("g1-b", "g9")):

@@ -11,6 +11,7 @@ SEEDS_MAX = 2_000
 STEPS = 120
 SMALL = Bounds(values=3, epochs=4, crashes=3)
 THREE = replace(SMALL, members=3)
+NEW_DISKS = replace(SMALL, in_sync_min=1, new_disks=1, resigns=True)
 OPERATOR = replace(SMALL, in_sync_min=1, operator_promotions=1)
 RULES = "qmq.replication."
 
@@ -39,6 +40,11 @@ class RuleBreakage:
 
 BREAKAGES = (
     RuleBreakage(
+        "a node leads with another data folder than was in sync",
+        (("roles:step_for", "if row.incarnation_of(node_id) != incarnation:", "if False:"),),
+        (NEW_DISKS, replace(NEW_DISKS, members=3)),
+    ),
+    RuleBreakage(
         "a master accepts a slave that knows a newer epoch",
         (
             ("following:check_slave", "if epoch != row.epoch:", "if epoch < row.epoch:"),
@@ -52,7 +58,7 @@ BREAKAGES = (
         (
             (
                 "master:Master.counted",
-                "return frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
             ),
         ),
@@ -101,7 +107,7 @@ BREAKAGES = (
         (
             (
                 "master:Master.counted",
-                "frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "frozenset(self.row.in_sync) | {self.node_id}",
             ),
         ),

@@ -44,6 +44,8 @@ class Bounds:
     crashes: int = 2
     restores: int = 0
     """How often the database is restored from a backup."""
+    new_disks: int = 0
+    """How often the disk of a member is replaced while another one in sync keeps its own."""
     operator_promotions: int = 0
     """How often an operator promotes a member and accepts the loss of what it lacks."""
     grows: bool = False
@@ -70,6 +72,8 @@ class Node(NamedTuple):
     """Where a truncation that it has begun ends the log."""
     known: int = 0
     """The highest high watermark that it knew in this process."""
+    incarnation: str = ""
+    """Of its data folder: another one for each disk."""
 
 
 class Group(NamedTuple):
@@ -86,6 +90,7 @@ class Group(NamedTuple):
     """The longest log below a high watermark that any master had."""
     values: int = 0
     crashes: int = 0
+    new_disks: int = 0
     older_row: GroupRow | None = None
     """What a backup of the database has."""
     newest: GroupRow | None = None
@@ -174,6 +179,8 @@ class Rules:
                 yield from self._store_steps(group, number, node)
             if group.crashes < bounds.crashes:
                 yield f"{number} crashes", partial(self._crash, group, number)
+            if group.new_disks < bounds.new_disks:
+                yield f"{number} gets a new disk", partial(self._new_disk, group, number)
             if name(number) not in group.row.members:
                 yield f"a metaserver adds {number} to the members", partial(self._add_member, group, number)
         for request in sorted(group.requests, key=repr):
@@ -209,7 +216,7 @@ class Rules:
         for slave in range(len(group.nodes)):
             if slave == number:
                 continue
-            if master.may_add(name(slave)) and name(slave) not in master.requested:
+            if master.may_add(name(slave)) and name(slave) not in dict(master.requested):
                 yield f"{number} requests to add {slave}", partial(self._request, group, number, slave, adds=True)
             if name(slave) in master.row.in_sync:
                 removal = master.remove(name(slave))
@@ -267,7 +274,7 @@ class Rules:
     def _answer(self, group: Group, values: frozenset[int], row: GroupRow) -> Group:
         for value in values - group.acknowledged:
             copies = sum(any(value == stored for _, stored in node.log[: node.synced]) for node in group.nodes)
-            if copies < row.in_sync_min_in_force:
+            if copies < row.in_sync_min_in_force - group.new_disks:
                 raise Broken(f"value {value} is acknowledged with {copies} copies")
         return group._replace(acknowledged=group.acknowledged | values)
 
@@ -386,7 +393,7 @@ class Rules:
             return
         leads, follows = isinstance(node.role, Master), isinstance(node.role, Slave)
         row = group.known_row
-        step = step_for(name(number), node.state, row, leads=leads, follows=follows)
+        step = step_for(name(number), node.incarnation, node.state, row, leads=leads, follows=follows)
         if step is Step.ALARM:
             raise Broken(f"two promotions have epoch {row.epoch}")
         if step is Step.LEAD:
@@ -416,6 +423,8 @@ class Rules:
         node, other = group.nodes[number], group.nodes[to]
         master = other.role
         assert isinstance(master, Master)
+        if not master.may_follow(name(number), node.incarnation):
+            raise Impossible
         own = LogEnd(chain_of(other.log), 0, len(other.log))
         theirs = LogEnd(chain_of(node.log), 0, len(node.log))
         answer = answer_follow(master.row, own, name(number), node.state.epoch, node.state.promotion_id, theirs)
@@ -438,7 +447,7 @@ class Rules:
         end = len(node.log)
         slave = Slave(node.state.epoch, node.state.promotion_id, session, end, node.synced, node.known)
         changed = _put(group, number, node._replace(role=slave))
-        changed = _put(changed, to, other._replace(role=master.followed(name(number), session)))
+        changed = _put(changed, to, other._replace(role=master.followed(name(number), session, node.incarnation)))
         return self._confirm(changed, number, (number, to, slave.epoch, session), node.synced)
 
     def _begin_truncation(self, group: Group, number: int, to: int) -> Group:
@@ -483,6 +492,24 @@ class Rules:
         node = node._replace(log=log, role=None, applied=node.checkpoint, known=len(node.checkpoint))
         return _put(group._replace(crashes=group.crashes + 1), number, node)
 
+    def _new_disk(self, group: Group, number: int) -> Group:
+        """The process ends, its disk is lost, and it starts with an empty one."""
+        if not any(
+            other != number and self._is_in_sync(group, other) and node.intent is None
+            for other, node in enumerate(group.nodes)
+        ):
+            # Nothing keeps what was acknowledged.
+            raise Impossible
+        state = ReplicaState(is_only_member=False, is_new=True)
+        node = Node(state, incarnation=str(group.new_disks + 1))
+        return _put(group._replace(new_disks=group.new_disks + 1), number, node)
+
+    def _is_in_sync(self, group: Group, number: int) -> bool:
+        """Whether a node is in the in-sync set with the disk that it has."""
+        row = group.known_row
+        is_named = row.incarnation_of(name(number)) == group.nodes[number].incarnation
+        return name(number) in row.in_sync and is_named
+
     def _change_row(self, group: Group, request: ChangeInSync | Resignation) -> Group:
         rest = group._replace(requests=group.requests - {request})
         try:
@@ -496,18 +523,20 @@ class Rules:
         return self._with_row(rest, row)
 
     def _add_member(self, group: Group, number: int) -> Group:
+        master = group.nodes[NUMBERS[group.row.master]].incarnation
         try:
             group.row.check_not_restored(group.known_row.place)
         except ChangeRejected as rejected:
             raise Impossible from rejected
-        return self._with_row(group, AddMember(*group.row.place, name(number)).applied_to(group.row))
+        return self._with_row(group, AddMember(*group.row.place, name(number), master).applied_to(group.row))
 
     def _promote(self, group: Group, number: int) -> Group:
         """A metaserver may suspect a healthy master: any member of the set can be promoted at any time."""
         node = group.nodes[number]
         if isinstance(node.role, Master) and node.state.epoch == group.known_row.epoch:
             raise Impossible
-        reports = {name(number): MemberReport(node.state.epoch, chain_of(node.log).last_epoch, node.synced)}
+        epoch = chain_of(node.log).last_epoch
+        reports = {name(number): MemberReport(node.state.epoch, epoch, node.synced, node.incarnation)}
         chosen = choose(group.row, group.known_row.place, reports, str(group.row.epoch + 1))
         if not isinstance(chosen, Promotion):
             raise Impossible
@@ -517,7 +546,7 @@ class Rules:
         """Whatever the master and the other members do, and whether the database was restored."""
         node, row = group.nodes[number], group.row
         promotion_id = str(group.known_row.epoch + 1)
-        change = UncleanPromotion(*row.place, name(number), group.known_row.place, promotion_id)
+        change = UncleanPromotion(*row.place, name(number), node.incarnation, group.known_row.place, promotion_id)
         try:
             changed = self._with_row(group, change.applied_to(row))
         except ChangeRejected as rejected:
@@ -568,6 +597,9 @@ class Rules:
         """Raises Broken for a state that must not be."""
         for member in group.known_row.in_sync:
             node = group.nodes[NUMBERS[member]]
+            if not self._is_in_sync(group, NUMBERS[member]):
+                # It waits, or copies from a master that has all.
+                continue
             end = node.synced if node.intent is None else min(node.synced, node.intent)
             lost = group.acknowledged - {value for _, value in node.log[:end]}
             if lost:
@@ -583,9 +615,11 @@ class Rules:
 def check_step(before: Group, after: Group) -> None:
     """Raises Broken for a change that must not be."""
     for number, (old, new) in enumerate(zip(before.nodes, after.nodes, strict=True)):
-        if new.state.epoch < old.state.epoch:
+        if new.incarnation == old.incarnation and new.state.epoch < old.state.epoch:
             raise Broken(f"the epoch on the disk of {number} fell from {old.state.epoch} to {new.state.epoch}")
-        if before.crashes == after.crashes and len(new.log) < min(old.known, len(old.log)):
+        if (before.crashes, before.new_disks) == (after.crashes, after.new_disks) and len(new.log) < min(
+            old.known, len(old.log)
+        ):
             raise Broken(f"{number} truncated {old.log} to {new.log}, below the high watermark {old.known}")
 
 

@@ -11,6 +11,7 @@ from broker_node.options import BrokerOptions
 from broker_node.store import MessageStore
 from qmq.daemon.machine import Machine
 from qmq.daemon.replica_state import ReplicaStateFile
+from qmq.log.atomic_file import replace_file
 from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.protocol.group_rows import RowResponse, RowResult
 from qmq.replication.roles import ReplicaState
@@ -27,11 +28,17 @@ HEARTBEAT_SECONDS = 0.5
 PROMOTION = "00000000-0000-4000-8000-{:012d}"
 
 
+def incarnation_of(name: str) -> str:
+    """Return the incarnation of a node's data folder."""
+    return f"{NAMES.index(name):016x}"
+
+
 class Row:
     """The row of the group, as the database has it."""
 
     def __init__(self, members: tuple[str, ...], in_sync_min: int) -> None:
-        self.value = GroupRow("g1", members, "", members, 1, 0, "", in_sync_min)
+        incarnations = tuple(map(incarnation_of, members))
+        self.value = GroupRow("g1", members, "", members, 1, 0, "", in_sync_min, incarnations=incarnations)
         self.resignations: list[tuple[Resignation, int, int]] = []
         """Those that were requested, each with the end of the log and the CRC there."""
         self.outcomes: list[RowResult] = []
@@ -107,6 +114,7 @@ class Members:
 
         def make(host: Host, machine: Machine) -> Broker:
             machine.disk.make_dir(options.data_dir)
+            replace_file(machine.disk, f"{options.data_dir}/incarnation", [incarnation_of(name).encode()])
             state = ReplicaStateFile(machine.disk, options.data_dir)
             state.load()
             if state.state.is_only_member:

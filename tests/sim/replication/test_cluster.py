@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from broker_node.broker import Broker
+from metaserver.choices import OperatorState
 from metaserver.domain import BrokerGroup
 from metaserver.live_groups import LEASE_SECONDS
 from metaserver.server import Metaserver
@@ -20,7 +21,7 @@ from tests.sim.disk import SimulatedDisk
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, comparable
 from tests.sim.replication.test_pair import send, stored
-from tests.support.in_process import Client
+from tests.support.in_process import Client, message
 from tests.support.waiting import eventually_async
 
 
@@ -372,7 +373,7 @@ async def test_a_node_that_replaced_the_only_member_writes_in_a_new_epoch() -> N
         await group.serves("g1-b")
         broker = group.broker("g1-b")
         assert (broker.replica.state.epoch, broker.replica.state.is_only_member) == (FIRST_EPOCH + 1, True)
-        assert tuple(broker.log.epochs) == ((FIRST_EPOCH + 1, 0),)
+        await eventually_async(lambda: tuple(broker.log.epochs) == ((FIRST_EPOCH + 1, 0),), 60)
         assert "missing" in broker.refuse_sends()
         # The old one accepts nothing any more.
         group.hosts["g1-a"].start()
@@ -383,3 +384,18 @@ async def test_a_node_that_replaced_the_only_member_writes_in_a_new_epoch() -> N
 
 
 __all__ = ["Client", "Host"]
+
+
+async def test_decisions_of_operators_reach_slaves_and_hold_after_a_promotion() -> None:
+    async with cluster_of() as group:
+        sent = await begun(group)
+        group.cluster.database.set_operator_state("g1", OperatorState.READ_ONLY)
+        slave = group.broker("g1-b")
+        await eventually_async(lambda: bool(slave.policy.read_only and group.master.policy.read_only), 60)
+        assert slave.policy.version == group.master.policy.version
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b")
+        assert "read only" in group.broker("g1-b").refuse_sends()
+        async with client_of(group.master) as client:
+            assert await client.send(message(99)) != {}
+        assert await received(group) == sent

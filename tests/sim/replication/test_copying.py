@@ -19,6 +19,7 @@ from tests.sim.replication.copying import (
     phase_of,
 )
 from tests.sim.replication.pair import Members, client_of, members
+from tests.sim.replication.test_reports import series
 from tests.support.waiting import eventually_async
 
 
@@ -53,6 +54,20 @@ async def test_an_empty_slave_knows_everything_that_the_master_knows() -> None:
             await traffic.check(client)
 
 
+async def test_a_slave_counts_what_it_copies() -> None:
+    async with ahead(running_loop(), copy_bytes_per_second=2 << 20) as (group, _):
+        group.hosts["g1-b"].start()
+        await eventually_async(
+            lambda: group.hosts["g1-b"].server is not None and phase_of(group, "g1-b") is CopyPhase.LOG, 60
+        )
+        state_bytes = (await series(group.broker("g1-a")))['sent_bytes_total{source="state"}']
+        slave = group.broker("g1-b")
+        await eventually_async(lambda: slave.log.written_end > group.broker("g1-a").log.begin)
+        found = await series(slave)
+        assert found["copied_bytes_total"] == found["received_bytes_total"] + state_bytes > state_bytes > 0
+        await in_sync(group, "g1-a", "g1-b")
+
+
 async def test_a_slave_that_was_away_for_too_long_replaces_its_log() -> None:
     async with ahead(running_loop()) as (group, traffic):
         await group.start("g1-b")
@@ -73,13 +88,13 @@ async def test_a_slave_that_was_away_for_too_long_replaces_its_log() -> None:
 async def test_retention_leaves_what_a_copying_slave_needs() -> None:
     async with ahead(running_loop(), copy_bytes_per_second=2 << 20) as (group, traffic):
         master, host = group.broker("g1-a"), group.hosts["g1-b"]
-        begin = master.log.begin
         host.start()
         async with client_of(master) as client:
             while group.row.value.in_sync != ("g1-a", "g1-b"):
                 await traffic.send(client, 5)
                 if host.server is not None and phase_of(group, "g1-b") is CopyPhase.LOG:
-                    assert master.log.begin <= max(begin, group.broker("g1-b").log.written_end)
+                    # Before its first byte, it follows from wherever the master's log begins then.
+                    assert master.log.begin <= (group.broker("g1-b").log.written_end or master.log.begin)
             # At first, when its log is discarded, and when the copy is opened.
             assert host.starts == 3
             end = group.broker("g1-b").log.written_end
@@ -116,6 +131,8 @@ async def test_the_copy_continues_when_the_master_returns(phase: CopyPhase) -> N
         await group.start("g1-a")
         assert group.row.value.in_sync == ("g1-a",)
         await group.promote("g1-a")
+        # It opens its store again if the master has removed what it would copy next.
+        await eventually_async(lambda: group.hosts["g1-b"].server is not None)
         assert phase_of(group, "g1-b") is not None
         await check_promoted(group, traffic)
 

@@ -21,7 +21,7 @@ from qmq.protocol.replication import COPY_REMOVED, ReadCopyRequest, ReadCopyResp
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 
-IDENTITY = FollowerIdentity("g1", "b", "boot", "token", 3, "00000000-0000-4000-8000-000000000003")
+IDENTITY = FollowerIdentity("g1", "b", "boot", "token", 3, "00000000-0000-4000-8000-000000000003", "")
 STATE = bytes(range(250)) * 4
 Answer = Callable[[ReadCopyRequest], ReadCopyResponse | Refusal]
 

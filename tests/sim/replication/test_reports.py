@@ -135,6 +135,7 @@ async def test_role_changes_are_counted_over_all_lives_of_a_process() -> None:
         assert {name: value for name, value in (await series(old)).items() if name.startswith("role_changes")} == {
             'role_changes_total{role="promoted"}': 1,
             'role_changes_total{role="master"}': 1,
+            'role_changes_total{role="stepping_down"}': 1,
             'role_changes_total{role="waiting"}': 1,
             'role_changes_total{role="in_sync"}': 1,
         }

@@ -22,6 +22,7 @@ WALKS = {
     "stores, checkpoints, interrupted truncations": Bounds(applies=True, epochs=2, crashes=1),
     "a second member is added": Bounds(grows=True, in_sync_min=1, epochs=2, crashes=1),
     "an operator promotes any member": Bounds(operator_promotions=1, in_sync_min=1, epochs=2, crashes=1),
+    "a disk is replaced": Bounds(new_disks=1, resigns=True, values=1, epochs=2, crashes=0),
 }
 """What `make test` walks, some 20 s."""
 LONG_WALKS = {
@@ -34,12 +35,13 @@ LONG_WALKS = {
     "an operator promotes any member": Bounds(
         operator_promotions=1, in_sync_min=1, restores=1, values=1, epochs=3, crashes=1
     ),
+    "a disk is replaced": Bounds(new_disks=1, resigns=True, in_sync_min=1, values=1, epochs=3, crashes=1),
     "three members": Bounds(members=3, values=1, epochs=2, crashes=1),
     "three members, two values": Bounds(members=3, epochs=2, crashes=0),
 }
 """What `make test-all` walks."""
 EVERYTHING = Bounds(
-    members=3, values=4, epochs=5, crashes=4, restores=1, resigns=True, syncs_later=True, applies=True
+    members=3, values=4, epochs=5, crashes=4, restores=1, new_disks=1, resigns=True, syncs_later=True, applies=True
 )  # fmt: skip
 IS_FULL = os.environ.get("QMQ_SIM") == "full"
 SEEDS = 20_000 if IS_FULL else 600
@@ -73,7 +75,14 @@ def test_only_an_operator_gives_up_what_was_acknowledged(members: int) -> None:
     given_up = 0
     for seed in range(SEEDS // 2):
         bounds = Bounds(
-            **{**vars(EVERYTHING), "members": members, "in_sync_min": 1, "applies": False, "operator_promotions": 1}
+            **{
+                **vars(EVERYTHING),
+                "members": members,
+                "in_sync_min": 1,
+                "applies": False,
+                "operator_promotions": 1,
+                "new_disks": 0,
+            }
         )
         found = walk_one(seed, bounds)
         assert not found.broken, f"seed {seed}, {bounds}: {found}"

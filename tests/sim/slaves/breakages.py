@@ -31,6 +31,7 @@ TRUNCATIONS = replace(
     CALM, faults=("crash_at_truncation", "cut_master_off"), fault_seconds=3.0, storm_seconds=25.0, producers=3
 )
 THREE = replace(CUTS, copies=3)
+NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,18 @@ class SlavesBreakage:
 BREAKAGES = (
     # --- the rules
     SlavesBreakage(
+        "a node leads with another data folder than was in sync",
+        "in_sync",
+        (("qmq.replication.roles:step_for", "if row.incarnation_of(node_id) != incarnation:", "if False:"),),
+        NEW_DISKS,
+    ),
+    SlavesBreakage(
         "a slave that is gone counts no longer before the row says so",
         "in_sync",
         (
             (
                 "qmq.replication.master:Master.counted",
-                "return frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
             ),
         ),
@@ -107,7 +114,7 @@ BREAKAGES = (
         (
             (
                 "qmq.replication.master:Master.counted",
-                "frozenset(self.row.in_sync) | self.requested | {self.node_id}",
+                "frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "frozenset(self.row.in_sync) | {self.node_id}",
             ),
         ),

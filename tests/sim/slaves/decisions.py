@@ -9,6 +9,7 @@ from qmq.protocol.codes import ReplicaRole
 from qmq.replication.row import UncleanPromotion
 from tests.sim.cluster import Host
 from tests.sim.slaves.disks import DiskFaults
+from tests.sim.slaves.member_logs import durable_incarnation
 
 REMOVED_SECONDS = 8.0
 """A slave that does not run is removed from the in-sync set within this, if the master and a metaserver run."""
@@ -25,7 +26,7 @@ class Decisions(DiskFaults):
 
     async def accepted_loss(self) -> None:
         """All members in sync are away, and an operator promotes one that is behind."""
-        if self._is_deciding or self.watch.unsound or len(self.watch.hosts) < 2:
+        if self._is_deciding or self.watch.damaged or len(self.watch.hosts) < 2:
             return
         self._is_deciding = True
         try:
@@ -47,7 +48,7 @@ class Decisions(DiskFaults):
             host.kill()
         await self._start_later(behind, 0.1)
         await asyncio.sleep(REPORT_SECONDS)
-        if not self.watch.unsound and all(host.process is None for host in others) and self._can_lead(behind):
+        if not self.watch.damaged and all(host.process is None for host in others) and self._can_lead(behind):
             self.promote(node)
         await asyncio.gather(*(self._start_later(host, self._rng.uniform(0.1, 4.0)) for host in others))
 
@@ -67,7 +68,10 @@ class Decisions(DiskFaults):
         stored = database.rows.groups[newest.broker_group]
         row, end = stored.group_row, server.log.written_end
         promotion_id = str(UUID(int=self._rng.getrandbits(128)))
-        changed = UncleanPromotion(row.epoch, row.version, node, newest.place, promotion_id).applied_to(row)
+        incarnation = durable_incarnation(self.watch.hosts[node])
+        changed = UncleanPromotion(row.epoch, row.version, node, incarnation, newest.place, promotion_id).applied_to(
+            row
+        )
         self.note(f"an operator promotes {node}, whose log ends at {end} of {len(self.watch.committed)}")
         self.watch.accept_loss(node, end, changed)
         database.rows.groups[newest.broker_group] = stored.with_group_row(changed)

@@ -64,6 +64,7 @@ class DiskFaults(Cuts):
         host = self.watch.hosts[node]
         self.note(f"{host.name} gets a new disk")
         host.kill()
+        host.has_damaged_log = False
         host.disk = empty_disk(host, self._cluster.loop.rng(f"new disk {len(self.events)}"))
         self.watch.new_disk(node)
 
@@ -72,9 +73,8 @@ class DiskFaults(Cuts):
 
         If it did not run, the member that lost its disk might be promoted for its last heartbeat, and would be alone in the set.
         """
-        row = self.watch.row
         running = {name for name, host in self.watch.hosts.items() if host.is_serving}
-        return row is not None and bool(set(row.in_sync) & running - {node} - self.watch.unsound)
+        return bool(self.watch.in_sync_nodes() & running - {node} - self.watch.damaged)
 
     # --- damaged ---------------------------------------------------------------------------------------------------
 
@@ -146,10 +146,10 @@ class DiskFaults(Cuts):
         host.kill()
         if is_whole:
             host.disk = copy  # type: ignore[assignment]
-            self.watch.rejoining.add(node)
         else:
             host.disk.names[paths[-1]] = host.disk.durable_names[paths[-1]] = copy.names[paths[-1]]
         self._damaged_now(host)
+        self.watch.rejoining.add(node)
         await self._start_later(host, 0.1)
         await self._until_replaced(host)
 
@@ -182,10 +182,10 @@ class DiskFaults(Cuts):
         return is_so()
 
     def _may_damage(self, host: Host) -> bool:
-        return not self.watch.unsound and self.may_lose(self._node_id(host))
+        return not self.watch.damaged and self.may_lose(self._node_id(host))
 
     def _damaged_now(self, host: Host) -> None:
-        host.has_bad_disk = True
+        host.has_bad_disk = host.has_damaged_log = True
         self.watch.damaged.add(self._node_id(host))
 
     async def _until_replaced(self, host: Host) -> None:

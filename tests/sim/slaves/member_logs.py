@@ -52,6 +52,12 @@ def _bytes(segments: list[tuple[int, Inode]], begin: int, end: int, *, is_synced
     return bytes(found)
 
 
+def durable_incarnation(host: Host) -> str:
+    """Return the incarnation of the node's data folder; "" without one."""
+    inode = host.disk.durable_names.get(f"{folder_of(host)}/incarnation")
+    return inode.synced.decode() if inode is not None else ""
+
+
 def durable_state(host: Host) -> ReplicaState:
     """Return what the node has durably stored about its group; the default without a file."""
     inode = host.disk.durable_names.get(f"{folder_of(host)}/{FILE_NAME}")

@@ -31,7 +31,7 @@ from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq.replication.row import GroupRow
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
-from tests.sim.slaves.member_logs import durable_pieces, durable_state, written
+from tests.sim.slaves.member_logs import durable_incarnation, durable_pieces, durable_state, written
 from tests.support.disk_work import read_and_repair
 
 MARK = re.compile(rb"<([a-z0-9.]+)>")
@@ -55,8 +55,6 @@ class GroupWatch:
         self._seals: list[int] = []
         """Log offsets of the commits without records in `committed`."""
         self._parsed_to = 0
-        self.emptied: set[str] = set()
-        """Members with a new disk that have not been in sync since."""
         self.damaged: set[str] = set()
         """Members whose disk has not what they left there, or has messages whose loss an operator accepted."""
         self.rejoining: set[str] = set()
@@ -65,8 +63,6 @@ class GroupWatch:
         """An operator has accepted loss: of messages, or of acks only."""
         self.lost_ids: set[str] = set()
         """Ids of messages whose loss an operator accepted."""
-        self._requested: set[str] = set()
-        """Of these, those whose addition was requested before."""
         self._durable: dict[str, int] = defaultdict(int)
         """By node id: up to here its disk holds, or held, what is committed."""
         self._epochs: dict[str, int] = defaultdict(int)
@@ -88,33 +84,24 @@ class GroupWatch:
             self._history.broken.append(Broken(check, f"{what} (at {self._cluster.loop.now - 1000:.3f} s)"))
 
     def new_disk(self, node: str) -> None:
-        """A member lost its disk, and gets an empty one.
-
-        Until its removal is stored, and while a request to add it is under way, the row may name it. Metaservers do not promote a
-        node that lost its data.
-        """
+        """A member lost its disk, and gets an empty one."""
         self._durable.pop(node, None)
         self._epochs.pop(node, None)
         self.damaged.discard(node)
         self.rejoining.discard(node)
-        self.emptied.add(node)
-        for host in self.hosts.values():
-            leading = host.server.member.leading if isinstance(host.server, Broker) else None
-            if leading is not None and node in leading._master.value.requested:
-                self._requested.add(node)
 
-    @property
-    def unsound(self) -> set[str]:
-        """Members that may lack what is committed."""
-        return self.emptied | self.damaged
+    def in_sync_nodes(self) -> set[str]:
+        """Return the members of the newest row's in-sync set that still have the disk with which they are in sync."""
+        row = self.row
+        if row is None or len(row.members) == 1:
+            return set(row.in_sync) if row is not None else set()
+        return {node for node in row.in_sync if row.incarnation_of(node) == durable_incarnation(self.hosts[node])}
 
     def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
         """An operator promotes a member whose log ends at `end`, by this row: what is committed behind that is lost."""
         self.row, self.has_lost = row, True
         self.damaged = set(self.hosts) - {node}
         self.rejoining = set(self.damaged)
-        self.emptied.clear()
-        self._requested.clear()
         self._durable[node] = min(self._durable[node], end)
         lost = {message_id.decode() for message_id in MARK.findall(self.committed[end:])}
         self.lost_ids |= lost
@@ -219,6 +206,8 @@ class GroupWatch:
                 if writer != mine:
                     self.report("writer", f"epoch {leading.row.epoch} is led by {mine}, and was by {writer}")
                 self._check_used(node, host, leading.row.epoch, "leads")
+                if node not in self.damaged and not self.has_committed(host, 0, len(self.committed)):
+                    self.report("in_sync", f"{node} leads epoch {leading.row.epoch} and lacks committed bytes")
 
     def _node_of(self, log: SegmentedLog) -> tuple[str, Host]:
         folder = log._segments.folder
@@ -241,19 +230,11 @@ class GroupWatch:
             self.report("row", f"{row.master} was promoted in epoch {row.epoch}, after {before.epoch}")
         if self.row is None or row.place > self.row.place:
             self.row = row
-        for node in self.emptied & (set(row.in_sync) - set(before.in_sync)):
-            if node in self._requested and not self.has_committed(self.hosts[node], 0, len(self.committed)):
-                self._requested.discard(node)
-            else:
-                self.emptied.discard(node)
         self._check_in_sync(f"row {row.place} with {row.in_sync}")
 
     def _check_in_sync(self, when: str) -> None:
         """Each member of the newest row's in-sync set has synced everything that is committed."""
-        row = self.row
-        if row is None:
-            return
-        for node in set(row.in_sync) - self.unsound:
+        for node in self.in_sync_nodes() - self.damaged:
             begin, end = self._durable[node], len(self.committed)
             if begin < end and not self.has_committed(self.hosts[node], begin, end):
                 self.report("in_sync", f"{node} is in sync and lacks committed bytes of [{begin}, {end}): {when}")

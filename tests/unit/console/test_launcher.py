@@ -8,12 +8,14 @@ from urllib.parse import quote
 
 import pytest
 import redis
+from django.core.management import CommandError
 
 from console import tasks  # noqa: F401 - importing it makes the loops known
 from console.launcher import child
 from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp
 from console.launcher.programs import Ports, Program, programs
 from console.launcher.system import Launcher
+from console.management.commands.up import Command
 from console.tasks import loops
 from qmq.errors import SettingError
 from tests.support.ports import free_ports
@@ -85,6 +87,12 @@ def test_broker_groups_have_as_many_members_as_they_are_to_have() -> None:
         "http://127.0.0.1:9011/readyz",
         ("http://127.0.0.1:9004/readyz",),
     )
+
+
+@pytest.mark.parametrize("copies", ["0", "4"])
+def test_a_group_has_one_to_three_members(copies: str) -> None:
+    with pytest.raises(CommandError, match=rf"--copies: invalid choice: {copies} \(choose from 1, 2, 3\)"):
+        Command().create_parser("manage.py", "up").parse_args(["--copies", copies])
 
 
 async def test_a_redis_that_does_not_start_is_reported_without_its_password(monkeypatch: Any) -> None:

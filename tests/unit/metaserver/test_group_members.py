@@ -60,10 +60,12 @@ def test_members_are_listed_in_the_order_of_the_row_and_then_spares() -> None:
 def test_a_report_is_stored_and_read_again() -> None:
     request = NodeRegisterRequest(
         1, "g1", "a", "broker", 0, "a:1", "", 1, 3, 6000, 1, "1", boot_id="x", replica_role=ReplicaRole.MASTER, log_epoch=3,
-        high_watermark=5900, problems=("no space",), slaves=(SlaveEnd("b", 5900),),
+        incarnation="0123456789abcdef", high_watermark=5900, problems=("no space",), slaves=(SlaveEnd("b", 5900),),
     )  # fmt: skip
     report = StoredReport.of(request, (3, 9))
-    assert report == StoredReport("master", 3, 3, 6000, 5900, -1, ("no space",), {"b": 5900}, (3, 9))
+    assert report == StoredReport(
+        "master", 3, 3, 6000, 5900, -1, ("no space",), {"b": 5900}, "0123456789abcdef", (3, 9)
+    )
     assert StoredReport.decode(report.encoded()) == report
     assert StoredReport.decode({}) is None
 

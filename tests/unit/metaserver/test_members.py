@@ -18,7 +18,13 @@ from qmq.replication.row import ChangeRejected, GroupRow
 from tests.unit.metaserver.test_directory_registration import REQUEST, Cluster
 
 ROW = GroupRow("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, "")
-MASTER = {"boot_id": "boot-a", "sync_address": "10.0.0.1:20882", "replica_role": ReplicaRole.MASTER}
+INCARNATION = "0123456789abcdef"
+MASTER = {
+    "boot_id": "boot-a",
+    "incarnation": INCARNATION,
+    "sync_address": "10.0.0.1:20882",
+    "replica_role": ReplicaRole.MASTER,
+}
 SLAVE = {
     "node_id": "g1-b", "address": "10.0.0.2:20881", "admin_address": "10.0.0.2:20981", "boot_id": "boot-b", "log_end": 0,
     "state": 4, "replica_role": ReplicaRole.WAITING,
@@ -57,14 +63,16 @@ def test_an_empty_node_becomes_a_member_when_the_group_lacks_a_copy(group: Clust
     assert (registered.wish.action, registered.wish.reason) == ("add_member", "the group has 1 of 2 copies")
     assert row_of(group) == ROW, "not before the change is stored"
     changed = registered.wish.change(ROW)
-    assert changed == replace(ROW, members=("g1-a", "g1-b"), version=1, joining=("g1-b",))
+    assert changed == replace(
+        ROW, members=("g1-a", "g1-b"), version=1, joining=("g1-b",), incarnations=(INCARNATION, "")
+    )
     group.directory.learn_row(changed)
     again = asked(group)
     assert (again.wish, again.group) == (None, None)
     answer = again.answer
     assert (answer.accepted, answer.reason, answer.state) == (True, "", 4)
     assert answer.row == wire.GroupRow(
-        "g1", 1, "", "g1-a", "10.0.0.1:20882", 1, 2, ("g1-a", "g1-b"), ("g1-a",), joining=0b10
+        "g1", 1, "", "g1-a", "10.0.0.1:20882", 1, 2, ("g1-a", "g1-b"), ("g1-a",), joining=0b10, incarnations=(INCARNATION, ""),
     )  # fmt: skip
     assert group.route == ("10.0.0.1:20881", GroupState.READ_WRITE)
 
@@ -206,6 +214,8 @@ def test_a_slave_is_bound_to_its_address_while_it_runs(pair: Cluster) -> None:
     assert asked(pair, broker_group="g2").answer.code == "node.id_taken"
     assert asked(pair, request_type=BrokerRequestType.OFFLINE, started_at_ms=7).answer.code == "node.restarted"
     pair.clock.advance(EXPIRY_SECONDS + 1)
+    moved = asked(pair, broker_group="g2").answer
+    assert (moved.code, "is a member of broker group g1" in moved.reason) == ("node.id_taken", True)
     assert asked(pair, **other).answer.accepted
 
 

@@ -83,6 +83,12 @@ def test_help_names_the_variables_of_secrets(capsys: pytest.CaptureFixture[str])
     assert "--node-token " not in text
 
 
+@pytest.mark.parametrize("copies", ["0", "4", "two"])
+def test_the_copies_of_new_groups_are_as_many_as_a_group_may_have(copies: str) -> None:
+    with pytest.raises(SettingError, match=f"--copies is '{copies}'; must be a whole number from 1 to 3"):
+        parse_options(MetaOptions, ["--copies", copies], {}, prog="metaserver", process="meta")
+
+
 def test_an_unknown_key_in_the_file_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "broker.toml"
     config.write_text("ports = 1\n")
@@ -101,6 +107,10 @@ def test_a_folder_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
     reopened = DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
     assert reopened.incarnation == first.incarnation
     reopened.close()
+    (tmp_path / "incarnation").write_bytes(b"0123")
+    with pytest.raises(SettingError, match="incarnation has b'0123', not 16 hexadecimal digits; restore it"):
+        DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
+    (tmp_path / "incarnation").unlink()
     DataDir.open(str(tmp_path), owner, SystemDisk(), Random()).close()
     with pytest.raises(SettingError, match="belongs to broker g1-a of group g1"):
         DataDir.open(str(tmp_path), DataDirOwner("broker", "g2", "g2-a"), SystemDisk(), Random())

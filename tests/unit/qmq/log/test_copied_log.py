@@ -3,7 +3,6 @@
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,12 +11,13 @@ from qmq.log.copied_log import COPIED_SEGMENT_BYTES_MAX, CopiedCommits, CopiedLo
 from qmq.log.disk import SystemDisk
 from qmq.log.log import SegmentedLog
 from qmq.log.opening import inspect
-from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc, encode_header
+from qmq.log.record import HEADER_BYTES, commit_crc, encode_crc
 from qmq.log.truncation import Truncation
 from tests.support.copies import (
     FOLDER,
     SEGMENT,
     assert_prefix,
+    changed,
     commits_of,
     header_of,
     master_log,
@@ -160,15 +160,6 @@ def test_a_segment_without_commits_is_not_passed_over() -> None:
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------
-
-
-def changed(commit: CopiedCommits, **fields: Any) -> CopiedCommits:
-    """The commit with another header and the right CRC."""
-    header = header_of(commit)
-    names = ("segment_base", "epoch", "offset", "body_bytes", "record_count", "previous_crc", "synced_to")
-    head = encode_header(**{name: getattr(header, name) for name in names} | fields)
-    body = bytes(commit.data[HEADER_BYTES:])
-    return replace(commit, data=memoryview(head + encode_crc(commit_crc(head, body)) + body))
 
 
 def with_bytes(commit: CopiedCommits, place: int, data: bytes) -> CopiedCommits:

@@ -83,9 +83,13 @@ def test_a_member_of_a_larger_group_does_not_continue_behind_damage() -> None:
     found, _ = inspected(disk, synced_to=end)
     assert found.continues_at is not None
     steps, before = disk.steps, content(disk)
-    with pytest.raises(LogError, match=f"lacks acknowledged bytes from offset {found.end} to {end}") as refused:
-        SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
-    assert refused.value.code == "log.damaged"
+    log = SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
+    assert isinstance(log.failed, LogError)
+    assert log.failed.code == "log.damaged"
+    assert f"lacks acknowledged bytes from offset {found.end} to {end}" in str(log.failed)
+    assert (log.written_end, log.synced_end, log.prepare_next()) == (found.end, found.end, False)
+    with pytest.raises(LogError, match="the log has failed: the log lacks acknowledged bytes"):
+        log.append(1, b"x")
     assert (disk.steps, content(disk)) == (steps, before)
     log = SegmentedLog.activate(found, segment_bytes=SEGMENT)
     assert log.written_end == found.continues_at >= end
@@ -169,7 +173,7 @@ def rolled_behind_a_seal(disk: MemoryDisk) -> tuple[SegmentedLog, int, int]:
 
 
 def without_seal(disk: MemoryDisk, at: int, end: int) -> MemoryDisk:
-    """Return what a power cut leaves of a log whose first segment has a seal that was not synced, as in older versions."""
+    """Return what a power cut leaves of the log of `rolled_behind_a_seal` if the seal was not synced, as in older versions."""
     left = disk.after_power_cut()
     inode = left.names[f"log/{0:020d}"]
     for content in (inode.content, inode.synced):

@@ -2,10 +2,10 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
@@ -13,6 +13,7 @@ from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, decode_raw, encode_entry, encode_raw
 from qmq.protocol.raw import RawView, property_lengths, property_places, tags_of
 from qmq.protocol.scan import (
+    CRC_BYTES,
     LAYOUT_HEAD_BYTES_MAX,
     LAYOUTS_MAX,
     BadChecksum,
@@ -62,6 +63,28 @@ def test_runs_hold_the_messages_as_they_came(items: list[tuple[str, list[str], s
         assert stored.crcs == run.crcs
         assert [begin + run.begin for begin in stored.raw_begins] == run.raw_begins
     assert found == [item.message_id for item in messages]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["m", "m2"]), st.sampled_from(["k", "kk"]), st.integers(0, 3), st.sampled_from([(), ("t",)])
+        ),
+        max_size=6,
+    )
+)
+@example([("m", "k", 1, ()), ("m", "k", 2, ()), ("m", "k", 0, ())])
+@example([("m", "k", 1, ()), ("m", "kk", 0, ()), ("m2", "k", 0, ())])
+@example([("m", "k", 3, ()), ("m", "k", 0, ("t",)), ("m", "k", 3, ())])
+@example([("m", "k", 1, ("t",)), ("m", "k", 1, ("t",))])
+def test_stored_messages_are_found_whatever_their_lengths(items: list[tuple[str, str, int, tuple[str, ...]]]) -> None:
+    messages = [Message("orders", message_id, {key: "v" * size}, tags) for message_id, key, size, tags in items]
+    run, entries = walk_stored(body_of(*messages), "orders"), [encode_entry(item) for item in messages]
+    ends = [0, *accumulate(map(len, entries))]
+    assert run.raw_begins == [end + CRC_BYTES for end in ends[:-1]]
+    assert run.end == ends[-1]
+    assert run.crcs == [int.from_bytes(entry[:CRC_BYTES], "big") for entry in entries]
+    assert run.tag_bits == [tag_digest([tag.encode() for tag in item.tags]) for item in messages]
 
 
 @given(st.lists(texts, max_size=3), st.dictionaries(texts, st.text(max_size=9), max_size=4))

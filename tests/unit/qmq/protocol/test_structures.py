@@ -77,6 +77,11 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         kinds.MapPrefix: st.dictionaries(text, text, max_size=3),
         commands._MapByte: st.integers(-128, 127),
     }
+    incarnations = st.sampled_from(["", "0123456789abcdef", "ffffffffffffffff"])
+    if isinstance(kind, limited.MapIncarnation):
+        return incarnations
+    if isinstance(kind, limited.MapIncarnations):
+        return st.lists(incarnations, max_size=3).filter(any).map(tuple)
     if isinstance(kind, kinds.MapHex):
         return st.binary(min_size=kind.size, max_size=kind.size)
     return found[type(kind)]
@@ -96,9 +101,15 @@ def consistent(value: Any) -> Any:
     """The value with fields that fit together, where drawn ones need not: see `Structure.check`."""
     if isinstance(value, GroupRow):
         members = tuple(dict.fromkeys(value.members))
+        incarnations = value.incarnations[: len(members)]
         joining = value.joining & ((1 << len(members)) - 1)
         return replace(
-            value, members=members, in_sync=members[1:], master=members[0] if members else "", joining=joining
+            value,
+            members=members,
+            in_sync=members[1:],
+            master=members[0] if members else "",
+            joining=joining,
+            incarnations=incarnations if any(incarnations) else (),
         )
     if isinstance(value, FollowRequest):
         numbers = sorted({number for pair in value.epoch_chain for number in pair} - {limited.I64_MAX})

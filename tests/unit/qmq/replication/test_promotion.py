@@ -6,7 +6,7 @@ from qmq.replication.promotion import Blocked, MemberReport, choose, recovered
 from qmq.replication.row import GroupRow, Promotion
 
 ROW = GroupRow("g", ("a", "b", "c"), "a", ("a", "b", "c"), 3, 7, "p3")
-REPORT = MemberReport(epoch=3, log_epoch=3, synced_end=500)
+REPORT = MemberReport(epoch=3, log_epoch=3, synced_end=500, incarnation="")
 
 
 def promoted(**reports: MemberReport) -> str:
@@ -31,6 +31,17 @@ def test_the_longest_log_is_promoted_then_the_preferred_member() -> None:
 def test_a_member_with_a_problem_is_not_promoted() -> None:
     assert promoted(b=replace(REPORT, problem="the log is damaged"), c=REPORT) == "c"
     assert promoted(b=replace(REPORT, receives_from_master=True), c=REPORT) == "c"
+
+
+def test_a_member_with_another_data_folder_than_was_in_sync_is_not_promoted() -> None:
+    row = ROW.with_incarnation("b", "b1").with_incarnation("c", "c1")
+    same, other = replace(REPORT, incarnation="c1"), replace(REPORT, incarnation="b2", synced_end=900)
+    choice = choose(row, row.place, {"b": other, "c": same}, "p4")
+    assert isinstance(choice, Promotion)
+    assert choice.candidate == "c"
+    assert reason(row, b=other) == (
+        "node a does not send heartbeats; node b: its data folder is not the one that was in sync; node c does not send heartbeats"
+    )
 
 
 def test_nobody_is_promoted_and_each_member_has_a_reason() -> None:

@@ -12,10 +12,10 @@ from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_f
 from qmq.replication.row import GroupRow
 from qmq.replication.slave import CommitsRejected, Slave
 
-ROW = GroupRow("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3")
+ROW = GroupRow("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3", incarnations=("", "b1"))
 STATE = ReplicaState(3, "p3", is_only_member=False)
 NEW = ReplicaState(is_only_member=False, is_new=True)
-MASTER = Master("a", ROW, begin=100, synced_end=300, high_watermark=100).followed("b", 5)
+MASTER = Master("a", ROW, begin=100, synced_end=300, high_watermark=100).followed("b", 5, "b1")
 SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
 
 
@@ -38,26 +38,28 @@ SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
     ],
 )
 def test_what_a_waiting_node_does_about_a_row(node_id: str, state: ReplicaState, row: GroupRow, step: Step) -> None:
-    assert step_for(node_id, state, row, leads=False, follows=False) is step
+    assert step_for(node_id, "", state, row, leads=False, follows=False) is step
 
 
 @pytest.mark.parametrize(("leads", "follows"), [(True, False), (False, True)])
 def test_a_node_that_leads_or_follows_stays_until_the_next_epoch(leads: bool, follows: bool) -> None:
-    assert step_for("a", STATE, replace(ROW, version=9), leads=leads, follows=follows) is Step.STAY
-    assert step_for("a", STATE, replace(ROW, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
-    assert step_for("a", STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
+    assert step_for("a", "", STATE, replace(ROW, version=9), leads=leads, follows=follows) is Step.STAY
+    assert step_for("a", "", STATE, replace(ROW, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
+    assert step_for("a", "", STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
 
 
 def test_a_master_that_learns_of_another_master_in_its_epoch_stops() -> None:
     row = replace(ROW, master="b", version=9)
-    assert step_for("a", STATE, row, leads=True, follows=False) is Step.ALARM
-    assert step_for("a", STATE, replace(row, master=""), leads=True, follows=False) is Step.STAY
+    assert step_for("a", "", STATE, row, leads=True, follows=False) is Step.ALARM
+    assert step_for("a", "", STATE, replace(row, master=""), leads=True, follows=False) is Step.STAY
 
 
-def test_a_node_whose_folder_was_emptied_never_leads_others() -> None:
-    # It was promoted with the folder that it had before.
-    assert step_for("a", NEW, ROW, leads=False, follows=False) is Step.WAIT
-    assert step_for("a", replace(NEW, is_new=False), ROW, leads=False, follows=False) is Step.LEAD
+def test_a_node_whose_folder_is_not_the_one_that_was_in_sync_never_leads_others() -> None:
+    # It was promoted with the folder that it had before. Whether it has learned an older row since makes no difference.
+    row = ROW.with_incarnation("a", "a1")
+    for state in (NEW, replace(NEW, is_new=False), replace(STATE, epoch=2)):
+        assert step_for("a", "a2", state, row, leads=False, follows=False) is Step.WAIT
+        assert step_for("a", "a1", state, row, leads=False, follows=False) is Step.LEAD
     assert not NEW.for_row(ROW).is_new
 
 
@@ -102,6 +104,25 @@ def test_a_slave_counts_from_the_request_to_add_it() -> None:
     learned = asked.learned(change.applied_to(asked.row))
     assert learned.row.in_sync == ("a", "b")
     assert not learned.may_add("b")
+
+
+def test_a_slave_that_counts_follows_with_the_data_folder_that_is_in_sync_only() -> None:
+    assert MASTER.may_follow("b", "b1")
+    assert not MASTER.may_follow("b", "b2")
+    with pytest.raises(ValueError, match="'b' may not follow with data folder 'b2'"):
+        MASTER.followed("b", 6, "b2")
+    alone = MASTER.session_ended("b", 5).learned(MASTER.remove("b").applied_to(ROW))
+    asked, change = alone.followed("b", 6, "b2").confirmed("b", 6, 300, 1, 1).add("b")
+    assert change.incarnation == "b2"
+    # The row may have either one now.
+    assert asked.may_follow("b", "b2")
+    assert not asked.may_follow("b", "b1")
+    assert asked.learned(change.applied_to(asked.row)).row.incarnations == ("", "b2")
+
+
+def test_a_session_ends_when_a_row_names_another_data_folder_of_the_slave() -> None:
+    assert MASTER.learned(replace(ROW, version=8)).session_of("b") is not None
+    assert MASTER.learned(replace(ROW, version=8, incarnations=("", "b2"))).session_of("b") is None
 
 
 def test_a_slave_behind_is_not_added() -> None:

@@ -12,6 +12,7 @@ from qmq.replication.row import (
     GroupRow,
     Promotion,
     Resignation,
+    UncleanPromotion,
 )
 
 ROW = GroupRow("g", ("a", "b", "c"), "a", ("a", "b"), 3, 7, "p3")
@@ -24,6 +25,16 @@ RESIGNATION = Resignation("a", 3, "p3", 7, "b", is_leaving=False)
 def test_a_master_adds_and_removes_members_of_the_in_sync_set() -> None:
     assert ADD.applied_to(ROW) == replace(ROW, in_sync=("a", "b", "c"), version=8)
     assert REMOVE.applied_to(ROW) == replace(ROW, in_sync=("a",), version=8)
+
+
+def test_the_row_names_the_data_folder_of_a_member_that_is_added() -> None:
+    row = replace(ADD, incarnation="c1").applied_to(ROW)
+    assert row.incarnations == ("", "", "c1")
+    # A removal and a promotion change none.
+    assert replace(REMOVE, version=8).applied_to(row).incarnations == row.incarnations
+    assert replace(PROMOTION, version=8).applied_to(row).incarnations == row.incarnations
+    unclean = UncleanPromotion(3, 8, "b", "b2", row.place, "p4").applied_to(row)
+    assert (unclean.in_sync, unclean.incarnations) == (("b",), ("", "b2", "c1"))
 
 
 def test_a_promotion_begins_an_epoch_without_the_old_master() -> None:
@@ -43,11 +54,14 @@ def test_a_master_that_resigns_stays_in_sync_unless_it_leaves(is_leaving: bool, 
 
 def test_a_new_member_is_not_in_sync() -> None:
     row = replace(ROW, members=("a", "b"))
-    assert AddMember(3, 7, "c").applied_to(row) == replace(ROW, version=8, joining=("c",))
+    assert AddMember(3, 7, "c", "a1").applied_to(row) == replace(ROW, version=8, joining=("c",))
+    # Of an only member the row does not know the folder.
+    first = AddMember(3, 7, "b", "a1").applied_to(replace(ROW, members=("a",), in_sync=("a",)))
+    assert (first.incarnation_of("a"), first.incarnation_of("b")) == ("a1", "")
 
 
 def test_a_member_counts_for_the_minimum_once_it_has_been_in_sync() -> None:
-    row = AddMember(3, 7, "b").applied_to(GroupRow("g", ("a",), "a", ("a",), 3, 7, "p3"))
+    row = AddMember(3, 7, "b", "a1").applied_to(GroupRow("g", ("a",), "a", ("a",), 3, 7, "p3"))
     assert row.in_sync_min_in_force == 1
     row = replace(ADD, version=8, member="b").applied_to(row)
     assert (row.joining, row.in_sync_min_in_force) == ((), 2)
@@ -65,8 +79,8 @@ def test_a_member_counts_for_the_minimum_once_it_has_been_in_sync() -> None:
         (replace(ADD, promotion_id="other"), "epoch 3 has promotion 'p3', not 'other'"),
         (replace(PROMOTION, candidate="c"), "node 'c' is not in sync, it may lack acknowledged messages"),
         (replace(PROMOTION, new_epoch=3), "epoch 3 is not above 3"),
-        (AddMember(3, 7, "a"), "node 'a' is a member of broker group g already"),
-        (AddMember(3, 7, "d"), "broker group g has 3 members, the maximum"),
+        (AddMember(3, 7, "a", "a1"), "node 'a' is a member of broker group g already"),
+        (AddMember(3, 7, "d", "a1"), "broker group g has 3 members, the maximum"),
     ],
 )
 def test_a_change_that_is_never_allowed_says_why(change: ChangeInSync | Promotion | AddMember, reason: str) -> None:
@@ -87,7 +101,7 @@ def test_a_master_does_not_succeed_itself() -> None:
         replace(ADD, epoch=2),
         replace(PROMOTION, version=8),
         replace(PROMOTION, epoch=2),
-        AddMember(3, 6, "d"),
+        AddMember(3, 6, "d", "a1"),
     ],
 )
 def test_a_change_for_another_version_of_the_row_is_stale(change: ChangeInSync | Promotion | AddMember) -> None:

@@ -25,7 +25,7 @@ class State:
 
 def made(clock: ManualClock) -> tuple[InSyncSet, State]:
     """With slave a, which has everything, in a session."""
-    state = State(Master("m", ROW, 100, 100, 100).followed("a", 1).confirmed("a", 1, 100, 1, 1))
+    state = State(Master("m", ROW, 100, 100, 100).followed("a", 1, "").confirmed("a", 1, 100, 1, 1))
     found = InSyncSet(state, clock)  # type: ignore[arg-type]
     found.followed("a")
     found.confirmed("a", 100, FollowState.FOLLOWING)
@@ -58,7 +58,7 @@ def test_a_connection_that_ended_before_a_pause_has_the_rest_of_its_second() -> 
 def test_removals_come_before_additions() -> None:
     clock = ManualClock()
     in_sync, state = made(clock)
-    state.set(state.value.followed("b", 2).confirmed("b", 2, 100, 1, 1))
+    state.set(state.value.followed("b", 2, "").confirmed("b", 2, 100, 1, 1))
     in_sync.followed("b")
     in_sync.confirmed("b", 100, FollowState.FOLLOWING)
     in_sync.stored(200)
@@ -77,7 +77,7 @@ def test_removals_come_before_additions() -> None:
 def test_a_slave_that_confirms_nothing_is_not_added() -> None:
     clock = ManualClock()
     in_sync, state = made(clock)
-    state.set(state.value.followed("b", 2).confirmed("b", 2, 100, 1, 1))
+    state.set(state.value.followed("b", 2, "").confirmed("b", 2, 100, 1, 1))
     in_sync.followed("b")
     assert in_sync.due_change() is None
     in_sync.confirmed("b", 100, FollowState.COPYING)

@@ -1,0 +1,66 @@
+"""class Candidates: slaves that send FOLLOW to a master, before their sessions begin."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from qmq.clock import Clock
+from qmq.daemon.replication.counters import ReplicationCounters
+from qmq.daemon.replication.following_slaves import ALARMS, FollowRejected, FollowRules
+from qmq.log.record import Position
+from qmq.net.connection import Connection
+from qmq.net.log_limiter import LogLimiter
+from qmq.protocol.codes import FollowResult
+from qmq.protocol.replication import FollowRequest
+
+FOLLOWS_MAX = 8
+"""FOLLOW requests that are examined at a time; further ones are answered with BUSY."""
+
+logger = logging.getLogger("qmq.replication")
+
+
+@dataclass(eq=False, repr=False)
+class Candidates:
+    """Examines FOLLOW requests, and counts and logs those that are rejected."""
+
+    _rules: FollowRules
+    _counters: ReplicationCounters
+    _clock: Clock
+    _on_newer_epoch: Callable[[int], None]
+    """Called when a slave knows a newer epoch."""
+    _examined: int = field(default=0, init=False)
+    """Requests that are being examined."""
+    _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
+
+    async def place(self, connection: Connection, request: FollowRequest) -> Position:
+        """Return where the slave's log is truncated, as `FollowRules.place`. Raises FollowRejected."""
+        try:
+            if self._examined >= FOLLOWS_MAX:
+                raise FollowRejected(FollowResult.BUSY, f"{FOLLOWS_MAX} slaves are being examined")
+            keep_to = await self._examine(request)
+            if connection.is_closed:
+                raise FollowRejected(FollowResult.BUSY, "its connection ended meanwhile")
+        except FollowRejected as rejected:
+            self._rejected(connection, request, rejected)
+            raise
+        return keep_to
+
+    async def _examine(self, request: FollowRequest) -> Position:
+        self._examined += 1
+        try:
+            self._rules.check_sender(request)
+            return await self._rules.place(request)
+        finally:
+            self._examined -= 1
+
+    def _rejected(self, connection: Connection, request: FollowRequest, rejected: FollowRejected) -> None:
+        result = rejected.result
+        self._counters.rejected_follows[result.name.lower()] += 1
+        what = f"node {request.node_id} may not follow: {rejected}"
+        if result in ALARMS:
+            self._counters.alarms += 1
+            logger.error("%s: %s (%s)", connection.peer, what, result.name)
+        else:
+            self._log_limiter.warning(logger, connection.peer, result.name, what, self._clock.monotonic())
+        if result is FollowResult.NEWER_EPOCH:
+            self._on_newer_epoch(request.epoch)

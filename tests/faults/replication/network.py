@@ -1,0 +1,144 @@
+"""Network namespaces with one process each, whose packets to each other can be lost, and a system in them. Needs root.
+
+Each namespace has one end of a veth pair; the other end is in a bridge of this process's namespace. Packets from one process to
+another are lost while the sender has a wrong hardware address for the receiver's IP address. Nothing is refused or reset, as with
+an unplugged cable.
+"""
+
+import contextlib
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.support.required import is_ci, missing
+from tests.support.system import System
+
+CLIENTS = "clients"
+"""This process's own namespace."""
+META = "meta"
+NOWHERE = "02:00:00:00:00:01"
+"""A hardware address that no interface has."""
+COMMAND_SECONDS = 30.0
+_networks = itertools.count()
+
+
+def ip(*arguments: str, is_required: bool = True) -> None:
+    """Run a command of iproute2. Raises CalledProcessError if it fails and is required."""
+    subprocess.run(["ip", *arguments], check=is_required, capture_output=True, timeout=COMMAND_SECONDS)
+
+
+def require_namespaces() -> None:
+    """Skip the test without network namespaces; fail it in a CI run on a machine that could have them: Linux, as root."""
+    if shutil.which("ip") is None:
+        if is_ci() and os.geteuid() == 0:
+            missing("ip (iproute2) is not on PATH: network namespaces can't be created")
+        _skip("ip (iproute2) is not on PATH")
+    try:
+        with Network([META]):
+            pass
+    except subprocess.CalledProcessError as error:
+        _skip(f"network namespaces can't be created: {error.stderr.decode(errors='replace').strip()}")
+
+
+def _skip(reason: str) -> None:
+    import pytest
+
+    pytest.skip(reason)
+
+
+class Network:
+    """Namespaces that reach each other and this process. Use it as `with`.
+
+    Args:
+        names: one namespace each.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        # The kernel removes interfaces some time after their namespace; names have at most 15 characters.
+        self._prefix = f"q{os.getpid() % 10**6}{next(_networks) % 100:02}"
+        self._subnet = f"198.18.{os.getpid() % 250}"  # of the addresses for tests of networks, RFC 2544
+        self._numbers = {name: number for number, name in enumerate(names, 1)}
+
+    def __enter__(self) -> "Network":
+        try:
+            self._create()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _create(self) -> None:
+        ip("link", "add", self._bridge, "type", "bridge")
+        ip("addr", "add", f"{self.address(CLIENTS)}/24", "dev", self._bridge)
+        ip("link", "set", self._bridge, "up")
+        for name in self._numbers:
+            namespace = self._namespace(name)
+            ip("netns", "add", namespace)
+            ip("link", "add", namespace, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+            ip("link", "set", namespace, "master", self._bridge, "up")
+            ip("-n", namespace, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
+            ip("-n", namespace, "link", "set", "eth0", "up")
+            ip("-n", namespace, "link", "set", "lo", "up")
+
+    def close(self) -> None:
+        """Remove everything; what is not there is ignored."""
+        for name in self._numbers:
+            ip("link", "del", self._namespace(name), is_required=False)
+            ip("netns", "del", self._namespace(name), is_required=False)
+        ip("link", "del", self._bridge, is_required=False)
+
+    @property
+    def _bridge(self) -> str:
+        return f"{self._prefix}br"
+
+    def _namespace(self, name: str) -> str:
+        return f"{self._prefix}n{self._numbers[name]}"
+
+    def address(self, name: str) -> str:
+        """Return the IP address of a namespace."""
+        return f"{self._subnet}.{10 + self._numbers[name] if name != CLIENTS else 1}"
+
+    def runner(self, name: str) -> list[str]:
+        """Return the command that runs a program in a namespace, with the same process ID."""
+        return ["ip", "netns", "exec", self._namespace(name)]
+
+    @contextlib.contextmanager
+    def lost(self, *pairs: tuple[str, str]) -> Iterator[None]:
+        """Lose all packets from the first to the second of each pair inside the block."""
+        try:
+            for sender, receiver in pairs:
+                self._neighbor(sender, "replace", self.address(receiver), "lladdr", NOWHERE, "nud", "permanent")
+            yield
+        finally:
+            for sender, receiver in pairs:
+                self._neighbor(sender, "del", self.address(receiver))
+
+    def _neighbor(self, sender: str, what: str, address: str, *arguments: str) -> None:
+        if sender == CLIENTS:
+            ip("neigh", what, address, *arguments, "dev", self._bridge)
+        else:
+            ip("-n", self._namespace(sender), "neigh", what, address, *arguments, "dev", "eth0")
+
+
+class NetworkSystem(System):
+    """A system whose metaserver and nodes are in namespaces of a network: META, and the names of nodes."""
+
+    def __init__(self, folder: Path, network: Network, **parts: Any) -> None:
+        self.network = network
+        super().__init__(folder, **parts)
+
+    def host_of(self, name: str) -> str:
+        return self.network.address(name)
+
+    def runner_of(self, name: str) -> list[str]:
+        return self.network.runner(name)
