@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.faults.replication.disks import MODULE, Disks
 from tests.faults.replication.failover import consumed_again
-from tests.faults.replication.faulty_node import MODULE, Disks
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (
     IS_FULL,
