@@ -15,7 +15,7 @@ from metaserver.server import Metaserver
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
 from qmq.daemon.replication.shell import LifeEnded
-from qmq.errors import LogError, QmqError
+from qmq.errors import LogError, QmqError, SettingError
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
 from tests.sim.network import SimulatedListener
@@ -92,7 +92,7 @@ class Host:
         if self._cluster.database.was_faulty and isinstance(error, ConnectionError):
             return True
         causes = (error, error.__cause__) if error is not None else ()
-        return self.has_bad_disk and any(isinstance(cause, LogError | OSError) for cause in causes)
+        return self.has_bad_disk and any(isinstance(cause, LogError | OSError | SettingError) for cause in causes)
 
     def start(self) -> None:
         """Start the server; it is started again whenever it ends by itself."""

@@ -28,8 +28,19 @@ class DiskWeather:
     """Before so many more changes of a file by a thread, `crash` is called; 0: it is not."""
     crash: Callable[[], None] = lambda: None
     """Ends the process, by a kill or a power cut."""
+    steps_until_pause: int = 0
+    """Before so many more changes of a file by a thread, `pause` is called; 0: it is not."""
+    pause: Callable[[], None] = lambda: None
+    """Stops the process, which continues later."""
     failing_syncs: int = 0
     """So many of the next syncs fail with EIO. What they were to write is in the page cache only, and no later sync writes it."""
+    failing_writes: int = 0
+    """So many of the next writes fail with EIO, half done."""
+
+    def clear(self) -> None:
+        """End everything but what a whole run has."""
+        self.sync_seconds = self.hang_seconds = 0.0
+        self.steps_until_crash = self.steps_until_pause = self.failing_syncs = self.failing_writes = 0
 
 
 class SimulatedDisk(MemoryDisk):
@@ -49,23 +60,30 @@ class SimulatedDisk(MemoryDisk):
         return SimulatedDisk(self._loop, self._host, self._rng, self.weather)
 
     def step(self, what: str, path: str, half: Callable[[], None] | None = None) -> None:
-        if self.weather.steps_until_crash and self._loop.is_in_thread:
+        weather = self.weather
+        if (weather.steps_until_crash or weather.steps_until_pause) and self._loop.is_in_thread:
             self._count_down(f"{what} {path}", half)
         if what in ("sync", "sync_dir"):
             self._loop.record(self._host, what, path)
             self._wait(SYNC_SECONDS)
-            self._loop.block(self.weather.sync_seconds + self.weather.hang_seconds)
-            self.weather.hang_seconds = 0.0
+            self._loop.block(weather.sync_seconds + weather.hang_seconds)
+            weather.hang_seconds = 0.0
         super().step(what, path, half)
 
     def _count_down(self, what: str, half: Callable[[], None] | None) -> None:
-        """End the process if it is time, sometimes with a write half done."""
-        self.weather.steps_until_crash -= 1
-        if not self.weather.steps_until_crash:
-            if half is not None and self._rng.random() < 0.5:
-                half()
-            self.weather.crash()
-            raise SimulatedCrash(what)
+        """Pause the process, or end it, if it is time; an end sometimes leaves a write half done."""
+        weather = self.weather
+        if weather.steps_until_pause:
+            weather.steps_until_pause -= 1
+            if not weather.steps_until_pause:
+                weather.pause()
+        if weather.steps_until_crash:
+            weather.steps_until_crash -= 1
+            if not weather.steps_until_crash:
+                if half is not None and self._rng.random() < 0.5:
+                    half()
+                weather.crash()
+                raise SimulatedCrash(what)
 
     def read(self, path: str, offset: int, size: int, *, waits: bool = True) -> None:
         if waits and not self.is_cached(path, offset, size):
@@ -76,6 +94,9 @@ class SimulatedDisk(MemoryDisk):
         self._loop.block(self._rng.uniform(*seconds) * self.weather.slowness)
 
     def _fail(self, what: str, path: str) -> OSError | None:
+        if what == "write" and self.weather.failing_writes:
+            self.weather.failing_writes -= 1
+            return OSError(errno.EIO, "Input/output error", path)
         if what != "sync" or not self.weather.failing_syncs:
             return None
         self.weather.failing_syncs -= 1

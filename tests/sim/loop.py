@@ -181,6 +181,11 @@ class _Due(float):
     timer: Any
 
 
+def rng_of(seed: int, purpose: str) -> Random:
+    """Return the generator that the run of a seed has for one purpose."""
+    return Random(f"{seed} {purpose}")
+
+
 class Lane:
     """A thread's work: one job after the other."""
 
@@ -227,7 +232,7 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     def rng(self, purpose: str) -> Random:
         """A generator of its own for one purpose, so that a draw more in one does not change all others."""
-        return Random(f"{self.seed} {purpose}")
+        return rng_of(self.seed, purpose)
 
     def record(self, *what: object) -> None:
         """Add an event to the digest of the run."""

@@ -164,11 +164,20 @@ class Storm:
             if self._cluster.loop.now + pause >= end:
                 break
             await asyncio.sleep(pause)
-            self._begin(getattr(self, self._rng.choice(self._mix.faults)))
+            self._begin(self._fault(self._rng.choice(self._mix.faults)))
         await asyncio.sleep(max(0.0, end - self._cluster.loop.now))
+        await self._end_faults()
+
+    async def _end_faults(self) -> None:
+        """Wait until the faults that last for a while are over."""
         await asyncio.gather(*self._tasks)
 
-    def _begin(self, fault: "Callable[[], object]") -> None:
+    def _fault(self, name: str) -> Callable[[], object]:
+        """Return what injects a fault, by its name."""
+        found: Callable[[], object] = getattr(self, name)
+        return found
+
+    def _begin(self, fault: Callable[[], object]) -> None:
         work = fault()
         if asyncio.iscoroutine(work):
             task = asyncio.get_running_loop().create_task(work)
@@ -179,13 +188,15 @@ class Storm:
         """End all faults."""
         cluster = self._cluster
         cluster.network.heal()
+        cluster.network.resets = None
         database = cluster.database
         database.is_away, database.slowness, database.lost_replies = False, 1.0, 0
         database.unreachable_from.clear()
         database.lift_restrictions()
         for name, host in cluster.hosts.items():
             cluster.network.power_on(name)
-            host.weather.slowness, host.weather.failing_syncs = 1.0, 0
+            host.weather.slowness = 1.0
+            host.weather.clear()
             host.disk.capacity_bytes = None
             host.clock.offset_ms = 0
             if not host.is_serving:

@@ -299,6 +299,9 @@ class Member(Actor):
 class RawMember(Actor):
     """A consumer on the bare protocol, which knows exactly which acks each broker confirmed. One connection to each broker."""
 
+    nap_share = 0.1
+    """How often it naps after a pull."""
+
     def __init__(
         self,
         cluster: Cluster,
@@ -372,7 +375,7 @@ class RawMember(Actor):
             for number, message in enumerate(messages, answer.pull_begin):
                 self._note(message, source, host.name, number, life)
             last = answer.pull_begin + len(messages) - 1
-            if rng.random() < 0.1:
+            if rng.random() < self.nap_share:
                 await self.nap(rng.random() * 0.5)
             if rng.random() < 0.05:
                 return  # connect again without an ack: the same messages come again

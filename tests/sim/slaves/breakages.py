@@ -27,6 +27,9 @@ CALM = SlavesMix(
 KILLS = replace(CALM, faults=("kill_member",))
 CRASHES = replace(CALM, faults=("crash_at_step",), slowness=50.0, fault_seconds=0.5)
 CUTS = replace(CALM, faults=("cut_off", "kill_member", "pause_member"))
+TRUNCATIONS = replace(
+    CALM, faults=("crash_at_truncation", "cut_master_off"), fault_seconds=3.0, storm_seconds=25.0, producers=3
+)
 THREE = replace(CUTS, copies=3)
 NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
@@ -222,6 +225,24 @@ BREAKAGES = (
             ),
         ),
         replace(KILLS, faults=("kill_member", "lost_replies"), fault_seconds=0.4),
+    ),
+    SlavesBreakage(
+        "a log is truncated without a record of that",
+        "damage",
+        (
+            (
+                "qmq.log.log:SegmentedLog.truncate",
+                "TruncationFile(self._disk, self._segments.folder).save(to)",
+                "from unittest.mock import patch",
+            ),
+            (
+                "qmq.log.log:SegmentedLog.truncate",
+                "    finish_truncation(self._disk, self._segments.folder)",
+                "    with patch.object(TruncationFile, 'load', lambda _: to):\n"
+                "        finish_truncation(self._disk, self._segments.folder)",
+            ),
+        ),
+        TRUNCATIONS,
     ),
     SlavesBreakage(
         "several commits are trusted after one sync",

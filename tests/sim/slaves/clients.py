@@ -90,6 +90,8 @@ class SlavesSender(Actor):
 class SlavesConsumer(RawMember):
     """Pulls and acks, and notes which acks were confirmed."""
 
+    nap_share = 0.7
+
     def __init__(
         self, cluster: Cluster, history: History, watch: GroupWatch, name: str, subject: str, lease: float
     ) -> None:

@@ -1,12 +1,15 @@
 """What the disks of a broker group's members hold of its log, by log offset."""
 
 import json
+from collections.abc import Iterator
 
 from qmq.daemon.replica_state import FILE_NAME, decode_state
 from qmq.replication.roles import ReplicaState
 from tests.sim.cluster import Host
 from tests.support.memory_disk import Inode
 
+PIECE_BYTES = 32 << 10
+"""Larger buffers cost a run more than what is compared in them: each is mapped from the system, and given back."""
 CRC_BYTES = 4
 """Behind the content of the file of the replica's state."""
 
@@ -18,21 +21,31 @@ def folder_of(host: Host) -> str:
 
 def written(host: Host, begin: int, end: int) -> bytes:
     """Return the bytes [begin, end) of the log as the process has written them, synced or not; zeros where nothing is."""
-    return _bytes(host.disk.names, folder_of(host), begin, end, is_synced=False)
+    return _bytes(_segments(host.disk.names, folder_of(host)), begin, end, is_synced=False)
 
 
-def durable(host: Host, begin: int, end: int) -> bytes:
-    """Return the bytes [begin, end) of the log that no power cut can take; zeros where nothing is."""
-    return _bytes(host.disk.durable_names, folder_of(host), begin, end, is_synced=True)
+def durable_pieces(host: Host, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes [begin, end) of the log that no power cut can take, piece by piece, each with its offset; zeros where
+    nothing is."""
+    segments = _segments(host.disk.durable_names, folder_of(host))
+    for at in range(begin, end, PIECE_BYTES):
+        yield at, _bytes(segments, at, min(at + PIECE_BYTES, end), is_synced=True)
 
 
-def _bytes(names: dict[str, Inode], folder: str, begin: int, end: int, *, is_synced: bool) -> bytes:
-    found = bytearray(end - begin)
+def _segments(names: dict[str, Inode], folder: str) -> list[tuple[int, Inode]]:
     prefix = f"{folder}/log/"
-    for path, inode in names.items():
-        if not path.startswith(prefix) or not (name := path[len(prefix) :]).isdigit():
-            continue
-        base, content = int(name), inode.synced if is_synced else inode.content
+    length = len(prefix)
+    return [
+        (int(path[length:]), inode)
+        for path, inode in names.items()
+        if path.startswith(prefix) and path[length:].isdigit()
+    ]
+
+
+def _bytes(segments: list[tuple[int, Inode]], begin: int, end: int, *, is_synced: bool) -> bytes:
+    found = bytearray(end - begin)
+    for base, inode in segments:
+        content = inode.synced if is_synced else inode.content
         first, last = max(begin, base), min(end, base + len(content))
         if first < last:
             found[first - begin : last - begin] = content[first - base : last - base]

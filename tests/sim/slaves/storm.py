@@ -1,44 +1,58 @@
-"""The faults of a run with slaves: those of the swarm on all members, and those that only matter with several members."""
+"""The faults of a run with slaves: those of the swarm on all members, and those that only matter with several members.
+
+`FAULTS` has all of them, with their numbers in the fault list.
+"""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from random import Random
+from functools import partial
 
 from broker_node.broker import Broker
 from qmq.daemon.replication.switch_over import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.cluster import Host
-from tests.sim.disk import SimulatedDisk
-from tests.sim.slaves.watch import GroupWatch
-from tests.sim.swarm import Storm
+from tests.sim.slaves.cuts import SHAPES
+from tests.sim.slaves.decisions import Decisions
 
 AWAY_SECONDS = (7.0, 14.0)
 """Longer than a master may be silent: another member is promoted."""
-
-
+PAIR_BEGINS_SECONDS = (0.5, 3.0)
+"""When the pair of faults of a schedule begins."""
+PAIR_SECONDS = 1.5
+"""At most so long after the first fault of the pair, the second one begins."""
 SWITCH_OVER_SECONDS = 10.0
 """How long a switch-over is waited for; its node may be killed meanwhile."""
 
 
-class SlavesStorm(Storm):
+class SlavesStorm(Decisions):
     """Injects faults into a broker group with slaves."""
 
-    watch: GroupWatch
+    def _fault(self, name: str) -> Callable[[], object]:
+        return partial(self.cut_shape, SHAPES[name]) if name in SHAPES else super()._fault(name)
 
-    def _node(self) -> Host:
-        return self._rng.choice(list(self.watch.hosts.values()))
+    async def rage(self, seconds: float) -> None:
+        """Inject faults for so long, among them the pair of the mix, one soon after the other."""
+        self._begin(self._pair)
+        await super().rage(seconds)
 
-    def _member(self) -> Host:
-        """A member, the master half of the time."""
-        row = self.watch.row
-        if row is not None and row.master and self._rng.random() < 0.5:
-            return self.watch.hosts[row.master]
-        return self._node()
+    async def _pair(self) -> None:
+        await asyncio.sleep(self._rng.uniform(*PAIR_BEGINS_SECONDS))
+        for name in self._mix.faults[:2]:
+            self._begin(self._fault(name))
+            await asyncio.sleep(self._rng.uniform(0.0, PAIR_SECONDS))
 
-    async def _start_later(self, host: Host, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self._cluster.network.power_on(host.name)
-        if host.process is None and not host.is_wanted:
-            host.start()
+    async def _end_faults(self) -> None:
+        """End the faults that last for a while: `heal` ends what they did."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        hosts = list(self._cluster.hosts.values())
+        for program in (*hosts, *self._actors):
+            if program.process is not None:
+                program.process.resume()
+        for host in hosts:
+            if host.process is not None and not host.is_wanted:
+                await host.has_ended.wait()  # it stops
 
     async def kill_member(self) -> None:
         """A member is killed and starts again at once, or after another one was promoted."""
@@ -76,11 +90,25 @@ class SlavesStorm(Storm):
             host.weather.steps_until_crash = 0
         await self._start_later(host, self._rng.choice((0.0, 1.0, self._rng.uniform(*AWAY_SECONDS))))
 
-    async def end_all(self) -> None:
-        """All members are killed, or lose power, at once; they start again one after the other."""
+    def crash_at_truncation(self) -> None:
+        """The next member that truncates its log ends in the middle of that."""
+        self.watch.on_truncate = self._crash_soon
+
+    def _crash_soon(self, host: Host) -> None:
+        steps, is_cut = self._rng.randint(1, 6), self._rng.random() < 0.5
+        self.note(f"{host.name} truncates its log, and ends {steps} changes of files later")
+        host.weather.crash, host.weather.steps_until_crash = host.cut_power if is_cut else host.kill, steps
+        self.watch.on_truncate = lambda _: None
+        # Not as a part of the process that ends.
+        start = partial(self._start_later, host, self._rng.choice((0.5, 3.0)))
+        self._cluster.loop.call_soon(self._begin, start, context=self._cluster.network.context)
+
+    async def end_several(self) -> None:
+        """The master and a slave, or all members, are killed, or lose power, at once; they start again one after the other."""
         is_cut = self._rng.random() < 0.5
-        self.note("all members lose power" if is_cut else "all members are killed")
-        ended = [host for host in self.watch.hosts.values() if host.process is not None]
+        hosts = self._rng.choice((list(self.watch.hosts.values()), [self._master(), self._rng.choice(self._slaves())]))
+        ended = [host for host in dict.fromkeys(hosts) if host.process is not None]
+        self.note(f"{', '.join(host.name for host in ended)} {'lose power' if is_cut else 'are killed'}")
         for host in ended:
             if is_cut:
                 host.cut_power()
@@ -110,33 +138,30 @@ class SlavesStorm(Storm):
         if not process.is_dead:
             process.resume()
 
-    async def cut_off(self) -> None:
-        """A member can't reach some or all other servers, or they can't reach it, or both."""
+    async def pause_at_step(self) -> None:
+        """A member stands still in the middle of what a thread of it does with files: just before or after a sync."""
         host = self._member()
-        metas = list(self._cluster.metas)
-        members = [other.name for other in self.watch.hosts.values() if other is not host]
-        others = self._rng.choice((metas, members, metas[:1], members[:1], [*metas, *members]))
-        way = self._rng.choice(("and", "and", "to", "from"))
-        seconds = self._rng.choice((0.5, 2.0, 4.0, 9.0, 14.0))
-        self.note(f"cut {host.name} {way} {', '.join(others)} for {seconds} s")
-        network = self._cluster.network
-        for other in others:
-            one, two = (other, host.name) if way == "from" else (host.name, other)
-            network.cut(one, two, one_way=way != "and")
-        await asyncio.sleep(seconds)
-        for other in others:
-            network.mend(host.name, other)
+        if host.process is None or host.weather.steps_until_pause:
+            return
+        process, steps = host.process, self._rng.randint(1, 20)
+        host.weather.pause, host.weather.steps_until_pause = process.pause, steps
+        seconds = self._rng.choice((3.0, 12.0))
+        self.note(f"pause {host.name} for {seconds} s {steps} changes of files later")
+        await asyncio.sleep(1.0)
+        host.weather.steps_until_pause = 0
+        if process.is_paused:
+            await asyncio.sleep(seconds)
+        if not process.is_dead:
+            process.resume()
 
-    async def flapping_cut(self) -> None:
-        """The connection between two servers breaks again and again."""
-        names = [host.name for host in self.watch.hosts.values()]
-        one, other = self._rng.sample([*names, *self._cluster.metas], 2)
-        self.note(f"{one} and {other} are cut every second")
-        for _ in range(self._rng.randint(2, 5)):
-            self._cluster.network.cut(one, other)
-            await asyncio.sleep(self._rng.uniform(0.2, 1.5))
-            self._cluster.network.mend(one, other)
-            await asyncio.sleep(self._rng.uniform(0.2, 1.5))
+    async def clock_strobe(self) -> None:
+        """The wall clock of a server steps by half a minute to and fro."""
+        host = self._host()
+        self.note(f"the clock of {host.name} steps to and fro")
+        for _ in range(self._rng.randint(2, 8)):
+            host.clock.offset_ms = self._rng.choice((-30_000, 30_000))
+            await asyncio.sleep(self._rng.uniform(0.2, 1.0))
+        host.clock.offset_ms = 0
 
     async def switch_over(self) -> None:
         """An operator has the master switch over to a slave."""
@@ -147,75 +172,51 @@ class SlavesStorm(Storm):
         self.note(f"switch-over of {host.name}")
         await asyncio.wait({host.process.start(_switch_over(host.server))}, timeout=SWITCH_OVER_SECONDS)
 
-    async def slow_syncs(self) -> None:
-        """Each sync of a member takes as long as on a busy network disk."""
-        host = self._node()
-        host.weather.sync_seconds = self._rng.choice((0.05, 0.15))
-        self.note(f"syncs of {host.name} take {host.weather.sync_seconds} s")
-        await asyncio.sleep(self._rng.uniform(1, 7))
-        host.weather.sync_seconds = 0.0
-
-    def hanging_sync(self) -> None:
-        """One sync of a member takes seconds."""
-        host = self._member()
-        host.weather.hang_seconds = self._rng.choice((1.5, 4.0, 10.0))
-        self.note(f"a sync of {host.name} takes {host.weather.hang_seconds} s")
-
-    async def new_disk(self) -> None:
-        """A member gets a new disk, if another one in sync keeps what was acknowledged."""
-        host = self._member()
-        node = next(name for name, one in self.watch.hosts.items() if one is host)
-        if host.process is None or not self.may_lose(node):
-            return
-        self.note(f"{host.name} gets a new disk")
-        host.kill()
-        host.disk = empty_disk(host, self._cluster.loop.rng(f"new disk {len(self.events)}"))
-        self.watch.new_disk(node)
-        await self._start_later(host, self._rng.choice((0.1, 2.0, 8.0)))
-
-    def may_lose(self, node: str) -> bool:
-        """Whether another member has everything: it runs, the newest row names it, and its disk is as it was.
-
-        If it did not run, the member that lost its disk might be promoted for its last heartbeat, and would be alone in the set.
-        """
-        running = {name for name, host in self.watch.hosts.items() if host.is_serving}
-        return bool(self.watch.in_sync_nodes() & running - {node})
-
 
 async def _switch_over(broker: Broker) -> None:
     with suppress(SwitchOverRejected, SwitchOverUnknown):
         await broker.switch_over("")
 
 
-def empty_disk(host: Host, rng: Random) -> SimulatedDisk:
-    """Return a new disk for a host."""
-    return SimulatedDisk(host.disk._loop, host.name, rng, host.weather)
-
-
-FAULTS = (
-    "kill",
-    "kill_member",
-    "member_power_cut",
-    "crash_at_step",
-    "end_all",
-    "stop_member",
-    "pause",
-    "pause_member",
-    "kill_client",
-    "cut",
-    "cut_off",
-    "flapping_cut",
-    "slow_link",
-    "switch_over",
-    "reset",
-    "slow_disk",
-    "slow_syncs",
-    "hanging_sync",
-    "failing_sync",
-    "full_disk",
-    "new_disk",
-    "clock_step",
-    "database_away",
-    "lost_replies",
-    "restored_database",
-)
+FAULTS: dict[str, tuple[str, ...]] = {
+    "kill": ("F32",),
+    "kill_member": ("F1", "F2", "F3"),
+    "end_several": ("F2",),
+    "crash_at_step": ("F4",),
+    "crash_at_truncation": ("F4",),
+    "kill_client": ("F5",),
+    "stop_member": ("F6",),
+    "switch_over": ("F6",),
+    "member_power_cut": ("F7",),
+    "flipped_bit": ("F10",),
+    "swapped_blocks": ("F12",),
+    "missing_segment": ("F12",),
+    "older_file": ("F12",),
+    "older_folder": ("F12",),
+    "new_disk": ("F12",),
+    "full_disk": ("F13",),
+    "failing_write": ("F14",),
+    "failing_sync": ("F15",),
+    "slow_syncs": ("F16",),
+    "hanging_sync": ("F16",),
+    "slow_disk": ("F16",),
+    "slow_slave": ("F17",),
+    **dict.fromkeys(SHAPES, ("F18",)),
+    "cut": ("F18",),
+    "cut_off": ("F18",),
+    "flapping_cut": ("F19",),
+    "slow_link": ("F20",),
+    "narrow_link": ("F20",),
+    "reset": ("F21",),
+    "reset_on_arrival": ("F21",),
+    "pause_member": ("F22", "F24"),
+    "pause_at_step": ("F23",),
+    "pause": ("F24",),
+    "clock_step": ("F25",),
+    "clock_strobe": ("F25",),
+    "database_away": ("F28",),
+    "lost_replies": ("F28",),
+    "restored_database": ("F29",),
+    "accepted_loss": (),
+}
+"""By name: the faults of the fault list that each is a form of; none: a decision of an operator."""

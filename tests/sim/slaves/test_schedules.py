@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.sim.slaves.schedule import run_schedule
+from tests.sim.slaves.schedule import STEPS_MIN, run_schedule
 from tests.support.promises import PromiseBroken
 
 SCHEDULES = int(os.environ.get("QMQ_SIM_SCHEDULES", "10000" if os.environ.get("QMQ_SIM") == "full" else "1000"))
@@ -13,8 +13,6 @@ CHUNK = 25
 """Schedules of a test, so that they are spread over the processes of the tests."""
 FEW = 1
 """Chunks that run on other Python versions, too."""
-STEPS_MIN = 300
-"""Events of a schedule, on average."""
 
 
 @pytest.mark.parametrize(
@@ -28,7 +26,7 @@ def test_the_rules_of_replication_hold_under_faults(first: int) -> None:
     reports = [run_schedule(seed) for seed in range(first, min(first + CHUNK, SCHEDULES + 1))]
     if broken := [report for report in reports if report.broken]:
         raise PromiseBroken("\n\n".join(map(str, broken[:3])))
-    assert sum(report.counts["steps"] for report in reports) >= STEPS_MIN * len(reports)
+    assert min(report.counts["steps"] for report in reports) >= STEPS_MIN
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:

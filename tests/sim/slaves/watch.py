@@ -19,7 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from broker_node.broker import Broker
-from qmq.daemon.applying import AT_HAND_BYTES_MAX
+from qmq.daemon.applying import AT_HAND_BYTES_MAX, Applying
 from qmq.daemon.replication.joining import WINDOW_BYTES
 from qmq.daemon.replication.leading import Leading
 from qmq.log.appender import Appender
@@ -31,7 +31,7 @@ from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq.replication.row import GroupRow
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
-from tests.sim.slaves.member_logs import durable, durable_incarnation, durable_state, written
+from tests.sim.slaves.member_logs import durable_incarnation, durable_pieces, durable_state, written
 from tests.support.disk_work import read_and_repair
 
 MARK = re.compile(rb"<([a-z0-9.]+)>")
@@ -55,17 +55,27 @@ class GroupWatch:
         self._seals: list[int] = []
         """Log offsets of the commits without records in `committed`."""
         self._parsed_to = 0
+        self.damaged: set[str] = set()
+        """Members whose disk has not what they left there, or has messages whose loss an operator accepted."""
+        self.rejoining: set[str] = set()
+        """Of these, those that may follow again without a new disk: what they have is whole, and only not the newest."""
+        self.has_lost = False
+        """An operator has accepted loss: of messages, or of acks only."""
+        self.lost_ids: set[str] = set()
+        """Ids of messages whose loss an operator accepted."""
         self._durable: dict[str, int] = defaultdict(int)
         """By node id: up to here its disk holds, or held, what is committed."""
         self._epochs: dict[str, int] = defaultdict(int)
         """By node id: the highest epoch on its disk."""
         self._masters: dict[int, tuple[str, str]] = {}
         """By epoch: (node id, boot id) of its only writer."""
-        self._numbers: dict[str, list[int]] = defaultdict(list)
-        """By subject: checksums of its messages by sequence, the same on all nodes."""
+        self._numbers: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        """By subject: checksum and id of its messages by sequence, the same on all nodes."""
         self._read: dict[tuple[Broker, str], int] = {}
         """By node and subject: the first sequence that was not compared yet."""
         self._broken: set[str] = set()
+        self.on_truncate: Callable[[Host], None] = lambda _: None
+        """Called before the log of a member is truncated."""
 
     def report(self, check: str, what: str) -> None:
         """Record a broken promise, once."""
@@ -77,6 +87,8 @@ class GroupWatch:
         """A member lost its disk, and gets an empty one."""
         self._durable.pop(node, None)
         self._epochs.pop(node, None)
+        self.damaged.discard(node)
+        self.rejoining.discard(node)
 
     def in_sync_nodes(self) -> set[str]:
         """Return the members of the newest row's in-sync set that still have the disk with which they are in sync."""
@@ -85,21 +97,42 @@ class GroupWatch:
             return set(row.in_sync) if row is not None else set()
         return {node for node in row.in_sync if row.incarnation_of(node) == durable_incarnation(self.hosts[node])}
 
+    def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
+        """An operator promotes a member whose log ends at `end`, by this row: what is committed behind that is lost."""
+        self.row, self.has_lost = row, True
+        self.damaged = set(self.hosts) - {node}
+        self.rejoining = set(self.damaged)
+        self._durable[node] = min(self._durable[node], end)
+        lost = {message_id.decode() for message_id in MARK.findall(self.committed[end:])}
+        self.lost_ids |= lost
+        del self.committed[end:]
+        self.committed_ids -= {message_id.encode() for message_id in lost}
+        self._seals = [at for at in self._seals if at < end]
+        self._parsed_to = min(self._parsed_to, end)
+        for numbers in self._numbers.values():
+            first = next((at for at, (_, message_id) in enumerate(numbers) if message_id in lost), len(numbers))
+            del numbers[first:]
+        # What was lost may be pulled under the same number.
+        self._history.damaged.add(self._group)
+
     # --- hooks -----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
-        """Be called when a high watermark rises, an epoch begins, and the row changes."""
+        """Be called when a high watermark rises, an epoch begins, a log is truncated, and the row changes."""
         self._cluster.database.on_row = self.row_changed
         originals: list[tuple[type, str, Any]] = []
 
-        def hook(owner: type, name: str, then: Callable[..., None]) -> None:
+        def hook(owner: type, name: str, then: Callable[..., None], *, is_before: bool = False) -> None:
             original = getattr(owner, name)
             originals.append((owner, name, original))
 
             def call(target: Any, *arguments: Any, **named: Any) -> Any:
+                if is_before:
+                    then(target)
                 found = original(target, *arguments, **named)
-                then(target)
+                if not is_before:
+                    then(target)
                 return found
 
             setattr(owner, name, call)
@@ -107,11 +140,19 @@ class GroupWatch:
         hook(ConfirmedLog, "confirm", self._confirmed)
         hook(Appender, "complete", self._confirmed)
         hook(Leading, "start", self._leads)
+        hook(Applying, "__init__", self._opened)
+        hook(SegmentedLog, "truncate", lambda log: self.on_truncate(self._node_of(log)[1]), is_before=True)
         try:
             yield
         finally:
             for owner, name, original in originals:
                 setattr(owner, name, original)
+
+    def _opened(self, applying: Applying) -> None:
+        """A member has opened its log: a crash leaves no damage in it."""
+        node, _ = self._node_of(applying._log)
+        if applying._log.damaged and node not in self.damaged:
+            self.report("damage", f"{node} found damage that no fault made: {applying._log.damaged[0]}")
 
     def _confirmed(self, log: SegmentedLog) -> None:
         """A master's high watermark may have risen."""
@@ -142,13 +183,18 @@ class GroupWatch:
 
     def has_committed(self, host: Host, begin: int, end: int) -> bool:
         """Whether a member's disk has synced the committed bytes [begin, end). Seals may lack: a start writes them again."""
-        found, expected = durable(host, begin, end), self.committed[begin:end]
-        if found == expected:
-            return True
-        masked = bytearray(found)
+        return all(
+            found == self.committed[at : at + len(found)] or self._equals_but_for_seals(at, found)
+            for at, found in durable_pieces(host, begin, end)
+        )
+
+    def _equals_but_for_seals(self, begin: int, found: bytes) -> bool:
+        end = begin + len(found)
+        masked, expected = bytearray(found), self.committed[begin:end]
         for at in self._seals:
-            if begin <= at < end:
-                masked[at - begin : at - begin + HEADER_BYTES] = expected[at - begin : at - begin + HEADER_BYTES]
+            first, last = max(begin, at) - begin, min(end, at + HEADER_BYTES) - begin
+            if first < last:
+                masked[first:last] = expected[first:last]
         return masked == expected
 
     def _leads(self, leading: Leading) -> None:
@@ -160,7 +206,7 @@ class GroupWatch:
                 if writer != mine:
                     self.report("writer", f"epoch {leading.row.epoch} is led by {mine}, and was by {writer}")
                 self._check_used(node, host, leading.row.epoch, "leads")
-                if not self.has_committed(host, 0, len(self.committed)):
+                if node not in self.damaged and not self.has_committed(host, 0, len(self.committed)):
                     self.report("in_sync", f"{node} leads epoch {leading.row.epoch} and lacks committed bytes")
 
     def _node_of(self, log: SegmentedLog) -> tuple[str, Host]:
@@ -188,7 +234,7 @@ class GroupWatch:
 
     def _check_in_sync(self, when: str) -> None:
         """Each member of the newest row's in-sync set has synced everything that is committed."""
-        for node in self.in_sync_nodes():
+        for node in self.in_sync_nodes() - self.damaged:
             begin, end = self._durable[node], len(self.committed)
             if begin < end and not self.has_committed(self.hosts[node], begin, end):
                 self.report("in_sync", f"{node} is in sync and lacks committed bytes of [{begin}, {end}): {when}")
@@ -216,6 +262,14 @@ class GroupWatch:
 
     def _look_at_disk(self, node: str, host: Host) -> None:
         end = self._durable[node]
+        if node in self.damaged:
+            end = len(self.committed)
+            is_in_sync = self.row is not None and node in self.row.in_sync
+            if node not in self.rejoining or not is_in_sync or not self.has_committed(host, 0, end):
+                return
+            self.damaged.discard(node)
+            self.rejoining.discard(node)
+            self._durable[node] = end
         if not self.has_committed(host, 0, end):
             self.report("bytes", f"{node} lost or changed bytes below offset {end}, which are committed")
         epoch = durable_state(host).epoch
@@ -229,6 +283,10 @@ class GroupWatch:
             # An only member that starts serves what its log has.
             self._confirmed(log)
         known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
+        self._look_at_limits(node, broker)
+        self._look_at_messages(node, broker)
+        if node in self.damaged:
+            return
         end = min(known, log.synced_end)
         if end > len(self.committed):
             # A slave applies a seal behind the last commit as well.
@@ -243,10 +301,6 @@ class GroupWatch:
             self._check_used(node, host, log.epoch, "writes commits of")
         if member.follower is not None and member.follower._slave is not None:
             self._check_used(node, host, member.follower._slave.epoch, "follows")
-            if member.follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
-                self.report("bounds", f"{node} has {member.follower._thread.pending_bytes} bytes to write")
-        if applying is not None and applying.at_hand_bytes > AT_HAND_BYTES_MAX:
-            self.report("bounds", f"{node} keeps {applying.at_hand_bytes} bytes to apply")
         if applying is not None and not broker._has_committer:
             # What is applied may end with a seal behind the last commit.
             limit = applying.known_high_watermark + HEADER_BYTES
@@ -255,7 +309,13 @@ class GroupWatch:
                 self.report("applied", f"{node} applied {applied}, with a checkpoint at {checkpoint}, above {limit}")
         elif broker.checkpoints.last_position.offset > known + HEADER_BYTES:
             self.report("applied", f"{node} has a checkpoint above its high watermark {known}")
-        self._look_at_messages(node, broker)
+
+    def _look_at_limits(self, node: str, broker: Broker) -> None:
+        follower, applying = broker.member.follower, broker.applying
+        if follower is not None and follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
+            self.report("bounds", f"{node} has {follower._thread.pending_bytes} bytes to write")
+        if applying is not None and applying.at_hand_bytes > AT_HAND_BYTES_MAX:
+            self.report("bounds", f"{node} keeps {applying.at_hand_bytes} bytes to apply")
 
     def _check_used(self, node: str, host: Host, epoch: int, how: str) -> None:
         stored = durable_state(host).epoch
@@ -276,21 +336,28 @@ class GroupWatch:
             numbers = self._numbers[subject.name]
             for sequence, raw in enumerate(read_and_repair(store, subject, begin, end), begin):
                 if raw is None:
-                    self.report("sequence", f"{node} {subject.name} {sequence} can't be read")
+                    if node not in self.damaged:
+                        self.report("sequence", f"{node} {subject.name} {sequence} can't be read")
                     continue
-                if sequence < len(numbers) and numbers[sequence] != crc32(raw):
+                if sequence < len(numbers) and numbers[sequence][0] != crc32(raw):
                     found = decode_raw(raw)[0].message_id
-                    self.report("sequence", f"{node} {subject.name} {sequence} is {found}, and was another message")
+                    # It may have what an operator decided to lose.
+                    if found not in self.lost_ids:
+                        self.report("sequence", f"{node} {subject.name} {sequence} is {found}, and was another message")
                 elif sequence == len(numbers):
-                    numbers.append(crc32(raw))
-                    self.seen(decode_raw(raw)[0].message_id, f"visible on {node}")
+                    message_id = decode_raw(raw)[0].message_id
+                    if message_id not in self.lost_ids:
+                        numbers.append((crc32(raw), message_id))
+                        self.seen(message_id, f"visible on {node}")
 
     def _compare_chains(self) -> None:
         """Two logs are equal up to where their epochs say so."""
         running = [
             (node, host, host.server)
             for node, host in self.hosts.items()
-            if isinstance(host.server, Broker) and not host.server.member.log_changes.is_begun
+            if isinstance(host.server, Broker)
+            and not host.server.member.log_changes.is_begun
+            and node not in self.damaged
         ]
         for number, (node, host, broker) in enumerate(running):
             for other, other_host, other_broker in running[number + 1 :]:

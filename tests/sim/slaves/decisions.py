@@ -1,0 +1,91 @@
+"""What an operator decides in a run with slaves: a promotion that accepts loss, and what the members that have more do then."""
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+from broker_node.broker import Broker
+from qmq.protocol.codes import ReplicaRole
+from qmq.replication.row import UncleanPromotion
+from tests.sim.cluster import Host
+from tests.sim.slaves.disks import DiskFaults
+from tests.sim.slaves.member_logs import durable_incarnation
+
+REMOVED_SECONDS = 8.0
+"""A slave that does not run is removed from the in-sync set within this, if the master and a metaserver run."""
+REPORT_SECONDS = 5.0
+"""A node that starts reports to a metaserver within this."""
+UNFIT_ROLES = (ReplicaRole.COPYING, ReplicaRole.FAILED, ReplicaRole.SPARE)
+
+
+class Decisions(DiskFaults):
+    """Makes the decisions."""
+
+    _is_deciding = False
+    """Only one promotion is prepared at a time."""
+
+    async def accepted_loss(self) -> None:
+        """All members in sync are away, and an operator promotes one that is behind."""
+        if self._is_deciding or self.watch.damaged or len(self.watch.hosts) < 2:
+            return
+        self._is_deciding = True
+        try:
+            await self._accept_loss()
+        finally:
+            self._is_deciding = False
+
+    async def _accept_loss(self) -> None:
+        behind = self._rng.choice(self._slaves())
+        node, others = self._node_id(behind), [host for host in self.watch.hosts.values() if host is not behind]
+        self.note(f"{behind.name} is to be promoted although it lacks messages")
+        behind.kill()
+        for _ in range(round(REMOVED_SECONDS)):
+            await asyncio.sleep(1.0)
+            if self.watch.row is not None and node not in self.watch.row.in_sync:
+                break
+        await asyncio.sleep(self._rng.uniform(0.0, 2.0))
+        for host in others:
+            host.kill()
+        await self._start_later(behind, 0.1)
+        await asyncio.sleep(REPORT_SECONDS)
+        if not self.watch.damaged and all(host.process is None for host in others) and self._can_lead(behind):
+            self.promote(node)
+        await asyncio.gather(*(self._start_later(host, self._rng.uniform(0.1, 4.0)) for host in others))
+
+    def _can_lead(self, host: Host) -> bool:
+        """Whether the service would promote the node: it reports, has no problem, and the database can be reached."""
+        if not isinstance(host.server, Broker) or self._cluster.database.is_away:
+            return False
+        member = host.server.member
+        return member.role not in UNFIT_ROLES and member.row is not None and not host.server.replica.state.is_new
+
+    def promote(self, node: str) -> None:
+        """Promote a member, as `services.members.promote` does; what it lacks is lost."""
+        database, newest = self._cluster.database, self.watch.row
+        server = self.watch.hosts[node].server
+        assert newest is not None
+        assert isinstance(server, Broker)
+        stored = database.rows.groups[newest.broker_group]
+        row, end = stored.group_row, server.log.written_end
+        promotion_id = str(UUID(int=self._rng.getrandbits(128)))
+        incarnation = durable_incarnation(self.watch.hosts[node])
+        changed = UncleanPromotion(row.epoch, row.version, node, incarnation, newest.place, promotion_id).applied_to(
+            row
+        )
+        self.note(f"an operator promotes {node}, whose log ends at {end} of {len(self.watch.committed)}")
+        self.watch.accept_loss(node, end, changed)
+        database.rows.groups[newest.broker_group] = stored.with_group_row(changed)
+        if (known := database.rows.nodes.get(node)) is not None:
+            database.rows.nodes[node] = replace(
+                known, log_end=end, log_epoch=server.log.epochs.last_epoch, log_end_version=known.log_end_version + 1
+            )
+        database.changed(group=newest.broker_group)
+
+    async def repair(self) -> None:
+        """Replace the disks of members that stopped with an alarm, or whose disk is damaged, once another member has everything."""
+        for node, host in self.watch.hosts.items():
+            server = host.server
+            has_failed = isinstance(server, Broker) and server.member.role is ReplicaRole.FAILED
+            if (has_failed or node in self.watch.damaged) and self.may_lose(node):
+                await self.replace_disk(node)
+                await self._start_later(host, 0.1)
