@@ -22,7 +22,7 @@ from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from qmq.clock import SYSTEM_CLOCK
 from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.daemon.replication.member import LifeEnded
+from qmq.daemon.replication.shell import LifeEnded
 from qmq.log.disk import SystemDisk
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command

@@ -11,7 +11,7 @@ from qmq.daemon.daemon import Daemon
 from qmq.daemon.daemon_options import DaemonOptions
 from qmq.daemon.machine import Machine
 from qmq.daemon.memory import keep_freed_memory, limit_collections
-from qmq.daemon.replication.member import LifeEnded
+from qmq.daemon.replication.shell import LifeEnded
 from qmq.daemon.runner import FAILED, run_until_signal, set_up_logging
 from qmq.errors import SettingError
 from qmq.options import exit_wrong, parse_options

@@ -14,7 +14,7 @@ from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
-from qmq.daemon.replication.member import LifeEnded
+from qmq.daemon.replication.shell import LifeEnded
 from qmq.errors import LogError, QmqError, SettingError
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process

@@ -35,7 +35,8 @@ Both:
 
 - `role_report`, `role_metrics`: what a node reports of its role.
 - `newest_row`: the row that a node acts on.
-- `member_shell`: what a member does with its node when its role changes.
+- `shell`: what a member needs of its node; `member_shell`: what it does with it when its role changes.
+- `log_changes`: truncates or discards the log of a slave.
 - `registration`: what it reports to metaservers.
 - `flush_check`: settings with which a node can't be one of several members.
 """

@@ -2,17 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
+from qmq.daemon.replication.log_changes import LogChanges
 from qmq.daemon.replication.newest_row import NewestRow
+from qmq.daemon.replication.shell import LifeEnded, Shell
 from qmq.daemon.role_changes import RoleChanges
-from qmq.errors import LogError, QmqError
-from qmq.log.truncation import Truncation
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.replication.promotion import OTHER_FOLDER
@@ -21,65 +19,6 @@ from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.replication")
-
-
-class LifeEnded(QmqError):
-    """The node stepped down or truncated its log, and has to open it again. The process does not end: it makes another node."""
-
-    code = "replication.life_ended"
-    retriable = True
-
-
-class Shell(Protocol):
-    """What a member needs of its node."""
-
-    @property
-    def incarnation(self) -> str:
-        """Of the data folder."""
-
-    @property
-    def replica_state(self) -> ReplicaState:
-        """What is on disk."""
-
-    async def store_replica_state(self, state: ReplicaState) -> None:
-        """Make it durable. Raises OSError, or ValueError for an older epoch."""
-
-    @property
-    def log_problem(self) -> str:
-        """Why the log can't be used, so that it has to be replaced by a copy of the master's; "" if it can."""
-
-    async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
-        """As `qmq.daemon.replication.state_copy.wait_for_state`."""
-
-    def new_follower(self) -> Follower:
-        """A follower in the epoch on disk."""
-
-    async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
-        """Lead the epoch on disk: apply the whole log, and append the record of the epoch; its log offset."""
-
-    async def begin_alone(self) -> None:
-        """Write to the log from now on, in the epoch on disk, without slaves: apply the whole log."""
-
-    async def begin_replicating(self, row: GroupRow) -> Leading:
-        """Lead the epoch on disk, which this node has served alone until now, while clients are connected."""
-
-    def replication_problem(self) -> str:
-        """Why this node can't have slaves; "" if it can."""
-
-    async def wait_confirmed(self, offset: int) -> None:
-        """Wait until the record at a log offset is below the high watermark. Raises LogError when the log fails."""
-
-    async def serve_clients(self) -> None:
-        """Let clients connect."""
-
-    async def truncate(self, to: Truncation) -> None:
-        """Truncate the log, which is not used any more. Raises LogError or OSError."""
-
-    async def discard_log(self) -> None:
-        """Record that the log, which is not used any more, is replaced by a copy of the master's. Raises OSError."""
-
-    def end(self, error: BaseException) -> None:
-        """End this node with an error; after LifeEnded, the process makes a new one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -102,13 +41,12 @@ class Member:
     """Of the master that is followed."""
     _task: "asyncio.Task[None] | None" = field(default=None, init=False)
     """Follows, or waits for the epoch to be confirmed."""
-    _is_truncating: bool = field(default=False, init=False)
-    """The log is being truncated or discarded, after which the next life does what the row says."""
-    _is_alone: bool = field(default=False, init=False)
-    """It serves as the only member."""
+    is_alone: bool = field(default=False, init=False)
+    """Whether the node serves as the only member."""
 
     def __post_init__(self) -> None:
         self._role_changes.became(self._role)
+        self.log_changes = LogChanges(self._shell)
 
     @property
     def role(self) -> ReplicaRole:
@@ -134,14 +72,9 @@ class Member:
         if self.role is ReplicaRole.SPARE and reason:
             self.reason = reason
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether the node serves as the only member."""
-        return self._is_alone
-
     def serves_alone(self) -> None:
         """The node serves as the only member, as far as it knows."""
-        self._is_alone, self.role, self.reason = True, ReplicaRole.MASTER, ""
+        self.is_alone, self.role, self.reason = True, ReplicaRole.MASTER, ""
 
     def newer_epoch(self, epoch: int) -> None:
         """A slave knows a newer epoch than the one that this node leads."""
@@ -152,7 +85,7 @@ class Member:
         while True:
             await self.rows.changed.wait()
             self.rows.changed.clear()
-            if self.row is not None and self.role is not ReplicaRole.FAILED and not self._is_truncating:
+            if self.row is not None and self.role is not ReplicaRole.FAILED and not self.log_changes.is_begun:
                 await self._do(self.row)
 
     async def leave(self) -> None:
@@ -168,7 +101,7 @@ class Member:
 
     async def _do(self, sent: SentRow) -> None:
         row, state = GroupRow.of(sent), self._shell.replica_state
-        leads = self.leading is not None or self._is_alone
+        leads = self.leading is not None or self.is_alone
         incarnation, follows = self._shell.incarnation, self.follower is not None
         step = step_for(self.node_id, incarnation, state, row, leads=leads, follows=follows)
         if step is Step.IGNORE:
@@ -176,7 +109,7 @@ class Member:
         if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
             await self._stay(row)
             return
-        if self._is_alone:
+        if self.is_alone:
             await self._leave_alone(row, step)
             return
         if self.leading is not None:
@@ -226,7 +159,7 @@ class Member:
         self._shell.end(LifeEnded(why))
 
     async def _stay(self, row: GroupRow) -> None:
-        if self._is_alone:
+        if self.is_alone:
             self.reason = self.refusal = ""
             if len(row.members) > 1:
                 await self._begin_replicating(row)
@@ -261,7 +194,8 @@ class Member:
         try:
             await follower.run(address)
         except Diverged as diverged:
-            await self._truncate(diverged.truncation)
+            self.role, self.reason = ReplicaRole.WAITING, f"its log is truncated to offset {diverged.truncation.end}"
+            await self.log_changes.truncate(diverged.truncation)
         except LogCopied as copied:
             self._shell.end(LifeEnded(str(copied)))
         except MustCopy as error:
@@ -290,26 +224,8 @@ class Member:
         await self._copy_all(problem)
 
     async def _copy_all(self, why: str) -> None:
-        """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""
-        self._is_truncating = True
         self.role, self.reason = ReplicaRole.COPYING, f"its log is replaced by a copy of the master's: {why}"
-        try:
-            await self._shell.discard_log()
-        except OSError as error:
-            self._shell.end(error)
-            return
-        self._shell.end(LifeEnded(self.reason))
-
-    async def _truncate(self, to: Truncation) -> None:
-        """Remove what the new master does not have; it was never acknowledged."""
-        self._is_truncating = True
-        self.role, self.reason = ReplicaRole.WAITING, f"its log is truncated to offset {to.end}"
-        try:
-            await self._shell.truncate(to)
-        except (LogError, OSError) as error:
-            self._shell.end(error)
-            return
-        self._shell.end(LifeEnded(f"the log was truncated to offset {to.end}, which begins epoch {to.epoch}"))
+        await self.log_changes.discard(self.reason)
 
     async def _lead(self, row: GroupRow) -> None:
         self.role, self.reason = (
@@ -334,7 +250,7 @@ class Member:
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         self.leading = await self._shell.begin_replicating(row)
-        self._is_alone, self.reason = False, ""
+        self.is_alone, self.reason = False, ""
         logger.info("node %s is the master of %s from now on", self.node_id, ", ".join(row.members))
 
     async def _serve(self, offset: int) -> None:

@@ -18,7 +18,7 @@ class SlaveReport:
     """The first log offset that the slave has not synced."""
     applied_end: int
     lag_bytes: int
-    """From `confirmed_end` to the end of the master's log."""
+    """From `confirmed_end` to the end of the last commit with records of the master's log."""
     lag_seconds: float | None
     """Since when the master has what the slave lacks; 0.0 if it lacks nothing, None if it is far behind."""
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from qmq.daemon.replication import slave_copy
-from qmq.daemon.replication.member import LifeEnded
 from qmq.daemon.replication.retention_holds import HOLD_SECONDS
+from qmq.daemon.replication.shell import LifeEnded
 from qmq.replication.roles import CopyPhase
 from tests.sim.loop import SimulatedLoop, running_loop
 from tests.sim.replication.pair import Members, client_of, comparable, members

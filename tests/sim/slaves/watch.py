@@ -355,7 +355,9 @@ class GroupWatch:
         running = [
             (node, host, host.server)
             for node, host in self.hosts.items()
-            if isinstance(host.server, Broker) and not host.server.member._is_truncating and node not in self.damaged
+            if isinstance(host.server, Broker)
+            and not host.server.member.log_changes.is_begun
+            and node not in self.damaged
         ]
         for number, (node, host, broker) in enumerate(running):
             for other, other_host, other_broker in running[number + 1 :]:

@@ -1,0 +1,36 @@
+"""class LogChanges: changes of a slave's log after which the node opens it again."""
+
+from dataclasses import dataclass, field
+
+from qmq.daemon.replication.shell import LifeEnded, Shell
+from qmq.errors import LogError
+from qmq.log.truncation import Truncation
+
+
+@dataclass(eq=False, repr=False)
+class LogChanges:
+    """Ends the life of the node, with an error of the disk if there is one."""
+
+    _shell: Shell
+    is_begun: bool = field(default=False, init=False)
+    """A change was begun. The next life does what the row says."""
+
+    async def truncate(self, to: Truncation) -> None:
+        """Remove what the new master does not have; it was never acknowledged."""
+        self.is_begun = True
+        try:
+            await self._shell.truncate(to)
+        except (LogError, OSError) as error:
+            self._shell.end(error)
+            return
+        self._shell.end(LifeEnded(f"the log was truncated to offset {to.end}, which begins epoch {to.epoch}"))
+
+    async def discard(self, why: str) -> None:
+        """Have the next life replace the log by a copy of the master's. The master knows that the set is without this node."""
+        self.is_begun = True
+        try:
+            await self._shell.discard_log()
+        except OSError as error:
+            self._shell.end(error)
+            return
+        self._shell.end(LifeEnded(why))
