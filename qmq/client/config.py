@@ -18,7 +18,8 @@ class Limits:
     batch_bytes: int = 1 << 20
     """Bytes per batch; a larger message is sent alone."""
     batches_in_flight: int = 16
-    """Batches of a producer that are sent and not answered yet."""
+    """Batches of a producer that are sent and not answered yet; at most half of them to one broker group if another one can have
+    more."""
     prefetch_messages: int = 4_000
     """Messages pulled and neither acknowledged nor retried yet, across all broker groups. No pull is sent while more messages than
     one asks for are queued ahead of the application."""

@@ -180,9 +180,9 @@ class Committer(AnswerQueue):
         is_written = self._write(self._log.take)
         # More than one commit holds: the rest follows at once.
         self._is_urgent = self._is_urgent and self._log.has_pending
+        requests, self._new_requests = self._new_requests, 0
         if is_written:
-            self._group.begun(self._new_requests, is_partial=self._log.has_pending)
-            self._new_requests = 0
+            self._group.begun(requests, is_partial=self._log.has_pending)
         else:
             self._release()
             self._idle.set()

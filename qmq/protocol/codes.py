@@ -204,7 +204,7 @@ class FollowResult(IntEnum):
     TOO_FAR_BEHIND = 10
     """The master's log begins behind the end of what both logs have in common. The slave has to copy state and log."""
     BUSY = 11
-    """The master has as many sessions as it allows. The slave tries again later."""
+    """The master examines as many slaves as it does at a time, or its log or row changed meanwhile. The slave tries again."""
 
 
 class FollowState(IntEnum):

@@ -41,6 +41,7 @@ CONSOLE = (
 )  # fmt: skip
 MODULES = {
     "broker_node": NODES,
+    "tests.faults.replication.faulty_node": NODES,
     "delay_node": NODES,
     "metaserver": NODES,
     "celery": CONSOLE,

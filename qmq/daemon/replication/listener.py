@@ -12,6 +12,7 @@ from qmq.daemon.replication.sender import WINDOW_BYTES_MAX
 from qmq.errors import ProtocolError, ReadRefused
 from qmq.net.connection import Connection
 from qmq.net.listener import MakeListener, SocketListener
+from qmq.net.node_secret import VARIABLE
 from qmq.net.server import FrameServer
 from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import Command, FollowResult, ResponseCode
@@ -59,8 +60,9 @@ def warn_if_open(logger: logging.Logger, host: str, tokens: Sequence[str]) -> No
     if "" in tokens and not is_loopback(host):
         logger.warning(
             "the sync port listens on %s without a sync token: every machine that reaches it can read all messages of the broker"
-            " group, and delay its answers as a slave; set --sync-token or a node secret (docs/security.md)",
+            " group, and delay its answers as a slave; set QMQ_SYNC_TOKEN or %s (docs/security.md)",
             host or "all addresses",
+            VARIABLE,
         )
 
 

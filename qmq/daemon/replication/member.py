@@ -130,7 +130,7 @@ class Member:
         self.rows.learned(row)
 
     def explained(self, reason: str) -> None:
-        """A metaserver said why it does not make this node a member, or nothing."""
+        """Show a metaserver's reason for not making this node a member; "" changes nothing."""
         if self.role is ReplicaRole.SPARE and reason:
             self.reason = reason
 
@@ -274,23 +274,20 @@ class Member:
 
         Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
         """
-        self.role = ReplicaRole.WAITING
-        if row.master == self.node_id:
-            self.reason = f"{problem}: it can't lead epoch {row.epoch}"
-        elif self.node_id in row.in_sync or not address:
-            self.reason = f"{problem}: it copies the log when master {row.master} has removed it from the in-sync set"
-        else:
+        self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, row, address)
+        self.reason = f"{problem}: {kept}"
+        if not kept:
             await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
-            self._explain_waiting(problem, f"master {row.master} has not answered yet")
             self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
 
     async def _copy_when_possible(self, address: str, problem: str) -> None:
-        await self._shell.wait_for_state(address, lambda why: self._explain_waiting(problem, why))
+        def explain(why: str) -> None:
+            self.reason = f"{problem}: it copies the log when the master's state can be read: {why}"
+
+        explain("the master has not answered yet")
+        await self._shell.wait_for_state(address, explain)
         logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
         await self._copy_all(problem)
-
-    def _explain_waiting(self, problem: str, why: str) -> None:
-        self.reason = f"{problem}: it copies the log when the master's state can be read: {why}"
 
     async def _copy_all(self, why: str) -> None:
         """Replace the log by a copy of the master's, in the next life. The master knows that the set is without this node."""
@@ -366,6 +363,15 @@ def _two_masters(row: GroupRow, state: ReplicaState) -> str:
     if row.promotion_id == state.promotion_id:
         return f"node {row.master} leads epoch {row.epoch}, too"
     return f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
+
+
+def _why_kept(node_id: str, row: GroupRow, address: str) -> str:
+    """Return why a log that can't be used may not be replaced yet; "" if the master may be asked for its state."""
+    if row.master == node_id:
+        return f"it can't lead epoch {row.epoch}"
+    if node_id in row.in_sync or not address:
+        return f"it copies the log when master {row.master} has removed it from the in-sync set"
+    return ""
 
 
 def _why_waiting(node_id: str, incarnation: str, row: GroupRow) -> str:

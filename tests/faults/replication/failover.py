@@ -27,11 +27,12 @@ async def consumed_again(load: Load, figures: Figures, killed_at_ms: float, limi
 async def written_again(load: Load, figures: Figures, killed_at: float, limit_s: float = CONSUMED_SECONDS) -> None:
     """Wait until g1 acknowledges a send that began after this moment (monotonic seconds)."""
 
-    def acked_at() -> float:
+    def is_written() -> bool:
         load.check()
-        return load.sends.first_ack("g1", killed_at)
+        return load.sends.newest.get("g1", 0.0) > killed_at
 
-    figures.add("written again", await eventually_async(acked_at, what="g1 is written again") - killed_at, limit_s)
+    await eventually_async(is_written, what="g1 is written again")
+    figures.add("written again", time.monotonic() - killed_at, limit_s)
 
 
 async def kill_and_return(system: System, load: Load, figures: Figures) -> None:

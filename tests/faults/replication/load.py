@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from types import TracebackType
 
@@ -35,6 +36,8 @@ class Sends:
         """0.0: not acknowledged."""
         self.groups: list[str] = []
         """The broker group that acknowledged it; "": none."""
+        self.newest: dict[str, float] = {}
+        """By broker group: when the newest send began that it has acknowledged."""
         self.acked = 0
         self.errors: list[str] = []
 
@@ -49,30 +52,17 @@ class Sends:
         """Store the outcome of a send."""
         if isinstance(outcome, Receipt):
             self.acked_at[number] = time.monotonic()
-            self.groups[number] = outcome.broker_group
+            self.groups[number] = group = outcome.broker_group
+            self.newest[group] = max(self.newest.get(group, 0.0), self.begun_at[number])
             self.acked += 1
         else:
             self.errors.append(f"message {number}: {outcome}")
 
-    def since(self, moment: float) -> range:
-        """Return the numbers of the sends that began at this moment or later."""
-        begin = len(self.begun_at)
-        while begin and self.begun_at[begin - 1] >= moment:
-            begin -= 1
-        return range(begin, len(self.begun_at))
-
     def seconds(self, since: float, until: float = math.inf) -> list[float]:
-        """Return how long the sends of a time took, sorted; a send without an answer counts until now."""
+        """Return how long the sends that began in a time took, sorted; a send without an answer counts until now."""
         now = time.monotonic()
-        return sorted(
-            (self.acked_at[number] or now) - self.begun_at[number]
-            for number in self.since(since)
-            if self.begun_at[number] < until
-        )
-
-    def first_ack(self, group: str, since: float) -> float:
-        """Return when a broker group first acknowledged a send that began at this moment or later; 0.0: it has not."""
-        return min((self.acked_at[number] for number in self.since(since) if self.groups[number] == group), default=0.0)
+        begin, end = bisect_left(self.begun_at, since), bisect_left(self.begun_at, until)
+        return sorted((self.acked_at[number] or now) - self.begun_at[number] for number in range(begin, end))
 
 
 class Received:

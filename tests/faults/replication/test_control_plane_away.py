@@ -27,6 +27,7 @@ from tests.support.faults import kill_family
 from tests.support.promises import judging
 from tests.support.services import PostgresqlServer, own_database
 from tests.support.system import System
+from tests.support.whole import in_whole_fault_runs
 
 REJECTS_SECONDS = 3.0
 """2 s without progress, and one more until a stored message has waited for so long."""
@@ -122,6 +123,7 @@ def is_read_only(system: System, node: str) -> bool:
 
 
 @repeated
+@in_whole_fault_runs
 async def test_f28_a_master_that_dies_meanwhile_is_replaced_after_the_return(
     replicated: System, postgresql_server: PostgresqlServer
 ) -> None:
@@ -148,6 +150,7 @@ async def test_f28_a_master_that_dies_meanwhile_is_replaced_after_the_return(
 
 
 @repeated
+@in_whole_fault_runs
 async def test_f31_masters_are_replaced_without_celery_and_redis(make_plane: Callable[..., System]) -> None:
     system, figures = make_plane(groups=2, copies=2, broker_flags=NODE_FLAGS), Figures("F31")
     await asyncio.to_thread(system.prepare)

@@ -20,6 +20,7 @@ from tests.faults.replication.scene import (
     start,
 )
 from tests.support.system import System
+from tests.support.whole import in_whole_fault_runs
 
 STEADY_SECONDS = EXPIRY_SECONDS + 2 if IS_FULL else 0.0
 """A metaserver does not promote within EXPIRY_SECONDS of its start."""
@@ -27,7 +28,7 @@ FAST = 10_000 if IS_FULL else 500
 
 
 @repeated
-@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("copies", [pytest.param(2, marks=in_whole_fault_runs), 3])
 async def test_f1_a_killed_master_is_replaced_and_returns(new_system: Callable[..., System], copies: int) -> None:
     system, figures = new_system(groups=2, copies=copies, broker_flags=NODE_FLAGS), Figures(f"F1, {copies} members")
     await start(system)

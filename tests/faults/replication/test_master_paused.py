@@ -23,6 +23,7 @@ from tests.faults.replication.scene import (
     start,
 )
 from tests.support.system import System
+from tests.support.whole import in_whole_fault_runs
 
 PAUSE_SECONDS = 12.0 if IS_FULL else 0.0
 """At least; the pause ends when there is another master."""
@@ -31,7 +32,7 @@ REQUESTS = 50
 
 
 @repeated
-@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("copies", [pytest.param(2, marks=in_whole_fault_runs), 3])
 async def test_f22_a_master_that_stood_still_acknowledges_nothing_that_its_successor_lacks(
     new_system: Callable[..., System], copies: int
 ) -> None:

@@ -98,6 +98,7 @@ def in_sync_of(system: NetworkSystem) -> list[str]:
 
 
 @repeated
+@in_whole_fault_runs
 async def test_f18_a_slave_that_is_cut_off_from_the_master_is_removed_and_returns(system: NetworkSystem) -> None:
     figures = Figures("F18, master and slave")
     async with Load(system.meta_url, PER_SECOND, "slave") as load:
@@ -118,6 +119,7 @@ async def test_f18_a_slave_that_is_cut_off_from_the_master_is_removed_and_return
 
 
 @repeated
+@in_whole_fault_runs
 async def test_f18_a_master_that_is_cut_off_from_the_metaserver_continues(system: NetworkSystem) -> None:
     """Its slaves hear it, so none is promoted."""
     figures = Figures("F18, master and metaserver")
