@@ -89,3 +89,16 @@ class Decisions(DiskFaults):
             if (has_failed or node in self.watch.damaged) and self.may_lose(node):
                 await self.replace_disk(node)
                 await self._start_later(host, 0.1)
+        if self.watch.row is not None and not self.watch.in_sync_nodes():
+            self._replace_lost_set()
+
+    def _replace_lost_set(self) -> None:
+        """Promote a member that has everything if the disks of all in sync are lost.
+
+        A master may have requested the removal of its last slave before it lost its disk, and that is stored later.
+        """
+        end = len(self.watch.committed)
+        for node, host in self.watch.hosts.items():
+            if self._can_lead(host) and self.watch.has_committed(host, 0, end):
+                self.promote(node)
+                return
