@@ -14,7 +14,7 @@ from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.commands import AckRequest, PullRequest, PullResponse
+from qmq.protocol.commands import AckRequest, BrokerGroupRoute, PullRequest, PullResponse
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
@@ -131,6 +131,8 @@ class Fetcher:
     """Queues the messages of an answer, with the bytes before each one's first property, and whether one of them may have a
     consumer group or an attempt among its properties."""
     _has_pulled: bool = field(default=False, init=False)
+    _moved: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when the broker group got another master since the last pull began."""
 
     def __post_init__(self) -> None:
         self._context = self.link.context
@@ -141,6 +143,11 @@ class Fetcher:
         where = f"{self.link.source.subject} from {self.link.route.name}"
         self._pull_task = self._context.supervisor.critical(f"pull {where}", self._pull_loop())
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())
+
+    def move(self, route: BrokerGroupRoute) -> None:
+        """The broker group has another master: send it the next pull at once, with the same pull sequences, and all acks."""
+        self.link.route = route
+        self._moved.set()
 
     async def stop_pulling(self) -> None:
         """Stop pulling. Acks are sent until `stop`."""
@@ -181,6 +188,7 @@ class Fetcher:
     async def _pull_loop(self) -> None:
         failures = 0
         while True:
+            self._moved.clear()
             try:
                 began = self._context.clock.monotonic()
                 room = await self._may_pull(f"{self.link.source.subject} {self.link.route.name}", self._size.messages)
@@ -195,7 +203,9 @@ class Fetcher:
                 if failures == 1:
                     logger.warning("pulling %s from %s: %s", self.link.source.subject, self.link.route.name, error)
                 self.link.failed()
-                await asyncio.sleep(self._context.backoff.pause(failures))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._context.backoff.pause(failures)):
+                        await self._moved.wait()
 
     async def _ensure(self) -> None:
         if self._is_ensured or self.link.source.start is None:

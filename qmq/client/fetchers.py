@@ -77,8 +77,7 @@ class Fetchers:
                         link = Link(source, route, self._context, failed)
                         self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
                     elif fetcher.link.route.master != route.master:
-                        # The next request goes there, with the same pull sequences.
-                        fetcher.link.route = route
+                        fetcher.move(route)
             with suppress(TimeoutError):
                 async with asyncio.timeout(ROUTE_CHECK_SECONDS):
                     await self._changed.wait()
