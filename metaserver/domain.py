@@ -70,6 +70,8 @@ class BrokerGroup:
     """Node ids of members that have not been in sync since they became members."""
     incarnations: tuple[str, ...] = ()
     """In the order of `members`: `GroupRow.incarnations`."""
+    master_boot_id: str = ""
+    """Of the process that was promoted: `GroupRow.master_boot_id`."""
     created_at_us: int = field(default=0, compare=False)
     """When it was stored for the first time, in microseconds since 1970: a group that is removed and created again is another
     one. 0: it is not known yet."""
@@ -88,6 +90,7 @@ class BrokerGroup:
             self.in_sync_min,
             self.joining,
             self.incarnations,
+            self.master_boot_id,
             self.copies,
         )
 
@@ -103,6 +106,7 @@ class BrokerGroup:
             promotion_id=row.promotion_id,
             joining=row.joining,
             incarnations=row.incarnations,
+            master_boot_id=row.master_boot_id,
         )
 
     def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":

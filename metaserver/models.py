@@ -117,6 +117,8 @@ class BrokerGroup(Named):
     """Node ids of members that have not been in sync since they became members."""
     incarnations = models.JSONField(default=list)
     """In the order of `members`: of the data folder with which a member was last added to the in-sync set, or empty."""
+    master_boot_id = models.CharField(max_length=100, blank=True, default="")
+    """Of the process that was promoted; empty if the master never was."""
     promotion_id = models.UUIDField(null=True)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -52,12 +52,12 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     if not live.is_replicated or not master or group.operator_state is OperatorState.UNAPPROVED:
         return None
     report = live.reports.get(master)
+    if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report, live)):
+        return Due(f"master {master} {problem}", 0.0, is_conclusion=False)
     if report is not None and report.is_live(now) and _waits(report, live):
         return Due(
             f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True, is_conclusion=False
         )
-    if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report, live)):
-        return Due(f"master {master} {problem}", 0.0, is_conclusion=False)
     if _is_received_by_peer(live, report, now):
         return None
     last = max(live.lease_began_at, report.received_at if report is not None else 0.0)
@@ -104,16 +104,21 @@ def _member_report(report: NodeReport, node: Node | None, due: Due, *, is_master
     highest = node.log_place if node is not None else place
     problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
     receives = not is_master and _receives(report, due.silent_seconds)
-    return MemberReport(request.epoch, request.log_epoch, request.log_end, request.incarnation, problem, receives)
+    return MemberReport(
+        request.epoch, request.log_epoch, request.log_end, request.incarnation, request.boot_id, problem, receives
+    )
 
 
 def _waits(report: NodeReport, live: LiveGroup) -> bool:
-    """Whether the master has the epoch on its disk and does not lead it: it restarted in it."""
-    request = report.request
+    """Whether the master restarted: it does not lead an epoch that is on its disk, or that another process of it was to lead."""
+    request, row = report.request, live.row
     return (
         not report.has_left
         and request.replica_role is ReplicaRole.WAITING
-        and (request.epoch, request.promotion_id) == (live.row.epoch, live.row.promotion_id)
+        and (
+            (request.epoch, request.promotion_id) == (row.epoch, row.promotion_id)
+            or request.boot_id != row.master_boot_id
+        )
     )
 
 

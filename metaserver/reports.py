@@ -31,6 +31,8 @@ class StoredReport:
     """Of a master: by node id, up to where each slave that follows has confirmed."""
     incarnation: str = ""
     """Of its data folder."""
+    boot_id: str = ""
+    """Of its process."""
     newest_place: tuple[int, int] = (0, 0)
     """Epoch and version of the newest row that the metaserver knew which stored the report."""
 
@@ -47,6 +49,7 @@ class StoredReport:
             request.problems,
             {slave.node_id: slave.end for slave in request.slaves},
             request.incarnation,
+            request.boot_id,
             newest_place,
         )
 

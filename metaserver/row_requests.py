@@ -60,7 +60,8 @@ class RowRequests:
         """Answer a RESIGN of a master. It stays in sync unless it stops: its successor has all of its log. Raises ProtocolError."""
         request = ResignRequest.decode(frame.body)
         self._check_sender(connection, request.broker_group, request.node_id)
-        if not self._directory.groups[request.broker_group].is_running(request.successor, self._directory.now):
+        live = self._directory.groups[request.broker_group]
+        if not live.is_running(request.successor, self._directory.now):
             reason = f"node {request.successor} does not send heartbeats"
             self._answer(connection, frame, RowAnswer(RowResult.REFUSED, self._row(request.broker_group), reason))
             return
@@ -72,10 +73,10 @@ class RowRequests:
             request.successor,
             request.is_leaving,
         )
-        promotion_id = self._directory.new_promotion_id()
+        boot_id, promotion_id = live.reports[request.successor].request.boot_id, self._directory.new_promotion_id()
         stops = " and stops" if request.is_leaving else ""
         reason = f"node {request.node_id} resigns in favor of node {request.successor}{stops}"
-        wish = RowWish(lambda row: resignation.applied_to(row, promotion_id), "resign", reason)
+        wish = RowWish(lambda row: resignation.applied_to(row, boot_id, promotion_id), "resign", reason)
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
     def _check_sender(self, connection: Connection, broker_group: str, node_id: str) -> None:

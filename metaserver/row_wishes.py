@@ -50,6 +50,7 @@ class Replacement:
             epoch=self.new_epoch,
             version=row.version + 1,
             promotion_id=self.promotion_id,
+            master_boot_id="",
         )
 
 

@@ -149,6 +149,7 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
         found = members(name)
         member = _member(found, node_id)
         _check_promotable(found, member)
+        assert member.report is not None
         is_clean = member.is_in_sync and not member.has_other_folder and not found.is_restored
         at_risk = 0 if is_clean else found.bytes_at_risk(node_id)
         if not dry_run and accept_loss_bytes != at_risk:
@@ -161,12 +162,14 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
         before = found.group.group_row
         promotion: Promotion | UncleanPromotion
         if is_clean:
-            promotion = Promotion(before.epoch, before.version, node_id, before.epoch + 1, str(uuid4()))
-        else:
-            assert member.report is not None
-            promotion = UncleanPromotion(
-                before.epoch, before.version, node_id, member.report.incarnation, found.newest_place, str(uuid4())
+            promotion = Promotion(
+                before.epoch, before.version, node_id, member.report.boot_id, before.epoch + 1, str(uuid4())
             )
+        else:
+            promotion = UncleanPromotion(
+                before.epoch, before.version, node_id, member.report.incarnation, member.report.boot_id, found.newest_place,
+                str(uuid4()),
+            )  # fmt: skip
         try:
             changed = change_row(
                 name, promotion.applied_to, (0, 0), action="promote_by_operator", actor=request["actor"],

@@ -77,6 +77,7 @@ def _columns(row: GroupRow) -> dict[str, Any]:
         "in_sync": list(row.in_sync),
         "joining": list(row.joining),
         "incarnations": list(row.incarnations),
+        "master_boot_id": row.master_boot_id,
         "epoch": row.epoch,
         "in_sync_version": row.version,
         "promotion_id": UUID(row.promotion_id) if row.promotion_id else None,

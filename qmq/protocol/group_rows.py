@@ -40,7 +40,8 @@ class GroupRow(Structure):
     group has fewer. `joining` has bit n set if the n-th member has not been in sync since it became one: it does not count there.
 
     `incarnations` has, for each of the first members, that of the data folder with which the member was last added to the in-sync
-    set, "" if it never was. A node whose data folder has another one does not lead.
+    set, "" if it never was. `master_boot_id` identifies the process that was promoted, "" if the master was never promoted since
+    the group has several members: no other process leads the epoch.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -54,6 +55,7 @@ class GroupRow(Structure):
     in_sync: Annotated[tuple[str, ...], Counted("b", Name(), "in-sync members", MEMBERS_MAX)]
     joining: Annotated[int, MapRange(0, (1 << MEMBERS_MAX) - 1)] = 0
     incarnations: Annotated[tuple[str, ...], MapIncarnations(MEMBERS_MAX)] = ()
+    master_boot_id: Annotated[str, MapName(may_be_empty=True)] = ""
 
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""

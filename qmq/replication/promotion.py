@@ -19,6 +19,8 @@ class MemberReport:
     synced_end: int
     incarnation: str
     """Of its data folder."""
+    boot_id: str
+    """Of its process."""
     problem: str = ""
     """Why it can't be master: damage, a failed disk, an unfinished copy, or a log that ends earlier than it reported before."""
     receives_from_master: bool = False
@@ -71,7 +73,8 @@ def choose(
         outside = [member for member in row.members if member not in row.in_sync]
         reasons += [f"node {member} is not in sync" for member in outside]
         return Blocked("; ".join(reasons))
-    return Promotion(row.epoch, row.version, min(able)[-1], row.epoch + 1, promotion_id)
+    best = min(able)[-1]
+    return Promotion(row.epoch, row.version, best, reports[best].boot_id, row.epoch + 1, promotion_id)
 
 
 def recovered(

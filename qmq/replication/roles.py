@@ -82,11 +82,24 @@ class Step(Enum):
     """The node is not a member."""
 
 
-def step_for(node_id: str, incarnation: str, state: ReplicaState, row: GroupRow, *, leads: bool, follows: bool) -> Step:
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which node it is, in which process and with which data folder."""
+
+    node_id: str
+    boot_id: str
+    incarnation: str
+
+    def may_lead(self, row: GroupRow) -> bool:
+        """Whether this process was promoted, with its data folder. After a restart the node may have lost what it had not synced,
+        and its disk may be another one, or hold an older copy of the folder. Others may have what it lacks."""
+        return (self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))
+
+
+def step_for(node: Identity, state: ReplicaState, row: GroupRow, *, leads: bool, follows: bool) -> Step:
     """Return what a node does about a row. A node that leads or follows an older epoch ends that first.
 
     Args:
-        incarnation: of its data folder.
         leads: whether the node is master in the epoch of `state`.
         follows: whether it follows in the epoch of `state`.
     """
@@ -94,17 +107,16 @@ def step_for(node_id: str, incarnation: str, state: ReplicaState, row: GroupRow,
         return Step.IGNORE
     if row.epoch == state.epoch and row.promotion_id != state.promotion_id:
         return Step.ALARM
-    if node_id not in row.members:
+    if node.node_id not in row.members:
         return Step.SPARE
-    if row.epoch == state.epoch and leads and row.master not in ("", node_id):
+    if row.epoch == state.epoch and leads and row.master not in ("", node.node_id):
         return Step.ALARM
     if row.epoch == state.epoch and (leads or follows):
         return Step.STAY
-    if row.master == node_id and row.members == (node_id,) and (state.is_new or row.epoch > state.epoch):
+    if row.master == node.node_id and row.members == (node.node_id,) and (state.is_new or row.epoch > state.epoch):
         return Step.SERVE_ALONE
-    if row.master == node_id:
-        if row.incarnation_of(node_id) != incarnation:
-            # The disk was replaced since it was in sync. Others may have what was on it.
+    if row.master == node.node_id:
+        if not node.may_lead(row):
             return Step.WAIT
         # A master that restarted may have lost what it had not synced, and its slaves have that: it never resumes in the same
         # epoch. It may have led this one already if the epoch is on its disk.

@@ -38,6 +38,9 @@ class GroupRow:
     """In the order of `members`: the incarnation of the data folder with which a member was last added to the in-sync set. The set
     consists of these folders: a node whose disk was replaced since has less. "" or none at all: the member was never added, or the
     group had one member only until now."""
+    master_boot_id: str = ""
+    """Identifies the process of the master that was promoted. No other leads the epoch: after a restart, the node may have lost
+    what it had not synced, or have an older copy of its data folder. "": the master began the epoch as the only member."""
     copies: int = field(default=1, compare=False)
     """How many members the group should have, where the row was read from the database. Nodes do not get it."""
 
@@ -55,6 +58,7 @@ class GroupRow:
             sent.in_sync_min,
             tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1),
             sent.incarnations,
+            sent.master_boot_id,
         )
 
     def sent(self, master_sync_address: str) -> SentRow:
@@ -71,6 +75,7 @@ class GroupRow:
             self.in_sync,
             sum(1 << place for place, member in enumerate(self.members) if member in self.joining),
             self.incarnations,
+            self.master_boot_id,
         )
 
     def incarnation_of(self, member: str) -> str:
@@ -175,6 +180,8 @@ class Promotion:
     epoch: int
     version: int
     candidate: str
+    boot_id: str
+    """Of the process of the candidate."""
     new_epoch: int
     promotion_id: str
     keeps_master: bool = False
@@ -189,7 +196,13 @@ class Promotion:
             raise ChangeRejected(f"epoch {self.new_epoch} is not above {row.epoch}")
         gone = set() if self.keeps_master else {row.master} - {self.candidate}
         changed = row.with_in_sync(frozenset(row.in_sync) - gone)
-        return replace(changed, master=self.candidate, epoch=self.new_epoch, promotion_id=self.promotion_id)
+        return replace(
+            changed,
+            master=self.candidate,
+            master_boot_id=self.boot_id,
+            epoch=self.new_epoch,
+            promotion_id=self.promotion_id,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +219,8 @@ class UncleanPromotion:
     candidate: str
     incarnation: str
     """Of the data folder of the candidate."""
+    boot_id: str
+    """Of its process."""
     newest_place: tuple[int, int]
     """The highest place of the row that is known. The changed row is above it: after a restore, changes are possible again."""
     promotion_id: str
@@ -218,7 +233,13 @@ class UncleanPromotion:
         epoch, version = max(row.epoch, self.newest_place[0]), max(row.version, self.newest_place[1])
         changed = replace(row, version=version).with_in_sync(frozenset({self.candidate}))
         changed = changed.with_incarnation(self.candidate, self.incarnation)
-        return replace(changed, master=self.candidate, epoch=epoch + 1, promotion_id=self.promotion_id)
+        return replace(
+            changed,
+            master=self.candidate,
+            master_boot_id=self.boot_id,
+            epoch=epoch + 1,
+            promotion_id=self.promotion_id,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +254,19 @@ class Resignation:
     is_leaving: bool
     """Whether the process ends: the node does not stay in sync."""
 
-    def applied_to(self, row: GroupRow, new_promotion_id: str) -> GroupRow:
-        """Return the changed row, in the next epoch. Raises ChangeRejected."""
+    def applied_to(self, row: GroupRow, boot_id: str, new_promotion_id: str) -> GroupRow:
+        """Return the changed row, in the next epoch. Raises ChangeRejected.
+
+        Args:
+            boot_id: of the process of the successor.
+        """
         _check_sender(row, self.node_id, self.epoch, self.promotion_id, self.version)
         if self.successor == self.node_id:
             raise ChangeRejected(f"node {self.node_id!r} can't succeed itself")
         promotion = Promotion(
-            row.epoch, row.version, self.successor, row.epoch + 1, new_promotion_id, keeps_master=not self.is_leaving
-        )
+            row.epoch, row.version, self.successor, boot_id, row.epoch + 1, new_promotion_id,
+            keeps_master=not self.is_leaving,
+        )  # fmt: skip
         return promotion.applied_to(row)
 
 

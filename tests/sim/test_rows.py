@@ -48,7 +48,7 @@ async def test_a_change_that_another_metaserver_overtakes_is_not_made() -> None:
     found = database()
 
     def overtaken(row: GroupRow) -> GroupRow:
-        changed(row_store(found, "meta2"), Promotion(1, 7, "b", 2, "p2"))
+        changed(row_store(found, "meta2"), Promotion(1, 7, "b", "boot", 2, "p2"))
         return REMOVAL.applied_to(row)
 
     with pytest.raises(ChangeRejected, match="has changed meanwhile") as rejected:

@@ -37,7 +37,7 @@ def check_random_changes(first: GroupRow, made: Callable[[Change], GroupRow], st
                 ChangeInSync(row.master, *place[:1], row.promotion_id, place[1], kind, member, f"{number:016x}")
                 for kind in InSyncChange
             ]
-            + [Promotion(*place, member, row.epoch + 1, str(UUID(int=number)))]
+            + [Promotion(*place, member, f"boot {number}", row.epoch + 1, str(UUID(int=number)))]
             + [AddMember(*place, member, f"{number:016x}")]
         )
         by_rules, by_store = _outcome(partial(change.applied_to, row)), _outcome(partial(made, change))

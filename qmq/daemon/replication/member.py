@@ -13,7 +13,6 @@ from qmq.daemon.replication.shell import LifeEnded, Shell
 from qmq.daemon.role_changes import RoleChanges
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import GroupRow as SentRow
-from qmq.replication.promotion import OTHER_FOLDER
 from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
@@ -102,8 +101,7 @@ class Member:
     async def _do(self, sent: SentRow) -> None:
         row, state = GroupRow.of(sent), self._shell.replica_state
         leads = self.leading is not None or self.is_alone
-        incarnation, follows = self._shell.incarnation, self.follower is not None
-        step = step_for(self.node_id, incarnation, state, row, leads=leads, follows=follows)
+        step = step_for(self._shell.identity, state, row, leads=leads, follows=self.follower is not None)
         if step is Step.IGNORE:
             return
         if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
@@ -121,7 +119,7 @@ class Member:
         elif step is Step.SPARE:
             self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
         elif step is Step.WAIT:
-            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, incarnation, row)
+            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
             self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
@@ -290,9 +288,8 @@ def _why_kept(node_id: str, row: GroupRow, address: str) -> str:
     return ""
 
 
-def _why_waiting(node_id: str, incarnation: str, row: GroupRow) -> str:
+def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> str:
     if row.master != node_id:
         return "no master yet"
-    if row.incarnation_of(node_id) != incarnation:
-        return f"{OTHER_FOLDER}: another member has to be promoted"
-    return f"it led epoch {row.epoch} before it started again"
+    did = "led" if state.epoch == row.epoch else "was promoted to lead"
+    return f"it {did} epoch {row.epoch} before it started again"

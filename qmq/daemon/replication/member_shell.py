@@ -16,7 +16,7 @@ from qmq.daemon.replication.state_copy import wait_for_state
 from qmq.daemon.replication.switch_over import SwitchOver
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.truncation import Truncation
-from qmq.replication.roles import Copying, CopyPhase, ReplicaState
+from qmq.replication.roles import Copying, CopyPhase, Identity, ReplicaState
 from qmq.replication.row import GroupRow
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class MemberShell:
     """Of a node that leads."""
 
     @property
-    def incarnation(self) -> str:
-        return self._node.incarnation
+    def identity(self) -> Identity:
+        return Identity(self._node.node_id, self._node.boot_id, self._node.incarnation)
 
     @property
     def replica_state(self) -> ReplicaState:

@@ -7,7 +7,7 @@ from qmq.daemon.replication.follower import Follower
 from qmq.daemon.replication.leading import Leading
 from qmq.errors import QmqError
 from qmq.log.truncation import Truncation
-from qmq.replication.roles import ReplicaState
+from qmq.replication.roles import Identity, ReplicaState
 from qmq.replication.row import GroupRow
 
 
@@ -22,8 +22,8 @@ class Shell(Protocol):
     """What a member needs of its node."""
 
     @property
-    def incarnation(self) -> str:
-        """Of the data folder."""
+    def identity(self) -> Identity:
+        """Which node, process and data folder this is."""
 
     @property
     def replica_state(self) -> ReplicaState:

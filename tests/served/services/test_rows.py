@@ -35,7 +35,7 @@ def removal(row: GroupRow, member: str = "b") -> ChangeInSync:
 
 
 def promotion(row: GroupRow, candidate: str = "b") -> Promotion:
-    return Promotion(row.epoch, row.version, candidate, row.epoch + 1, SECOND)
+    return Promotion(row.epoch, row.version, candidate, f"boot {candidate}", row.epoch + 1, SECOND)
 
 
 @pytest.mark.database

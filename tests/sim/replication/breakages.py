@@ -16,6 +16,14 @@ OPERATOR = replace(SMALL, in_sync_min=1, operator_promotions=1)
 RULES = "qmq.replication."
 
 
+ANY_PROCESS = (
+    "roles:Identity.may_lead",
+    "(self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))",
+    "True",
+)
+"""A process that was not promoted may lead."""
+
+
 @dataclass(frozen=True)
 class RuleBreakage:
     """Changes of rules that together break one promise."""
@@ -40,8 +48,8 @@ class RuleBreakage:
 
 BREAKAGES = (
     RuleBreakage(
-        "a node leads with another data folder than was in sync",
-        (("roles:step_for", "if row.incarnation_of(node_id) != incarnation:", "if False:"),),
+        "a process leads that was not promoted",
+        (ANY_PROCESS,),
         (NEW_DISKS, replace(NEW_DISKS, members=3)),
     ),
     RuleBreakage(
@@ -75,16 +83,20 @@ BREAKAGES = (
     ),
     RuleBreakage(
         "a restarted master resumes in its epoch",
-        (("roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),),
+        (
+            ANY_PROCESS,
+            ("roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),
+        ),
         (replace(SMALL, syncs_later=True), replace(THREE, syncs_later=True)),
     ),
     RuleBreakage(
         "a restarted master that is alone in its set resumes, and confirmations carry lengths only",
         (
+            ANY_PROCESS,
             (
                 "roles:step_for",
                 "Step.LEAD if row.epoch > state.epoch else Step.WAIT",
-                "Step.LEAD if row.epoch > state.epoch or row.in_sync == (node_id,) else Step.WAIT",
+                "Step.LEAD if row.epoch > state.epoch or row.in_sync == (node.node_id,) else Step.WAIT",
             ),
             ("master:Master.confirmed", "if session is None or session.number != number:", "if session is None:"),
             ("master:Master.confirmed", "if crc != own_crc:", "if False:"),

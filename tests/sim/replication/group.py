@@ -15,7 +15,7 @@ from qmq.protocol.codes import FollowResult
 from qmq.replication.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq.replication.master import Master
 from qmq.replication.promotion import MemberReport, choose, recovered
-from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_for
+from qmq.replication.roles import Identity, ReplicaState, Step, row_of_only_member, step_for
 from qmq.replication.row import (
     AddMember,
     ChangeInSync,
@@ -74,6 +74,8 @@ class Node(NamedTuple):
     """The highest high watermark that it knew in this process."""
     incarnation: str = ""
     """Of its data folder: another one for each disk."""
+    boot: str = ""
+    """Of its process: another one for each start."""
 
 
 class Group(NamedTuple):
@@ -393,7 +395,9 @@ class Rules:
             return
         leads, follows = isinstance(node.role, Master), isinstance(node.role, Slave)
         row = group.known_row
-        step = step_for(name(number), node.incarnation, node.state, row, leads=leads, follows=follows)
+        step = step_for(
+            Identity(name(number), node.boot, node.incarnation), node.state, row, leads=leads, follows=follows
+        )
         if step is Step.ALARM:
             raise Broken(f"two promotions have epoch {row.epoch}")
         if step is Step.LEAD:
@@ -488,8 +492,8 @@ class Rules:
 
     def _crash(self, group: Group, number: int) -> Group:
         node = group.nodes[number]
-        log = node.log[: node.synced]
-        node = node._replace(log=log, role=None, applied=node.checkpoint, known=len(node.checkpoint))
+        log, boot = node.log[: node.synced], f"{group.crashes + 1}"
+        node = node._replace(log=log, role=None, applied=node.checkpoint, known=len(node.checkpoint), boot=boot)
         return _put(group._replace(crashes=group.crashes + 1), number, node)
 
     def _new_disk(self, group: Group, number: int) -> Group:
@@ -501,7 +505,8 @@ class Rules:
             # Nothing keeps what was acknowledged.
             raise Impossible
         state = ReplicaState(is_only_member=False, is_new=True)
-        node = Node(state, incarnation=str(group.new_disks + 1))
+        incarnation = str(group.new_disks + 1)
+        node = Node(state, incarnation=incarnation, boot=f"on disk {incarnation}")
         return _put(group._replace(new_disks=group.new_disks + 1), number, node)
 
     def _is_in_sync(self, group: Group, number: int) -> bool:
@@ -515,7 +520,8 @@ class Rules:
         try:
             group.row.check_not_restored(group.known_row.place)
             if isinstance(request, Resignation):
-                row = request.applied_to(group.row, str(group.row.epoch + 1))
+                boot = group.nodes[NUMBERS[request.successor]].boot
+                row = request.applied_to(group.row, boot, str(group.row.epoch + 1))
             else:
                 row = request.applied_to(group.row)
         except ChangeRejected:
@@ -536,7 +542,7 @@ class Rules:
         if isinstance(node.role, Master) and node.state.epoch == group.known_row.epoch:
             raise Impossible
         epoch = chain_of(node.log).last_epoch
-        reports = {name(number): MemberReport(node.state.epoch, epoch, node.synced, node.incarnation)}
+        reports = {name(number): MemberReport(node.state.epoch, epoch, node.synced, node.incarnation, node.boot)}
         chosen = choose(group.row, group.known_row.place, reports, str(group.row.epoch + 1))
         if not isinstance(chosen, Promotion):
             raise Impossible
@@ -546,7 +552,9 @@ class Rules:
         """Whatever the master and the other members do, and whether the database was restored."""
         node, row = group.nodes[number], group.row
         promotion_id = str(group.known_row.epoch + 1)
-        change = UncleanPromotion(*row.place, name(number), node.incarnation, group.known_row.place, promotion_id)
+        change = UncleanPromotion(
+            *row.place, name(number), node.incarnation, node.boot, group.known_row.place, promotion_id
+        )
         try:
             changed = self._with_row(group, change.applied_to(row))
         except ChangeRejected as rejected:

@@ -71,7 +71,9 @@ class Row:
         if outcome is RowResult.REFUSED:
             return RowResponse(RowResult.REFUSED, "not now", self.sent())
         try:
-            self.value = resignation.applied_to(self.value, PROMOTION.format(self.value.epoch + 1))
+            self.value = resignation.applied_to(
+                self.value, resignation.successor, PROMOTION.format(self.value.epoch + 1)
+            )
         except ChangeRejected as rejected:
             result = RowResult.STALE if rejected.is_stale else RowResult.REFUSED
             return RowResponse(result, str(rejected), self.sent())
@@ -87,7 +89,7 @@ class Row:
     def promote(self, candidate: str) -> None:
         """Begin the next epoch."""
         row = self.value
-        promotion = Promotion(*row.place, candidate, row.epoch + 1, PROMOTION.format(row.epoch + 1))
+        promotion = Promotion(*row.place, candidate, candidate, row.epoch + 1, PROMOTION.format(row.epoch + 1))
         self.value = promotion.applied_to(row)
 
 
@@ -120,6 +122,8 @@ class Members:
             if state.state.is_only_member:
                 state.save(ReplicaState(is_only_member=False))
             broker = Broker(options, machine)
+            # The row that a test sets by hand has it promoted whether it starts again or not.
+            broker.boot_id = name
             broker.request_row_change, broker.request_resignation = self.row.request, self.row.resign
             return broker
 

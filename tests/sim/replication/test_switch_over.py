@@ -254,7 +254,9 @@ async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
             await eventually_async(lambda: len(clients.acknowledged) > acknowledged + 20)
             group.row.is_available = True
             resignation, _, _ = group.row.resignations[-1]
-            group.row.value = resignation.applied_to(group.row.value, "00000000-0000-4000-8000-000000000003")
+            group.row.value = resignation.applied_to(
+                group.row.value, resignation.successor, "00000000-0000-4000-8000-000000000003"
+            )
             await eventually_async(lambda: group.is_master("g1-b"))
         await group.all_equal()
 

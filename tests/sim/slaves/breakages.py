@@ -69,9 +69,9 @@ class SlavesBreakage:
 BREAKAGES = (
     # --- the rules
     SlavesBreakage(
-        "a node leads with another data folder than was in sync",
+        "a process leads that was not promoted",
         "in_sync",
-        (("qmq.replication.roles:step_for", "if row.incarnation_of(node_id) != incarnation:", "if False:"),),
+        (("qmq.replication.roles:step_for", "if not node.may_lead(row):", "if False:"),),
         NEW_DISKS,
     ),
     SlavesBreakage(
@@ -101,7 +101,10 @@ BREAKAGES = (
     SlavesBreakage(
         "a restarted master resumes in its epoch",
         "writer",
-        (("qmq.replication.roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),),
+        (
+            ("qmq.replication.roles:step_for", "if not node.may_lead(row):", "if False:"),
+            ("qmq.replication.roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),
+        ),
     ),
     SlavesBreakage(
         "a master still counts as the only member after another one was added",

@@ -64,7 +64,7 @@ def test_a_report_is_stored_and_read_again() -> None:
     )  # fmt: skip
     report = StoredReport.of(request, (3, 9))
     assert report == StoredReport(
-        "master", 3, 3, 6000, 5900, -1, ("no space",), {"b": 5900}, "0123456789abcdef", (3, 9)
+        "master", 3, 3, 6000, 5900, -1, ("no space",), {"b": 5900}, "0123456789abcdef", "x", (3, 9)
     )
     assert StoredReport.decode(report.encoded()) == report
     assert StoredReport.decode({}) is None

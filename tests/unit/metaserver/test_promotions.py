@@ -28,6 +28,7 @@ def group(name: str, members: tuple[str, ...], **values: object) -> BrokerGroup:
         members,
         7,
         members=members,
+        master_boot_id="a",
         copies=3,
         promotion_id="p3",
     )
@@ -235,6 +236,12 @@ def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
     groups = Groups()
     groups.second(a={"replica_role": WAITING, "state": 4, "epoch": 2, "promotion_id": "p2"}, b={}, c={})
     assert groups.started == [], "it has not read yet that it was promoted"
+    groups.second(
+        a={"replica_role": WAITING, "state": 4, "epoch": 2, "promotion_id": "p2", "boot_id": "later"}, b={}, c={}
+    )
+    assert groups.promoted()[1].startswith("master g1-a restarted and waits for a new epoch"), (
+        "that process never leads"
+    )
 
 
 def test_there_are_no_promotions_after_a_start_or_a_pause() -> None:

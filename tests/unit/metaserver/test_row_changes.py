@@ -15,7 +15,7 @@ from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeRejected, GroupRow, Promotion
 
 ROW = GroupRow("g1", ("a", "b"), "a", ("a", "b"), 1, 7, "p1")
-PROMOTION = Promotion(1, 7, "b", 2, "p2")
+PROMOTION = Promotion(1, 7, "b", "boot", 2, "p2")
 PROMOTED = PROMOTION.applied_to(ROW)
 
 

@@ -6,13 +6,19 @@ from qmq.replication.promotion import Blocked, MemberReport, choose, recovered
 from qmq.replication.row import GroupRow, Promotion
 
 ROW = GroupRow("g", ("a", "b", "c"), "a", ("a", "b", "c"), 3, 7, "p3")
-REPORT = MemberReport(epoch=3, log_epoch=3, synced_end=500, incarnation="")
+REPORT = MemberReport(epoch=3, log_epoch=3, synced_end=500, incarnation="", boot_id="boot")
 
 
 def promoted(**reports: MemberReport) -> str:
     choice = choose(ROW, ROW.place, reports, "p4", ("c", "b"))
     assert isinstance(choice, Promotion)
-    assert (choice.epoch, choice.version, choice.new_epoch, choice.promotion_id) == (3, 7, 4, "p4")
+    assert (choice.epoch, choice.version, choice.boot_id, choice.new_epoch, choice.promotion_id) == (
+        3,
+        7,
+        "boot",
+        4,
+        "p4",
+    )
     return choice.candidate
 
 

@@ -8,12 +8,13 @@ from qmq.log.epochs import EpochChain
 from qmq.protocol.codes import FollowResult
 from qmq.replication.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq.replication.master import Master, SessionRejected
-from qmq.replication.roles import ReplicaState, Step, row_of_only_member, step_for
+from qmq.replication.roles import Identity, ReplicaState, Step, row_of_only_member, step_for
 from qmq.replication.row import GroupRow
 from qmq.replication.slave import CommitsRejected, Slave
 
 ROW = GroupRow("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3", incarnations=("", "b1"))
 STATE = ReplicaState(3, "p3", is_only_member=False)
+A = Identity("a", "", "")
 NEW = ReplicaState(is_only_member=False, is_new=True)
 MASTER = Master("a", ROW, begin=100, synced_end=300, high_watermark=100).followed("b", 5, "b1")
 SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
@@ -38,28 +39,30 @@ SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
     ],
 )
 def test_what_a_waiting_node_does_about_a_row(node_id: str, state: ReplicaState, row: GroupRow, step: Step) -> None:
-    assert step_for(node_id, "", state, row, leads=False, follows=False) is step
+    assert step_for(Identity(node_id, "", ""), state, row, leads=False, follows=False) is step
 
 
 @pytest.mark.parametrize(("leads", "follows"), [(True, False), (False, True)])
 def test_a_node_that_leads_or_follows_stays_until_the_next_epoch(leads: bool, follows: bool) -> None:
-    assert step_for("a", "", STATE, replace(ROW, version=9), leads=leads, follows=follows) is Step.STAY
-    assert step_for("a", "", STATE, replace(ROW, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
-    assert step_for("a", "", STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
+    assert step_for(A, STATE, replace(ROW, version=9), leads=leads, follows=follows) is Step.STAY
+    assert step_for(A, STATE, replace(ROW, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
+    assert step_for(A, STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
 
 
 def test_a_master_that_learns_of_another_master_in_its_epoch_stops() -> None:
     row = replace(ROW, master="b", version=9)
-    assert step_for("a", "", STATE, row, leads=True, follows=False) is Step.ALARM
-    assert step_for("a", "", STATE, replace(row, master=""), leads=True, follows=False) is Step.STAY
+    assert step_for(A, STATE, row, leads=True, follows=False) is Step.ALARM
+    assert step_for(A, STATE, replace(row, master=""), leads=True, follows=False) is Step.STAY
 
 
-def test_a_node_whose_folder_is_not_the_one_that_was_in_sync_never_leads_others() -> None:
-    # It was promoted with the folder that it had before. Whether it has learned an older row since makes no difference.
-    row = ROW.with_incarnation("a", "a1")
+def test_a_process_leads_only_if_it_was_promoted_with_its_data_folder() -> None:
+    # Its disk may have been replaced by an empty one, or an older copy of its data folder may have been put back. Whether it has
+    # learned an older row since makes no difference.
+    row = replace(ROW, master_boot_id="boot").with_incarnation("a", "a1")
     for state in (NEW, replace(NEW, is_new=False), replace(STATE, epoch=2)):
-        assert step_for("a", "a2", state, row, leads=False, follows=False) is Step.WAIT
-        assert step_for("a", "a1", state, row, leads=False, follows=False) is Step.LEAD
+        for other in (Identity("a", "later boot", "a1"), Identity("a", "boot", "a2")):
+            assert step_for(other, state, row, leads=False, follows=False) is Step.WAIT
+        assert step_for(Identity("a", "boot", "a1"), state, row, leads=False, follows=False) is Step.LEAD
     assert not NEW.for_row(ROW).is_new
 
 

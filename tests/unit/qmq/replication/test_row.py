@@ -18,7 +18,7 @@ from qmq.replication.row import (
 ROW = GroupRow("g", ("a", "b", "c"), "a", ("a", "b"), 3, 7, "p3")
 ADD = ChangeInSync("a", 3, "p3", 7, InSyncChange.ADD, "c")
 REMOVE = ChangeInSync("a", 3, "p3", 7, InSyncChange.REMOVE, "b")
-PROMOTION = Promotion(3, 7, "b", 4, "p4")
+PROMOTION = Promotion(3, 7, "b", "boot b", 4, "p4")
 RESIGNATION = Resignation("a", 3, "p3", 7, "b", is_leaving=False)
 
 
@@ -33,12 +33,14 @@ def test_the_row_names_the_data_folder_of_a_member_that_is_added() -> None:
     # A removal and a promotion change none.
     assert replace(REMOVE, version=8).applied_to(row).incarnations == row.incarnations
     assert replace(PROMOTION, version=8).applied_to(row).incarnations == row.incarnations
-    unclean = UncleanPromotion(3, 8, "b", "b2", row.place, "p4").applied_to(row)
+    unclean = UncleanPromotion(3, 8, "b", "b2", "boot b", row.place, "p4").applied_to(row)
     assert (unclean.in_sync, unclean.incarnations) == (("b",), ("", "b2", "c1"))
 
 
 def test_a_promotion_begins_an_epoch_without_the_old_master() -> None:
-    assert PROMOTION.applied_to(ROW) == replace(ROW, master="b", in_sync=("b",), epoch=4, version=8, promotion_id="p4")
+    assert PROMOTION.applied_to(ROW) == replace(
+        ROW, master="b", in_sync=("b",), epoch=4, version=8, promotion_id="p4", master_boot_id="boot b"
+    )
 
 
 def test_a_master_that_restarted_can_be_promoted_again() -> None:
@@ -48,8 +50,10 @@ def test_a_master_that_restarted_can_be_promoted_again() -> None:
 
 @pytest.mark.parametrize(("is_leaving", "in_sync"), [(True, ("b",)), (False, ("a", "b"))])
 def test_a_master_that_resigns_stays_in_sync_unless_it_leaves(is_leaving: bool, in_sync: tuple[str, ...]) -> None:
-    row = replace(RESIGNATION, is_leaving=is_leaving).applied_to(ROW, "p4")
-    assert row == replace(ROW, master="b", in_sync=in_sync, epoch=4, version=8, promotion_id="p4")
+    row = replace(RESIGNATION, is_leaving=is_leaving).applied_to(ROW, "boot b", "p4")
+    assert row == replace(
+        ROW, master="b", in_sync=in_sync, epoch=4, version=8, promotion_id="p4", master_boot_id="boot b"
+    )
 
 
 def test_a_new_member_is_not_in_sync() -> None:
@@ -91,7 +95,7 @@ def test_a_change_that_is_never_allowed_says_why(change: ChangeInSync | Promotio
 
 def test_a_master_does_not_succeed_itself() -> None:
     with pytest.raises(ChangeRejected, match="node 'a' can't succeed itself"):
-        replace(RESIGNATION, successor="a").applied_to(ROW, "p4")
+        replace(RESIGNATION, successor="a").applied_to(ROW, "boot b", "p4")
 
 
 @pytest.mark.parametrize(
