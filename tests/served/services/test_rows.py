@@ -50,9 +50,11 @@ def test_a_promotion_is_stored_with_its_audit_entry_and_metaservers_reload_the_g
     assert (entry.action, entry.target, entry.reason) == ("broker_group.test", "g1", "tests")
     assert entry.before == {
         "master": "a", "in_sync": ["a", "b"], "epoch": 1, "in_sync_version": 7, "promotion_id": FIRST,
+        "master_boot_id": "",
     }  # fmt: skip
     assert entry.after == {
         "master": "b", "in_sync": ["b"], "epoch": 2, "in_sync_version": 8, "promotion_id": SECOND,
+        "master_boot_id": "boot b",
     }  # fmt: skip
     assert MetadataChange.objects.count() == changes + 1
     assert MetadataChange.objects.latest("number").broker_group == "g1"

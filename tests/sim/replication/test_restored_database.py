@@ -75,8 +75,8 @@ async def test_a_member_that_lacks_messages_is_not_promoted_until_an_operator_de
         meta = group.cluster.meta.server
         assert isinstance(meta, Metaserver)
         row = group.row.group_row
-        boot_id = group.broker("g1-a").boot_id
-        change = UncleanPromotion(*row.place, "g1-a", "", boot_id, meta.directory.newest_place("g1"), PROMOTION)
+        node, newest = group.broker("g1-a"), meta.directory.newest_place("g1")
+        change = UncleanPromotion(*row.place, "g1-a", node.incarnation, node.boot_id, newest, PROMOTION)
         group.set(**{
             name: getattr(group.row.with_group_row(change.applied_to(row)), name)
             for name in ("epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations")

@@ -31,6 +31,9 @@ TRUNCATIONS = replace(
     CALM, faults=("crash_at_truncation", "cut_master_off"), fault_seconds=3.0, storm_seconds=25.0, producers=3
 )
 THREE = replace(CUTS, copies=3)
+OLDER_FOLDERS = replace(
+    CALM, faults=("older_folder", "switch_over", "kill_member"), fault_seconds=0.3, storm_seconds=20.0
+)
 NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
 
@@ -68,6 +71,18 @@ class SlavesBreakage:
 
 BREAKAGES = (
     # --- the rules
+    SlavesBreakage(
+        "a master leads with an older copy of its data folder",
+        "in_sync",
+        (
+            (
+                "qmq.replication.roles:Identity.may_lead",
+                "(self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))",
+                "self.incarnation == row.incarnation_of(self.node_id)",
+            ),
+        ),
+        OLDER_FOLDERS,
+    ),
     SlavesBreakage(
         "a process leads that was not promoted",
         "in_sync",

@@ -114,18 +114,14 @@ class DiskFaults(Cuts):
 
     async def older_file(self) -> None:
         """The newest segment of a slave's log is put back from a copy while the slave does not run."""
-        await self._put_back(is_whole=False)
+        await self._put_back(self._rng.choice(self._slaves()), is_whole=False)
 
     async def older_folder(self) -> None:
-        """A slave's whole data folder is put back from a copy."""
-        await self._put_back(is_whole=True)
+        """A member's whole data folder is put back from a copy."""
+        await self._put_back(self._member(), is_whole=True)
 
-    async def _put_back(self, *, is_whole: bool) -> None:
-        """Put a copy back that ends before what the slave reported, and has the newest epoch.
-
-        The folder of a master must not be put back: it would not know that it led its epoch (docs/failover.md, "Assumptions").
-        """
-        host = self._rng.choice(self._slaves())
+    async def _put_back(self, host: Host, *, is_whole: bool) -> None:
+        """Put a copy back that ends before what the member reported. A segment has the newest epoch."""
         node, server = self._node_id(host), host.server
         if not isinstance(server, Broker) or server.replica.state.is_only_member:
             return
@@ -137,7 +133,9 @@ class DiskFaults(Cuts):
         )
         nodes = self._cluster.database.rows.nodes
         if not paths or not await self._within(
-            lambda: node in nodes and nodes[node].log_end > end and self._may_put_back(host, epoch)
+            lambda: (
+                node in nodes and nodes[node].log_end > end and self._may_put_back(host, None if is_whole else epoch)
+            )
         ):
             return
         self.note(
@@ -146,6 +144,7 @@ class DiskFaults(Cuts):
         host.kill()
         if is_whole:
             host.disk = copy  # type: ignore[assignment]
+            self.watch.older_folder(node)
         else:
             host.disk.names[paths[-1]] = host.disk.durable_names[paths[-1]] = copy.names[paths[-1]]
         self._damaged_now(host)
@@ -153,11 +152,11 @@ class DiskFaults(Cuts):
         await self._start_later(host, 0.1)
         await self._until_replaced(host)
 
-    def _may_put_back(self, host: Host, epoch: int) -> bool:
-        """Whether older files of an epoch may be put back in a host's folder: it is a slave, and that epoch is the newest."""
+    def _may_put_back(self, host: Host, epoch: int | None) -> bool:
+        """Whether older files may be put back in a host's folder. Of one epoch: it is a slave, and that epoch is the newest."""
         row = self.watch.row
         is_slave = row is not None and row.epoch == epoch and host is not self._master()
-        return is_slave and host.process is not None and self._may_damage(host)
+        return (epoch is None or is_slave) and host.process is not None and self._may_damage(host)
 
     async def _place(self, size: int) -> tuple[Host, Inode, int] | None:
         """Wait until a member may be damaged; return it, a segment of it, and how many bytes there are old, at least `size`."""

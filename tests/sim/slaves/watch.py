@@ -93,6 +93,10 @@ class GroupWatch:
         self.rejoining.discard(node)
         self.had_lost.discard(node)
 
+    def older_folder(self, node: str) -> None:
+        """An older copy of a member's data folder was put back."""
+        self._epochs.pop(node, None)
+
     def in_sync_nodes(self) -> set[str]:
         """Return the members of the newest row's in-sync set that still have the disk with which they are in sync."""
         row = self.row
