@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from qmq.clock import Clock
 from qmq.daemon.replication.commit_batch import CommitBatch
@@ -72,11 +73,17 @@ class Feed:
             self.kept_bytes -= batch.bytes
 
     def begun_at(self, end: int) -> float | None:
-        """Return when the writing of the first commit with records behind `end` began, in monotonic seconds; None as in `after`."""
-        found = self._commits.get(end)
-        while found is not None and not found[0].records_end:
-            found = self._commits.get(found[0].end.offset)
-        return found[1] if found is not None else None
+        """Return when the writing of the first commit with records behind `end` began, in monotonic seconds.
+
+        Infinity: there is none. None: it is not kept.
+        """
+        while end != self.end:
+            found = self._commits.get(end)
+            if found is None or found[0].records_end:
+                return found[1] if found is not None else None
+            # A seal, which a slave need not confirm.
+            end = found[0].end.offset
+        return inf
 
     def _pass_on(self, commit: SealedCommit, header: bytes) -> None:
         """Hand a commit over to the event loop; in the writing thread, just before the write.
