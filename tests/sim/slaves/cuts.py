@@ -18,7 +18,7 @@ RESET_CHANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Between whom packets are lost: roles, of which `several` may be one or all servers."""
+    """The two sides of a cut. `one` is a role that one node has; `several` is a group of nodes, of which one or all are cut off."""
 
     one: str
     several: str
