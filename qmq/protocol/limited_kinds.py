@@ -200,21 +200,30 @@ class MapIncarnations(MapKind):
         return values
 
 
-class MapIncarnation(MapKind):
-    """The incarnation of a data folder, or nothing."""
+class _MapPattern(MapKind):
+    """A text of a fixed form, or nothing."""
 
-    label = "16 hexadecimal digits or empty"
     zero = ""
+    pattern: re.Pattern[str]
+    legal: str
 
     def parse(self, key: str, text: str) -> Any:
-        if not _INCARNATION.fullmatch(text):
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be 16 hexadecimal digits in lower case, or empty")
+        if not self.pattern.fullmatch(text):
+            raise ProtocolError(f"{key} is {text[:40]!r}; must be {self.legal}, or empty")
         return text
 
     def text(self, value: Any) -> str:
-        if not _INCARNATION.fullmatch(value):
-            raise LocalProtocolError(f"{value[:40]!r}: must be 16 hexadecimal digits in lower case, or empty")
+        if value and not self.pattern.fullmatch(value):
+            raise LocalProtocolError(f"{value[:40]!r}: must be {self.legal}, or empty")
         return str(value)
+
+
+class MapIncarnation(_MapPattern):
+    """The incarnation of a data folder, or nothing."""
+
+    label = "16 hexadecimal digits or empty"
+    pattern = _INCARNATION
+    legal = "16 hexadecimal digits in lower case"
 
 
 # --- UUIDs ----------------------------------------------------------------------------------------------------------
@@ -239,18 +248,9 @@ class Uuid(Kind):
         parts.append(bytes.fromhex(value.replace("-", "")) if value else _NO_UUID)
 
 
-class MapUuid(MapKind):
+class MapUuid(_MapPattern):
     """A UUID in lower case with hyphens, or nothing."""
 
     label = "UUID or empty"
-    zero = ""
-
-    def parse(self, key: str, text: str) -> Any:
-        if not _UUID.fullmatch(text):
-            raise ProtocolError(f"{key} is {text[:40]!r}; must be a UUID in lower case, or empty")
-        return text
-
-    def text(self, value: Any) -> str:
-        if value and not _UUID.fullmatch(value):
-            raise LocalProtocolError(f"{value[:40]!r}: must be a UUID in lower case, or empty")
-        return str(value)
+    pattern = _UUID
+    legal = "a UUID in lower case"
