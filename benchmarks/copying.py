@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,11 @@ async def run_node(folder: Path, name: str, retention_bytes: int) -> None:
 
 
 async def inform(broker: Broker, folder: Path) -> None:
-    """Send the node the row, as metaservers do, and report what it does."""
+    """Send the node the row, as metaservers do, and report what it does. Promote this process first if it is the first master."""
     told = ""
+    if (row := read_row(folder)).master == broker.node_id and not row.master_boot_id:
+        promoted = replace(row, master_boot_id=broker.boot_id)
+        write_row(folder, promoted.with_incarnation(broker.node_id, broker.incarnation))
     while True:
         row = read_row(folder)
         broker.member.learned(row.sent(f"127.0.0.1:{PORTS[row.master] + 2}"))
