@@ -25,6 +25,8 @@ RECONNECT_SECONDS = 1.0
 """How long a master has to connect again, and slaves must not have received anything of it, before one of them is promoted."""
 SILENT_SECONDS = 2.0
 """A slave that has received something of a master for this long, while the metaserver has not, keeps it in its role."""
+LEARN_SECONDS = 1.0
+"""A report that arrives within this time after its node became the master may be from before: it does not end the epoch."""
 STORED_SECONDS = PEER_EXPIRY_SECONDS - EXPIRY_SECONDS
 """After this time at most, the heartbeat that another metaserver received is stored there and read here."""
 
@@ -52,12 +54,12 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     if not live.is_replicated or not master or group.operator_state is OperatorState.UNAPPROVED:
         return None
     report = live.reports.get(master)
-    if report is not None and report.is_live(now) and (problem := _why_it_does_not_lead(report, live)):
-        return Due(f"master {master} {problem}", 0.0, is_conclusion=False)
-    if report is not None and report.is_live(now) and _waits(report, live):
-        return Due(
-            f"master {master} restarted and waits for a new epoch", 0.0, includes_master=True, is_conclusion=False
-        )
+    if report is not None and report.is_live(now) and report.received_at >= live.lease_began_at + LEARN_SECONDS:
+        if problem := _why_it_does_not_lead(report, live):
+            return Due(f"master {master} {problem}", 0.0, is_conclusion=False)
+        if _waits(report, live):
+            reason = f"master {master} restarted and waits for a new epoch"
+            return Due(reason, 0.0, includes_master=True, is_conclusion=False)
     if _is_received_by_peer(live, report, now):
         return None
     last = max(live.lease_began_at, report.received_at if report is not None else 0.0)

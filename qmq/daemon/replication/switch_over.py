@@ -1,4 +1,4 @@
-"""class SwitchOver: a master hands its role over to a slave while clients wait, so that none of their requests fails.
+"""class SwitchOver: a slave is promoted while the clients of the master wait, so that none of their requests fails.
 
 Clients' requests are held, not rejected: the official client repeats a rejected send ten times within milliseconds, and then gives
 up. Those in progress are answered, which takes until every in-sync member has everything. Then the master resigns.
@@ -205,6 +205,8 @@ def _problem(row: GroupRow, name: str, slave: SlaveReport | None, has_all_below:
         return "has confirmed nothing yet" if slave.state is None else f"is {slave.state.name.lower()}"
     if slave.confirmed_end < has_all_below:
         return f"lacks {has_all_below - slave.confirmed_end} bytes of the log"
-    if slave.lag_seconds is None or slave.lag_seconds > LAG_SECONDS_MAX:
-        return f"lacks {slave.lag_bytes} bytes of the log, some for more than {LAG_SECONDS_MAX:g} s"
+    if slave.lag_seconds is None:
+        return f"lacks {slave.lag_bytes} bytes of the log, some of them older than the commits that the master has in memory"
+    if slave.lag_seconds > LAG_SECONDS_MAX:
+        return f"lacks {slave.lag_bytes} bytes of the log, some for {slave.lag_seconds:.1f} s, more than {LAG_SECONDS_MAX:g} s"
     return ""

@@ -81,7 +81,12 @@ async def in_sync(system: System, group: str, node: str = "") -> str:
         master = master_of(system, group)
         return master if master == (node or master) else ""
 
-    return await asyncio.to_thread(eventually, found, what=f"all members of {group} are in sync", every_s=LOOK_SECONDS)
+    what = f"all members of {group} are in sync" + (f" with master {node}" if node else "")
+    try:
+        return await asyncio.to_thread(eventually, found, what=what, every_s=LOOK_SECONDS)
+    except AssertionError as error:
+        reports = {member: report_of(system, member) for member in system.members(group)}
+        raise AssertionError(f"{error}; its members report {reports}") from error
 
 
 async def becomes(system: System, role: str, *nodes: str) -> str:

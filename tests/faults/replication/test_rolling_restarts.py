@@ -23,10 +23,15 @@ from tests.support.system import System
 
 
 async def restart_all(system: System, load: Load, java: JavaLoad | None, figures: Figures) -> None:
-    """Restart each node of each group TURNS times, when all members of its group are in sync."""
-    for _ in range(TURNS):
+    """Restart each node of each group TURNS times, when all members of its group are in sync.
+
+    A master that stops makes another node the master, so every second turn is in the reverse order: otherwise each node that is
+    stopped would be the master.
+    """
+    for turn in range(TURNS):
         for group in system.brokers:
-            for node, process in system.members(group).items():
+            nodes = list(system.members(group).items())
+            for node, process in reversed(nodes) if turn % 2 else nodes:
                 role = "master" if await in_sync(system, group) == node else "slave"
                 began = time.monotonic()
                 assert await asyncio.to_thread(process.stop) == 0

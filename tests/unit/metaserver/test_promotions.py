@@ -8,7 +8,7 @@ import pytest
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Leases, Metadata, StoredLease
 from metaserver.live_groups import EXPIRY_SECONDS
-from metaserver.promotions import PROMOTIONS_MAX, RECONNECT_SECONDS, STORED_SECONDS, Promotions
+from metaserver.promotions import LEARN_SECONDS, PROMOTIONS_MAX, RECONNECT_SECONDS, STORED_SECONDS, Promotions
 from metaserver.row_wishes import RowWish
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
@@ -242,6 +242,29 @@ def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
     assert groups.promoted()[1].startswith("master g1-a restarted and waits for a new epoch"), (
         "that process never leads"
     )
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {"replica_role": WAITING, "problems": ("its data folder is empty",)},
+        {"replica_role": WAITING, "boot_id": "earlier"},
+        {"replica_role": ReplicaRole.SPARE},
+    ],
+)
+def test_what_a_node_reported_before_it_was_promoted_does_not_end_its_epoch(report: dict[str, object]) -> None:
+    groups = Groups()
+    groups.second(a={}, b=report, c={})
+    row = groups.directory.groups["g1"].row.group_row
+    groups.directory.learn_row(replace(row, master="g1-b", epoch=4, version=8, promotion_id="p4", master_boot_id="b"))
+    groups.promotions.check(groups.clock.monotonic())
+    assert groups.started == []
+    groups.clock.advance(LEARN_SECONDS / 2)
+    groups.send("g1", "b", **report)
+    groups.promotions.check(groups.clock.monotonic())
+    assert groups.started == [], "it was sent before the node learned of its promotion"
+    groups.second(a={}, b=report, c={})
+    assert groups.promoted()[1].startswith("master g1-b ")
 
 
 def test_there_are_no_promotions_after_a_start_or_a_pause() -> None:
