@@ -165,7 +165,7 @@ def test_a_checkpoint_of_format_1_opens() -> None:
         node.send(f"subject{number}", 4)
     node.driver.pull("subject1", "c1", 2)
     node.driver.commit()
-    parts, indexes = run_to_end(encode_state(node.driver.store, node.driver.store.tails.draft(), tail_bytes_max=0))
+    parts, indexes, _ = run_to_end(encode_state(node.driver.store, node.driver.store.tails.draft(), tail_bytes_max=0))
     for index in indexes:
         flush(index)
     head, *lines = b"".join(parts).split(b"\n")[:4]
@@ -183,7 +183,7 @@ def test_a_checkpoint_of_format_2_opens_and_is_replaced() -> None:
     node.driver.pull("subject1", "c1", 2)
     node.driver.commit()
     store = node.driver.store
-    parts, indexes = run_to_end(encode_state(store, store.tails.draft()))
+    parts, indexes, _ = run_to_end(encode_state(store, store.tails.draft()))
     for index in indexes:
         flush(index)
     head, *lines = b"".join(parts).split(b"\n")[:4]
