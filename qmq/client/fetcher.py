@@ -48,11 +48,17 @@ class Acker:
         self._link = link
         self._context = link.context
         self._last_contact = 0.0
+        self._failures = 0
+        """Failed acks in a row, at the present master."""
+
+    def moved(self) -> None:
+        """The broker group has another master: repeat what failed at once."""
+        self._failures = 0
+        self.wake.set()
 
     async def run(self) -> None:
-        failures = 0
         while True:
-            pause = self._context.backoff.pause(failures) if failures else HEARTBEAT_SECONDS
+            pause = self._context.backoff.pause(self._failures) if self._failures else HEARTBEAT_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self.wake.wait()
@@ -60,13 +66,13 @@ class Acker:
             if self.window.spans and not self.window.is_first_settled:
                 await asyncio.sleep(ACK_DELAY_SECONDS)
             try:
-                is_idle = not await self._ack_range() and not failures and self.window.last >= 0
+                is_idle = not await self._ack_range() and not self._failures and self.window.last >= 0
                 if is_idle and asyncio.get_running_loop().time() - self._last_contact >= HEARTBEAT_SECONDS - 0.5:
                     await self._send_ack(-1, -1, broadcast=False)
-                failures = 0
+                self._failures = 0
             except QmqError as error:
-                failures += 1
-                if failures == 1:
+                self._failures += 1
+                if self._failures == 1:
                     logger.warning("acking %s to %s: %s", self._link.source.subject, self._link.route.name, error)
                 self._link.failed()
 
@@ -145,9 +151,14 @@ class Fetcher:
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())
 
     def move(self, route: BrokerGroupRoute) -> None:
-        """The broker group has another master: send it the next pull at once, with the same pull sequences, and all acks."""
+        """The broker group has another master: send it the next pull at once, with the same pull sequences, and all acks.
+
+        The caller closes the connection to the former master. That ends requests in flight there, whose outcomes are unknown: the
+        pull is repeated here, and so are acks, which have the same effect when they are executed twice.
+        """
         self.link.route = route
         self._moved.set()
+        self._acker.moved()
 
     async def stop_pulling(self) -> None:
         """Stop pulling. Acks are sent until `stop`."""
@@ -206,6 +217,7 @@ class Fetcher:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._context.backoff.pause(failures)):
                         await self._moved.wait()
+                        failures = 0  # these were the former master's
 
     async def _ensure(self) -> None:
         if self._is_ensured or self.link.source.start is None:
