@@ -26,6 +26,8 @@ from qmq.supervisor import Supervisor
 REQUEST_BYTES_MAX = 64 << 10
 MOMENT_DIGITS_MAX = 20
 """Longest number that is read as a time in milliseconds."""
+ACCEPT_ROUNDS = 2
+"""Of the event loop, after which an accepted connection has its protocol: one makes its transport, one informs the protocol."""
 METRICS_LIFETIME_FACTOR = 20.0
 """Building /metrics takes at most 1/20 of the time, however often it is requested."""
 logger = logging.getLogger("qmq.admin")
@@ -199,13 +201,13 @@ class AdminHttp:
         """Accept no further connections, and let those that were accepted get their protocols.
 
         A connection that asyncio has accepted, and that has no protocol yet when its server is closed, would stay open and never be
-        served (`Server._attach` fails, at least up to Python 3.13). The process does not end when a member steps down, so the peer would
-        wait until its own time limit.
+        served (`Server._attach` fails, at least up to Python 3.13). The process does not end when a member steps down, so the
+        peer would wait until its own time limit.
         """
         loop = asyncio.get_running_loop()
         for listening in server.sockets:
             loop.remove_reader(listening.fileno())
-        for _ in range(ACCEPT_TURNS):
+        for _ in range(ACCEPT_ROUNDS):
             await asyncio.sleep(0)
 
     @web.middleware
@@ -286,7 +288,3 @@ def _text(ask: TextHandler) -> HttpHandler:
 
 def _state(problem: str) -> dict[str, Any]:
     return {"status": "failing", "reason": problem} if problem else {"status": "ok"}
-
-
-ACCEPT_TURNS = 2
-"""Turns of the event loop after which an accepted connection has its protocol: one makes its transport, one informs the protocol."""
