@@ -2,6 +2,7 @@
 
 import json
 import struct
+from weakref import ref
 
 import pytest
 
@@ -9,6 +10,7 @@ from broker_node import checkpoint as module
 from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, encode_state
 from broker_node.consume_log import ENTRY_BYTES
 from broker_node.recovery import open_store
+from broker_node.sessions import Session
 from broker_node.store import MessageStore
 from broker_node.subject_table import StoreLimits
 from qmq.log.checkpoint import CheckpointStore
@@ -157,6 +159,21 @@ def test_a_file_of_a_process_that_died_before_its_checkpoint_is_replaced() -> No
     node.checkpoint()
     (path,) = node.index_files()
     assert len(node.driver.disk.names[path].content) == 205 * ENTRY_BYTES
+
+
+def test_the_holders_of_messages_do_not_change_a_checkpoint() -> None:
+    node = Node()
+    node.send("orders", 1)
+    node.driver.pull("orders", "c1", 1)
+    node.send("orders", 4)
+    node.driver.pull("orders", "c1", 4)
+    subject = node.driver.store.subjects["orders"]
+    subject.changed()
+    before, log = subject.checkpoint_line(), subject.groups[GROUP].progress.consumers["c1"].log
+    log.hold(1, 3, Session(ref(node), 0.0))
+    assert len(log) == 3
+    subject.changed()
+    assert subject.checkpoint_line() == before
 
 
 def test_a_checkpoint_of_format_1_opens() -> None:
