@@ -9,7 +9,8 @@ import logging
 from collections.abc import Generator, Iterator
 
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
-from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_known, restore_state, write_large_indexes
+from broker_node.checkpoint import CHECKPOINT_NAME, write_large_indexes
+from broker_node.checkpoint_reading import DerivedStateWrong, restore_known, restore_state
 from broker_node.consume_log import encode_withheld
 from broker_node.known_state import KnownState
 from broker_node.message_log import MessageLog, visit_record

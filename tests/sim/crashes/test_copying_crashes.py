@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_node.checkpoint import CHECKPOINT_NAME, save_copied
+from broker_node.checkpoint import CHECKPOINT_NAME
+from broker_node.checkpoint_reading import save_copied
 from broker_node.recovery import clear_store, open_store
 from broker_node.store import MessageStore
 from broker_node.subject_table import StoreLimits, StorePaths
