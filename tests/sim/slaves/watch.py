@@ -104,8 +104,9 @@ class GroupWatch:
     def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
         """An operator promotes a member whose log ends at `end`, by this row: what is committed behind that is lost."""
         self.row, self.has_lost = row, True
-        self.damaged = set(self.hosts) - {node}
-        self.rejoining = set(self.damaged)
+        others = set(self.hosts) - {node}
+        self.rejoining = others - (self.damaged - self.rejoining)
+        self.damaged = others
         self._durable[node] = min(self._durable[node], end)
         lost = {message_id.decode() for message_id in MARK.findall(self.committed[end:])}
         self.lost_ids |= lost
