@@ -60,6 +60,8 @@ class MemberNode(Node, MemberStore):
             supervisor=self.supervisor,
             listen=self.machine.listen,
         )
+        self.log_problem = ""
+        """Why the log could not be used when it was opened; "" if it could."""
         self._has_committer = self._has_ended = False
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
@@ -116,6 +118,7 @@ class MemberNode(Node, MemberStore):
         else:
             self.opening = MemberOpening(0, copying.begin, is_log_only=not copying.is_usable)
         await self.open_data(budget)
+        self.log_problem = str(self.log.failed or "")
         self.applying = Applying(self.log, self.replay)
         self.checkpoints = self.new_checkpoints(None)
         self.checkpoints.start()

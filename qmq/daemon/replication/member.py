@@ -43,6 +43,7 @@ class Member:
     """Follows, or waits for the epoch to be confirmed."""
     is_alone: bool = field(default=False, init=False)
     """Whether the node serves as the only member."""
+    _is_closed: bool = field(default=False, init=False)
     on_role: Callable[[], None] = field(default=lambda: None, init=False)
     """Called when the node has another role."""
 
@@ -89,7 +90,9 @@ class Member:
         while True:
             await self.rows.changed.wait()
             self.rows.changed.clear()
-            if self.row is not None and self.role is not ReplicaRole.FAILED and not self.log_changes.is_begun:
+            if self._is_closed or self.log_changes.is_begun:
+                continue
+            if self.row is not None and self.role is not ReplicaRole.FAILED:
                 await self._do(self.row)
 
     async def leave(self) -> None:
@@ -98,7 +101,8 @@ class Member:
             await self.follower.leave()
 
     async def close(self) -> None:
-        """End what runs: sessions with slaves, or the one with the master."""
+        """End what runs: sessions with slaves, or the one with the master. A row that arrives later changes nothing."""
+        self._is_closed = True
         await self._stop()
         if self.leading is not None:
             await self.leading.close()

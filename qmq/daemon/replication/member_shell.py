@@ -104,7 +104,7 @@ class MemberShell:
 
     @property
     def log_problem(self) -> str:
-        return str(self._node.log.failed or "")
+        return self._node.log_problem
 
     async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
         await wait_for_state(address, self._identity(), on_problem)

@@ -34,7 +34,10 @@ class Shell(Protocol):
 
     @property
     def log_problem(self) -> str:
-        """Why the log can't be used, so that it has to be replaced by a copy of the master's; "" if it can."""
+        """Why the log that was opened can't be used, so that it has to be replaced by a copy of the master's; "" if it can.
+
+        A log that fails later is opened again by the next start.
+        """
 
     async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
         """As `qmq.daemon.replication.state_copy.wait_for_state`."""

@@ -1,11 +1,14 @@
-"""What a metaserver knows of a slave directly after it has joined."""
+"""Slaves that have just joined, and slaves that stop: what metaservers know of them, and what rows they still act on."""
 
 import asyncio
 
 from metaserver.server import Metaserver
 from qmq.log.record import FIRST_EPOCH
 from qmq.protocol.codes import ReplicaRole
-from tests.sim.replication.test_cluster import Group, cluster_of
+from tests.sim.replication.pair import client_of
+from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
+from tests.sim.replication.test_pair import send
+from tests.sim.slaves.member_logs import durable_state
 from tests.support.waiting import eventually_async
 
 REPORT_SECONDS_MAX = 0.2
@@ -42,3 +45,21 @@ async def test_a_switch_over_to_a_slave_that_has_just_joined_is_not_undone() -> 
         assert (group.row.master, group.row.epoch) == ("g1-b", FIRST_EPOCH + 1)
         await group.in_sync("g1-a", "g1-b")
         await group.all_equal()
+
+
+async def test_a_slave_whose_disk_fails_keeps_its_log() -> None:
+    """It stops for a while, since its metaserver does not answer, and receives the row that it has left the set."""
+    async with cluster_of(copies=3) as group:
+        host, sent = group.hosts["g1-b"], await begun(group)
+        await eventually_async(lambda: group.master.checkpoints.saved > 0)
+        group.cluster.network.cut("g1-b", "meta", one_way=True)
+        host.weather.failing_syncs += 1
+        async with client_of(group.master) as client:
+            sent += await send(client, range(20, 21))
+            await group.in_sync("g1-a", "g1-c")
+        await eventually_async(lambda: bool(host.exits))
+        assert durable_state(host).copying is None
+        group.cluster.network.heal()
+        await group.in_sync(*group.hosts)
+        await group.all_equal()
+        assert await received(group) == sent
