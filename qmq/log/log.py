@@ -137,19 +137,19 @@ class SegmentedLog(Appender):
 
     def _clear(self, end: int, base: int) -> None:
         """Zero whatever stands behind the last commit: it was never answered, and must never look valid."""
-        for info in reversed(self._segments.infos()):
-            if info.base < base:
-                return
-            if info.base > base:
-                if any(data_in(self._segments.file(info.base), 0, info.bytes)):
-                    self._segments.remove(info.base)
-                    self._disk.sync_dir(self._segments.folder)
-                continue
-            with closing(self._disk.open(self._segments.path(base), writable=True)) as file:
-                self.torn_bytes = zero(file, max(end - base, 0), info.bytes)
-                # Not only for what was cleared: after a kill the last commits may be in memory alone, and they are about
-                # to be served.
-                file.datasync()
+        later = [info for info in self._segments.infos() if info.base > base]
+        written = (at for at, info in enumerate(later) if any(data_in(self._segments.file(info.base), 0, info.bytes)))
+        # Also empty ones behind it: a crash before it is created again would leave a gap, which is corruption.
+        for info in reversed(later[next(written, len(later)) :]):
+            self._segments.remove(info.base)
+            self._disk.sync_dir(self._segments.folder)
+        if self._segments.holding(base) is None:
+            return
+        with closing(self._disk.open(self._segments.path(base), writable=True)) as file:
+            self.torn_bytes = zero(file, max(end - base, 0), file.size())
+            # Not only for what was cleared: after a kill the last commits may be in memory alone, and they are about to be
+            # served.
+            file.datasync()
 
     def truncate(self, to: Truncation, *, high_watermark: int, checkpoint_offset: int) -> None:
         """Remove all commits from `to.end` on, durably, and close the log; to be opened again. From a thread that may wait.

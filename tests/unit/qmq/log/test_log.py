@@ -14,6 +14,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position, iter_records
 from qmq.log.recovery import Commit, Damage
 from qmq.log.retention import SegmentAge, keep_from
+from qmq.log.segment import Segments
 from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
@@ -118,6 +119,22 @@ def test_a_torn_commit_at_the_end_is_cleared_and_writing_goes_on_there() -> None
     commit(again)
     _, found = opened(after.after_kill())
     assert found[-1] == (offset, 2, b"new")
+
+
+def test_clearing_a_torn_segment_leaves_no_gap_before_an_empty_one() -> None:
+    disk = MemoryDisk()
+    log, written = filled(disk, 5)
+    segments = Segments(disk, "log")
+    first, second = segments.create(SEGMENT, SEGMENT), segments.create(2 * SEGMENT, SEGMENT)
+    disk.names[segments.path(first.base)].content[100:200] = b"x" * 100
+    for crash_at in range(1, 12):
+        left = disk.after_kill()
+        left.crash_at = left.steps + crash_at
+        with contextlib.suppress(SimulatedCrash):
+            opened(left)
+        again, found = opened(left.after_kill())
+        assert (again.damaged, again.written_end, len(found)) == ((), log.written_end, len(written))
+    assert second.base not in [info.base for info in again.segments()]
 
 
 def test_damage_in_the_middle_is_stepped_over_and_never_cut() -> None:
