@@ -7,9 +7,10 @@ Derived from the message log, never the truth: an entry that fails its check is 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qmq.checksum import crc32
 from qmq.log.index import DenseIndex, IndexView
@@ -19,10 +20,20 @@ ENTRY = Struct(">qIqQI")
 ENTRY_BYTES = ENTRY.size
 assert ENTRY_BYTES == 32, "Spark and the inspector rely on the entry's size"
 
-_HEAD = Struct(">qIqQ")
+_HEAD_FIELDS = "qIqQ"
+_HEAD = Struct(">" + _HEAD_FIELDS)
 _CHECK = Struct(">I")
 ENTRY_HEAD_BYTES = _HEAD.size
 """The part of an entry that its check covers."""
+_HEAD_BYTES_FIELD = f"{ENTRY_HEAD_BYTES}s"
+CHECKED_FIELDS = f"{ENTRY_HEAD_BYTES}sI"
+"""Of an entry, what its check covers, and the check."""
+PLACE_FIELDS = "qI20x"
+"""Of an entry, where its message lies."""
+BLOCK_ENTRIES = 256
+"""Entries encoded or decoded in one call. Formats are kept for each number up to it: 10 MB in all."""
+ENCODED_TOGETHER_MIN = 15
+"""Fewer entries are encoded one by one, which takes less time."""
 KNOWN_LOOK = 64
 """Entries looked at first for one whose message is known."""
 KNOWN_LOOK_MAX = 256
@@ -43,8 +54,25 @@ class Entry(NamedTuple):
         return self.size == 0
 
 
+@lru_cache(4 * (BLOCK_ENTRIES + 1))
+def _block(fields: str, count: int) -> Struct:
+    return Struct(">" + fields * count)
+
+
+def entry_fields(fields: str, index_bytes: bytes) -> Sequence[Any]:
+    """Return two fields of each index entry, one after the other."""
+    if (count := len(index_bytes) // ENTRY_BYTES) <= BLOCK_ENTRIES:
+        return _block(fields, count).unpack(index_bytes)
+    found: list[Any] = []
+    for at in range(0, len(index_bytes), BLOCK_ENTRIES * ENTRY_BYTES):
+        found += entry_fields(fields, index_bytes[at : at + BLOCK_ENTRIES * ENTRY_BYTES])
+    return found
+
+
 def encode_run(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
-    """Entries of a run whose entries begin at log offset `entries_offset`."""
+    """Return the entries of a run whose messages begin at log offset `entries_offset`."""
+    if run.count >= ENCODED_TOGETHER_MIN:
+        return _encode_together(run, entries_offset, stored_at_ms)
     head, pack_check = _HEAD.pack, _CHECK.pack
     base = entries_offset - run.begin
     parts: list[bytes] = []
@@ -54,6 +82,23 @@ def encode_run(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
         add(entry)
         add(pack_check(crc32(entry, crc)))
     return b"".join(parts)
+
+
+def _encode_together(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
+    """As `encode_run`, with three calls for all entries of a block."""
+    count, base = run.count, entries_offset - run.begin
+    if count > BLOCK_ENTRIES:
+        parts = (run.part(first, min(first + BLOCK_ENTRIES, count)) for first in range(0, count, BLOCK_ENTRIES))
+        return b"".join([encode_run(part, base + part.begin, stored_at_ms) for part in parts])
+    fields = [stored_at_ms] * (4 * count)
+    fields[::4] = [base + begin for begin in run.raw_begins]
+    fields[1::4] = run.raw_sizes()
+    fields[3::4] = run.tag_bits
+    heads = _block(_HEAD_BYTES_FIELD, count).unpack(_block(_HEAD_FIELDS, count).pack(*fields))
+    checked: list[Any] = [0] * (2 * count)
+    checked[::2] = heads
+    checked[1::2] = map(crc32, heads, run.crcs)
+    return _block(CHECKED_FIELDS, count).pack(*checked)
 
 
 def encode_withheld(count: int) -> bytes:

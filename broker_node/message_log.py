@@ -19,7 +19,7 @@ from broker_node.actions import (
     encode_action,
     encode_messages_head,
 )
-from broker_node.consume_log import ENTRY_BYTES, ENTRY_HEAD_BYTES
+from broker_node.consume_log import BLOCK_ENTRIES, CHECKED_FIELDS, ENTRY_BYTES, PLACE_FIELDS, entry_fields
 from broker_node.unreadable import UnreadablePlaces
 from qmq.checksum import crc32
 from qmq.clock import Clock
@@ -39,37 +39,16 @@ the interpreter has no memory at hand."""
 UNBOUNDED = 1 << 62
 Raw = bytes | memoryview
 """A message as it is stored."""
-BLOCK_ENTRIES = 256
-"""Index entries decoded in one call. A format is kept for each number up to it: 4 MB in all."""
 COPIED_SPAN_BYTES_MAX = 128 << 10
 """Messages of equal sizes are copied if the bytes read for them are at most this many."""
 CUT_TOGETHER_MIN = 8
 """Fewer messages are sliced one by one, even if their sizes are equal."""
-_PLACE = "qI20x"
-"""Of an index entry, where its message lies."""
-_CHECKED = f"{ENTRY_HEAD_BYTES}sI"
-"""Of an index entry, what its check covers, and the check."""
-
-
-@lru_cache(2 * (BLOCK_ENTRIES + 1))
-def _block(fields: str, count: int) -> Struct:
-    return Struct(">" + fields * count)
 
 
 @lru_cache(BLOCK_ENTRIES)
 def _equal(size: int, gap: int, count: int) -> Struct:
     # A layout takes up to 16 KB, all of them 4 MB.
     return Struct(f"{size}s{gap}x" * (count - 1) + f"{size}s")
-
-
-def entry_fields(fields: str, index_bytes: bytes) -> Sequence[Any]:
-    """Two fields of each index entry, one after the other."""
-    if (count := len(index_bytes) // ENTRY_BYTES) <= BLOCK_ENTRIES:
-        return _block(fields, count).unpack(index_bytes)
-    found: list[Any] = []
-    for at in range(0, len(index_bytes), BLOCK_ENTRIES * ENTRY_BYTES):
-        found += entry_fields(fields, index_bytes[at : at + BLOCK_ENTRIES * ENTRY_BYTES])
-    return found
 
 
 def _cut(data: Buffer, offsets: Sequence[int], sizes: Sequence[int]) -> list[Any]:
@@ -119,7 +98,7 @@ class MessageLog:
         """
         if not index_bytes:
             return []
-        places = entry_fields(_PLACE, index_bytes)
+        places = entry_fields(PLACE_FIELDS, index_bytes)
         offsets, sizes = places[::2], places[1::2]
         if sum(sizes) > bytes_max:
             count = max(1, bisect_right(list(accumulate(sizes)), bytes_max))
@@ -144,7 +123,7 @@ class MessageLog:
         if data is None:
             return None
         raws: list[Raw | None] = _cut(data, offsets, sizes)
-        heads_checks = entry_fields(_CHECKED, index_bytes)
+        heads_checks = entry_fields(CHECKED_FIELDS, index_bytes)
         # The checks of an empty message are right for a withheld one.
         if all(raws) and list(map(crc32, heads_checks[::2], map(crc32, raws))) == list(heads_checks[1::2]):
             return raws
@@ -153,7 +132,7 @@ class MessageLog:
     def _read_apart(self, index_bytes: bytes, places: list[tuple[int, int]], cached_only: bool) -> list[Raw | None]:
         """Messages that can't be read as one span: far from each other, damaged, unreadable, or in several segments."""
         raws: list[Raw | None] = []
-        heads_checks = entry_fields(_CHECKED, index_bytes)
+        heads_checks = entry_fields(CHECKED_FIELDS, index_bytes)
         checked = list(zip(heads_checks[::2], heads_checks[1::2], strict=True))
         count, at = len(places), 0
         is_withheld = self.unreadable.is_withheld

@@ -7,10 +7,10 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 
 import logging
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 
 from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
-from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_known, restore_state, write_large_indexes
+from broker_node.checkpoint import CHECKPOINT_NAME, write_large_indexes
+from broker_node.checkpoint_reading import DerivedStateWrong, restore_known, restore_state
 from broker_node.consume_log import encode_withheld
 from broker_node.known_state import KnownState
 from broker_node.message_log import MessageLog, visit_record
@@ -66,6 +66,7 @@ class BrokerReplay(Replay):
     def begin(self, commit: Commit) -> None:
         super().begin(commit)
         self._segment_base = commit.header.segment_base
+        self._store.replayed_end = max(self._store.replayed_end, commit.end)
         if commit.after_damage:
             gap = commit.offset - (self._end or 0)
             # Without a gap, other commits took the place of the right ones: any number of bytes may be lost.
@@ -218,16 +219,14 @@ def open_store(
 
     def rebuilt(why: str, broken: Checkpoint | None) -> tuple[MessageStore, RecoveryReport]:
         clear_derived(disk, paths)
-        store, known, opening = new_store(), None, member
+        store, known = new_store(), None
         if broken is not None:
             known = restore_known(store, broken.state, broken.log_position.offset)
             store = store if known is not None else new_store()
-        if known is not None and opening is not None:
-            # All of it is confirmed: checkpoints hold nothing else.
-            opening = replace(opening, high_watermark=max(opening.high_watermark, known.records_end))
+        memory = LogMemory(records_end=known.records_end) if known is not None else LogMemory()
         replay = BrokerReplay(store, None, known)
         synced_to = broken.synced_to if broken is not None else 0
-        log = replay.open_log(disk, paths.log, segment_bytes, None, LogMemory(), synced_to, opening)
+        log = replay.open_log(disk, paths.log, segment_bytes, None, memory, synced_to, member)
         store.message_log = MessageLog(log, clock)
         replay.finish_known()
         return store, replay.report(log, None, why)

@@ -48,6 +48,7 @@ class MemberNode(Node, MemberStore):
         self.shell = MemberShell(self)
         rows = NewestRow(self.options.broker_group)
         self.member = Member(self.node_id, rows, self.shell, self.supervisor, self.machine.role_changes)
+        self.member.on_role = self._report_soon
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
@@ -205,9 +206,14 @@ class MemberNode(Node, MemberStore):
         if self.committer.on_confirmed is not None:
             self.committer.on_confirmed()
         accepts = not self.refuse_sends()
-        if accepts != self._accepts_sends and self.membership is not None:
-            self.membership.soon()
+        if accepts != self._accepts_sends:
+            self._report_soon()
         self._accepts_sends = accepts
+
+    def _report_soon(self) -> None:
+        """Let metaservers know what has changed before the next heartbeat is due: a slave that has just joined can be promoted."""
+        if self.membership is not None:
+            self.membership.soon()
 
     def _synced(self, synced_end: int) -> None:
         # Before clients can connect, only the record of the epoch is written, and nothing is derived from it.
@@ -248,8 +254,7 @@ class MemberNode(Node, MemberStore):
         self.is_serving = True
         await self.begin_serving()
         self._accepts_sends = not self.refuse_sends()
-        if self.membership is not None:
-            self.membership.soon()
+        self._report_soon()
 
     def member_posts(self) -> dict[str, JsonPost]:
         """Return the admin pages that change the node's role in its group."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from qmq.daemon.replication.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
@@ -42,6 +43,8 @@ class Member:
     """Follows, or waits for the epoch to be confirmed."""
     is_alone: bool = field(default=False, init=False)
     """Whether the node serves as the only member."""
+    on_role: Callable[[], None] = field(default=lambda: None, init=False)
+    """Called when the node has another role."""
 
     def __post_init__(self) -> None:
         self._role_changes.became(self._role)
@@ -54,8 +57,10 @@ class Member:
 
     @role.setter
     def role(self, role: ReplicaRole) -> None:
-        self._role = role
+        is_other, self._role = role is not self._role, role
         self._role_changes.became(role)
+        if is_other:
+            self.on_role()
 
     @property
     def row(self) -> SentRow | None:

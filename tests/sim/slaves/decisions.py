@@ -9,7 +9,7 @@ from qmq.protocol.codes import ReplicaRole
 from qmq.replication.row import UncleanPromotion
 from tests.sim.cluster import Host
 from tests.sim.slaves.disks import DiskFaults
-from tests.sim.slaves.member_logs import durable_incarnation
+from tests.sim.slaves.member_logs import durable_incarnation, durable_state
 
 REMOVED_SECONDS = 8.0
 """A slave that does not run is removed from the in-sync set within this, if the master and a metaserver run."""
@@ -59,6 +59,12 @@ class Decisions(DiskFaults):
         member = host.server.member
         return member.role not in UNFIT_ROLES and member.row is not None and not host.server.replica.state.is_new
 
+    def _may_restore_database(self) -> bool:
+        """Whether a member has stored the epoch of the newest promotion (docs/failover.md, "Assumptions"). Until then only the
+        database knows one that an operator made."""
+        row = self.watch.row
+        return row is None or any(durable_state(host).epoch >= row.epoch for host in self.watch.hosts.values())
+
     def promote(self, node: str) -> None:
         """Promote a member, as `services.members.promote` does; what it lacks is lost."""
         database, newest = self._cluster.database, self.watch.row
@@ -90,8 +96,13 @@ class Decisions(DiskFaults):
             if (has_failed or node in self.watch.damaged) and self.may_lose(node):
                 await self.replace_disk(node)
                 await self._start_later(host, 0.1)
-        if self.watch.row is not None and not self.watch.in_sync_nodes():
+        if self.watch.row is None:
+            return
+        in_sync = self.watch.in_sync_nodes()
+        if not in_sync:
             self._replace_lost_set()
+        elif in_sync <= self.watch.damaged and not any(broker.is_serving for broker in self._brokers().values()):
+            self._replace_damaged_set()
 
     def _replace_lost_set(self) -> None:
         """Promote a member that has everything if the disks of all in sync are lost.
@@ -103,3 +114,20 @@ class Decisions(DiskFaults):
             if self._can_lead(host) and self.watch.has_committed(host, 0, end):
                 self.promote(node)
                 return
+
+    def _replace_damaged_set(self) -> None:
+        """Promote the member with the longest log: no member in sync can lead, because the logs of all of them are damaged.
+
+        When the last one was damaged, another member had everything. It was removed from the set since, and lacks what came then.
+        """
+        nodes = [
+            (broker.log.written_end, node)
+            for node, broker in self._brokers().items()
+            if node not in self.watch.damaged and self._can_lead(self.watch.hosts[node])
+        ]
+        if nodes:
+            self.promote(max(nodes)[1])
+
+    def _brokers(self) -> dict[str, Broker]:
+        """The members that run."""
+        return {node: host.server for node, host in self.watch.hosts.items() if isinstance(host.server, Broker)}

@@ -1,36 +1,75 @@
-"""Fields of index entries are decoded, and messages cut out of what was read, many at a time."""
+"""Index entries are encoded and decoded, and messages cut out of what was read, many at a time."""
 
 import pytest
 
-from broker_node.consume_log import ENTRY, ENTRY_BYTES, ENTRY_HEAD_BYTES
-from broker_node.message_log import (
-    _CHECKED,
-    _PLACE,
+from broker_node.consume_log import (
     BLOCK_ENTRIES,
+    CHECKED_FIELDS,
+    ENCODED_TOGETHER_MIN,
+    ENTRY,
+    ENTRY_BYTES,
+    ENTRY_HEAD_BYTES,
+    PLACE_FIELDS,
+    _block,
+    encode_run,
+    entry_fields,
+)
+from broker_node.message_log import (
     COPIED_BYTES_MAX,
     COPIED_SPAN_BYTES_MAX,
     CUT_TOGETHER_MIN,
-    _block,
     _cut,
     _equal,
-    entry_fields,
 )
+from qmq.checksum import crc32
+from qmq.protocol.scan import CRC_BYTES, Run
 
 
 @pytest.mark.parametrize("count", [0, 1, BLOCK_ENTRIES - 1, BLOCK_ENTRIES, BLOCK_ENTRIES + 1, 3 * BLOCK_ENTRIES + 7])
 def test_any_number_of_entries_is_decoded(count: int) -> None:
     entries = [ENTRY.pack(1000 * n, n, 1_700_000_000_000 + n, 1 << n % 64, n * 7) for n in range(count)]
     data = b"".join(entries)
-    assert list(entry_fields(_PLACE, data)) == [value for n in range(count) for value in (1000 * n, n)]
+    assert list(entry_fields(PLACE_FIELDS, data)) == [value for n in range(count) for value in (1000 * n, n)]
     heads = [value for n, entry in enumerate(entries) for value in (entry[:ENTRY_HEAD_BYTES], n * 7)]
-    assert list(entry_fields(_CHECKED, data)) == heads
+    assert list(entry_fields(CHECKED_FIELDS, data)) == heads
+
+
+def run_of(count: int, begin: int) -> Run:
+    """Messages of different sizes and tags, of which the first CRC is at `begin` of what was received."""
+    begins = [begin + CRC_BYTES + sum(100 + n % 7 for n in range(index)) for index in range(count)]
+    return Run(
+        "subject",
+        begin,
+        begins[-1] + 92,
+        begins,
+        [n * 0x1234567 % 2**32 for n in range(count)],
+        [1 << n % 64 for n in range(count)],
+    )
+
+
+@pytest.mark.parametrize("begin", [0, 700])
+@pytest.mark.parametrize(
+    "count",
+    [1, ENCODED_TOGETHER_MIN - 1, ENCODED_TOGETHER_MIN, BLOCK_ENTRIES, BLOCK_ENTRIES + 1, 3 * BLOCK_ENTRIES + 7],
+)
+def test_entries_of_any_number_of_messages_are_encoded(count: int, begin: int) -> None:
+    run = run_of(count, begin)
+    expected = []
+    for raw_begin, size, crc, tags in zip(run.raw_begins, run.raw_sizes(), run.crcs, run.tag_bits, strict=True):
+        entry = ENTRY.pack(5_000 + raw_begin - begin, size, 1_700_000_000_000, tags, 0)
+        expected.append(entry[:ENTRY_HEAD_BYTES] + crc32(entry[:ENTRY_HEAD_BYTES], crc).to_bytes(4, "big"))
+    assert encode_run(run, 5_000, 1_700_000_000_000) == b"".join(expected)
 
 
 def test_formats_are_kept_for_numbers_of_one_block_only() -> None:
     _block.cache_clear()
-    for count in range(4 * BLOCK_ENTRIES):
-        entry_fields(_PLACE, bytes(count * ENTRY_BYTES))
-    assert _block.cache_info().currsize == BLOCK_ENTRIES + 1
+    for count in range(1, 3 * BLOCK_ENTRIES):
+        entry_fields(PLACE_FIELDS, bytes(count * ENTRY_BYTES))
+        entry_fields(CHECKED_FIELDS, bytes(count * ENTRY_BYTES))
+        encode_run(run_of(count, 0), 0, 0)
+    kept = _block.cache_info()
+    assert kept.currsize == 2 * BLOCK_ENTRIES + 2 * (BLOCK_ENTRIES + 1 - ENCODED_TOGETHER_MIN)
+    assert kept.maxsize == 4 * (BLOCK_ENTRIES + 1)
 
 
 def cut(sizes: list[int], gap: int) -> list[bytes]:
