@@ -21,6 +21,9 @@ from tests.faults.replication.scene import (
 from tests.support.promises import judging
 from tests.support.system import System
 
+SWITCHED = "after requests were held"
+"""In the log of a master that has a successor by a switch-over, and not because it is gone."""
+
 
 async def restart_all(system: System, load: Load, java: JavaLoad | None, figures: Figures) -> None:
     """Restart each node of each group TURNS times, when all members of its group are in sync.
@@ -33,8 +36,10 @@ async def restart_all(system: System, load: Load, java: JavaLoad | None, figures
             nodes = list(system.members(group).items())
             for node, process in reversed(nodes) if turn % 2 else nodes:
                 role = "master" if await in_sync(system, group) == node else "slave"
-                began = time.monotonic()
+                began, switched = time.monotonic(), process.log().count(SWITCHED)
                 assert await asyncio.to_thread(process.stop) == 0
+                if role == "master":
+                    assert process.log().count(SWITCHED) > switched, "it stopped before it had a successor"
                 await load.flows()
                 await asyncio.to_thread(process.start)
                 await in_sync(system, group)
