@@ -224,7 +224,13 @@ class Follower:
             self.counters.received_bytes += size
             self.counters.copied_bytes += size if self.copy.is_copying else 0
             session = self._slave.session
-            copied = CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits))
+            copied = CopiedCommits(
+                base,
+                self._segment[1],
+                commits.offset,
+                memoryview(commits.commits),
+                commits.index_entries,
+            )
             self._thread.put(copied, lambda headers: self._written(session, copied, headers), self._reject)
         elif not self._confirmations.are_current:
             # Nothing else would tell the master of it while nothing is written.
