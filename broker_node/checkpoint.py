@@ -13,7 +13,7 @@ for each index, and the entries of those without files behind them.
 import json
 import logging
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from struct import calcsize, pack, unpack_from
 from typing import Any
 
@@ -95,11 +95,11 @@ class BrokerCheckpoints:
         position, synced_to, damaged = log.position, min(log.synced_end, log.high_watermark), log.damaged
         forgotten, removed = list(store.forgotten.items()), list(store.removed.items())
         hidden, tails = dict[DenseIndex, int](), store.tails.draft()
-        state, indexes = yield from encode_state(store, tails, *self._sizes, hidden)
+        state, indexes, records_end = yield from encode_state(store, tails, *self._sizes, hidden)
         # Now: an index that was made since the first slice may be in the state, and write to one of these folders.
         leftovers = dict(store.leftovers)
         return BrokerDraft(
-            state, position, synced_to, log.records_end, indexes, forgotten, removed, hidden, leftovers, damaged, tails
+            state, position, synced_to, records_end, indexes, forgotten, removed, hidden, leftovers, damaged, tails
         )
 
     def save(self, draft: BrokerDraft) -> None:
@@ -159,8 +159,9 @@ def encode_state(
     slice_indexes: int = SLICE_INDEXES,
     tail_bytes_max: int = TAIL_BYTES_MAX,
     hidden: dict[DenseIndex, int] | None = None,
-) -> Generator[None, None, tuple[list[bytes], list[DenseIndex]]]:
-    """Take the store's derived state, in parts, and the indexes whose entries have to be in files.
+) -> Generator[None, None, tuple[list[bytes], list[DenseIndex], int]]:
+    """Take the store's derived state. Return it in parts, with the indexes whose entries have to be in files, and the end of a
+    commit up to which it may hold records.
 
     Damage is in it because the next start reads the log from the checkpoint on and would not meet it again.
 
@@ -205,8 +206,9 @@ def encode_state(
             end_slice()
             yield
     end_slice()
-    head |= {"subjects": count, "tails": asdict(tails.position), "records_end": store.log.records_end}
-    return [json.dumps(head).encode() + b"\n", *slices[0], *slices[1]], files
+    records_end = store.end_records()
+    head |= {"subjects": count, "tails": asdict(tails.position), "records_end": records_end}
+    return [json.dumps(head).encode() + b"\n", *slices[0], *slices[1]], files, records_end
 
 
 def write_large_indexes(store: MessageStore) -> None:
@@ -298,7 +300,9 @@ def restore_state(store: MessageStore, state: bytes) -> LogMemory:
             _fit(index)
         for subject in store.subjects.values():
             subject.next_sequence = subject.visible_end
-        return LogMemory.decode(head)
+        # Versions without replication recorded none.
+        store.replayed_end = as_number(head.get("records_end", 0))
+        return replace(LogMemory.decode(head), records_end=store.replayed_end)
     except TailsWrong as error:
         raise DerivedStateWrong(str(error)) from error
     except (ValueError, LookupError, TypeError, RecursionError) as error:

@@ -149,6 +149,13 @@ class PullLog:
         """All runs, oldest first."""
         return list(self._runs)
 
+    def runs_without_holders(self) -> list[PullRun]:
+        """The runs, oldest first, those that differ in their holder only as one: what follows from the message log alone."""
+        found: deque[PullRun] = deque()
+        for run in self._runs:
+            _add(found, PullRun(run.pull_begin, run.begin, run.count))
+        return list(found)
+
     def restore(self, runs: list[PullRun]) -> None:
         """Set the runs as a checkpoint kept them."""
         self._runs = deque(runs)

@@ -7,7 +7,6 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 
 import logging
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 
 from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_known, restore_state
 from broker_node.message_log import MessageLog
@@ -65,16 +64,14 @@ def open_store(
 
     def rebuilt(why: str, broken: Checkpoint | None) -> tuple[MessageStore, RecoveryReport]:
         clear_derived(disk, paths)
-        store, known, opening = new_store(), None, member
+        store, known = new_store(), None
         if broken is not None:
             known = restore_known(store, broken.state, broken.log_position.offset)
             store = store if known is not None else new_store()
-        if known is not None and opening is not None:
-            # All of it is confirmed: checkpoints hold nothing else.
-            opening = replace(opening, high_watermark=max(opening.high_watermark, known.records_end))
+        memory = LogMemory(records_end=known.records_end) if known is not None else LogMemory()
         replay = BrokerReplay(store, None, known)
         synced_to = broken.synced_to if broken is not None else 0
-        log = replay.open_log(disk, paths.log, segment_bytes, None, LogMemory(), synced_to, opening)
+        log = replay.open_log(disk, paths.log, segment_bytes, None, memory, synced_to, member)
         store.message_log = MessageLog(log, clock)
         replay.finish_known()
         return store, replay.report(log, None, why)

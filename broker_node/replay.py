@@ -62,6 +62,7 @@ class BrokerReplay(Replay):
         super().begin(commit)
         self._received = ReceivedEntries(memoryview(commit.index_entries)) if commit.index_entries else None
         self._segment_base = commit.header.segment_base
+        self._store.replayed_end = max(self._store.replayed_end, commit.end)
         if commit.after_damage:
             gap = commit.offset - (self._end or 0)
             # Without a gap, other commits took the place of the right ones: any number of bytes may be lost.

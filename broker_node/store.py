@@ -53,6 +53,8 @@ class MessageStore(SubjectTable):
     """(subject, sequence) of messages that failed their checks since start; no more are looked for from WITHHELD_MAX on."""
     segment_newest_ms: dict[int, int] = field(default_factory=dict)
     """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
+    replayed_end: int = 0
+    """The end of the newest commit that was replayed, at least in part, here or before the checkpoint was made."""
     has_new_damage: bool = False
     """Damage was found that no checkpoint holds: one is due."""
     lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")
@@ -66,6 +68,15 @@ class MessageStore(SubjectTable):
     @property
     def log(self) -> SegmentedLog:
         return self.message_log.log
+
+    def end_records(self) -> int:
+        """Return the end of a commit up to which the store may hold records.
+
+        This ends the commit that is being gathered, because its actions are applied already. A slave's log has commits behind the
+        returned offset that the store does not hold.
+        """
+        self.log.end_commit()
+        return self.replayed_end if self.log.is_slave else self.log.records_end
 
     # --- subjects and groups ---------------------------------------------------------------------------------------
 

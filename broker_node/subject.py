@@ -183,7 +183,7 @@ def _group_state(group: Group) -> list[Any]:
             c.log.acked,
             c.log.pulled,
             c.touched_at,
-            [[r.pull_begin, r.begin, r.count] for r in c.log.runs()],
+            [[r.pull_begin, r.begin, r.count] for r in c.log.runs_without_holders()],
         ]
         for c in progress.consumers.values()
     ]

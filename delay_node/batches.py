@@ -126,7 +126,7 @@ class BatchSender:
             self.counters.unknown += len(items)
             self._failed(items, route, str(error))
             return
-        self._lanes.breaker.succeeded(route.name)
+        self._lanes.breaker.succeeded(route.master)
         self._apply_results(items, failures, route, claimed)
 
     async def _claim(self, items: list[Item]) -> set[int]:
@@ -171,7 +171,7 @@ class BatchSender:
         now = asyncio.get_running_loop().time()
         self.counters.failed_batches += 1
         if not is_group_fine:
-            self._lanes.breaker.failed(route.name, now)
+            self._lanes.breaker.failed(route.master, now)
         self._lanes.return_failed(items, route.name, problem, now, SUBJECT_REFUSED_SECONDS if is_group_fine else 0.0)
 
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:

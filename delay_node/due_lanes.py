@@ -169,9 +169,9 @@ class DueLanes:
         session, breaker = self._session, self.breaker
         if not lane.routes:
             lane.routes = usable(session.routes(lane.name, ClientType.PRODUCER), WRITABLE)
-        routes = [route for route in lane.routes if not breaker.is_open(route.name, now)]
+        routes = [route for route in lane.routes if not breaker.is_open(route.master, now)]
         if lane.routes and not routes:
-            soonest = min(breaker.closes_at(route.name) for route in lane.routes)
+            soonest = min(breaker.closes_at(route.master) for route in lane.routes)
             self.park(lane, soonest, lane.problem or "the broker groups of the subject fail")
         elif not routes:
             session.register(lane.name, ClientType.PRODUCER)

@@ -99,6 +99,16 @@ class Accumulator:
         self.bytes += batch.size
         self._place(queue, now)
 
+    def end_rest(self, key: Key, now: float) -> None:
+        """Let the failed batches of a subject be sent now. Visits its batches."""
+        queue = self._queues.get(key)
+        if queue is None:
+            return
+        for batch in queue.batches:
+            batch.end_rest()
+        if queue.resting_until is not None:
+            self._place(queue, now)
+
     def _append(self, batch: Batch) -> None:
         queue = self._queues.setdefault(batch.key, _Queue(batch.key))
         if queue.batches and queue.batches[-1].is_open:

@@ -1,4 +1,4 @@
-"""Pull loops, one per subject (the real one and its retry subject) and broker group, and their acknowledgements."""
+"""Pull loops, one per subject (the real one and its retry subject) and broker group."""
 
 import asyncio
 import logging
@@ -7,26 +7,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from qmq.client.ack_window import AckWindow
+from qmq.client.acker import Acker
 from qmq.client.delivery import Pulled
 from qmq.client.prefetch import PullSize
 from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.commands import AckRequest, BrokerGroupRoute, PullRequest, PullResponse
+from qmq.protocol.commands import BrokerGroupRoute, PullRequest, PullResponse
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
 from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.raw import RawView, split_raws
 
-ACK_DELAY_SECONDS = 0.01
-"""How long an ack waits for more messages to be settled, unless all of an answer are. Slow handlers then cause fewer acks."""
-HEARTBEAT_SECONDS = 10.0
-"""An ack, if only an empty one, at least this often: else the broker takes the consumer for gone."""
-ACK_FIRST_SECONDS_MAX = 60.0
-"""At most once: the longest time from sending a pull to the ack's confirmation. Brokers' consumer lease must be longer."""
 LONG_POLL_MS = 10_000
 PULL_ALLOWANCE_SECONDS = 8.0
 """How much longer than its long poll a pull may take, as in the official client."""
@@ -36,87 +30,6 @@ _CONTENT_KEYS = b"qmq_content"
 """The properties that say how a body is encoded begin with it."""
 
 logger = logging.getLogger("qmq.client")
-
-
-class Acker:
-    """Acknowledges settled messages, and reports to the broker that the consumer is running."""
-
-    def __init__(self, link: Link) -> None:
-        self.window = AckWindow()
-        self.wake = asyncio.Event()
-        """Set when messages were settled."""
-        self._link = link
-        self._context = link.context
-        self._last_contact = 0.0
-
-    async def run(self) -> None:
-        failures = 0
-        while True:
-            pause = self._context.backoff.pause(failures) if failures else HEARTBEAT_SECONDS
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self.wake.wait()
-            self.wake.clear()
-            if self.window.spans and not self.window.is_first_settled:
-                await asyncio.sleep(ACK_DELAY_SECONDS)
-            try:
-                is_idle = not await self._ack_range() and not failures and self.window.last >= 0
-                if is_idle and asyncio.get_running_loop().time() - self._last_contact >= HEARTBEAT_SECONDS - 0.5:
-                    await self._send_ack(-1, -1, broadcast=False)
-                failures = 0
-            except QmqError as error:
-                failures += 1
-                if failures == 1:
-                    logger.warning("acking %s to %s: %s", self._link.source.subject, self._link.route.name, error)
-                self._link.failed()
-
-    async def _ack_range(self) -> bool:
-        """Ack the finished run, if there is one."""
-        closed = self.window.closed_range()
-        if closed is None:
-            return False
-        await self._send_ack(*closed, broadcast=self._link.source.broadcast)
-        self.window.acked(closed[1])
-        return True
-
-    async def ack_finished(self) -> None:
-        while await self._ack_range():
-            pass
-
-    async def ack_batch(self, pulled: Pulled, last: int, began: float) -> None:
-        """Ack the messages of an answer, and return when the broker has the ack on disk.
-
-        Without that they must not be delivered, because the broker may give them to another consumer. They are then forgotten: the
-        next pull gets them again if the broker does not have the ack.
-
-        Args:
-            last: the highest pull sequence received before them.
-            began: when the pull was sent, in monotonic seconds.
-
-        Raises:
-            QmqError: it is unknown whether the ack took effect, or it came so late that the consumer's lease may have ended before:
-                the broker confirms acks of messages that it has moved to the retry subject, too.
-        """
-        try:
-            await self._send_ack(pulled.first, pulled.last, broadcast=self._link.source.broadcast)
-            took = self._context.clock.monotonic() - began
-            if took > ACK_FIRST_SECONDS_MAX:
-                raise CallTimeout(
-                    f"{len(pulled.marks)} messages were acked {took:.0f} s after their pull, the limit is"
-                    f" {ACK_FIRST_SECONDS_MAX:g} s; they are not delivered"
-                )
-        except BaseException:
-            self.window.rewind(last)
-            raise
-        self.window.acked(pulled.last)
-
-    async def _send_ack(self, begin: int, last: int, *, broadcast: bool) -> None:
-        source = self._link.source
-        request = AckRequest(source.subject, source.group, source.consumer_id, begin, last, broadcast)
-        frame = await self._link.call(Command.ACK_REQUEST, request.encode(), self._context.timeouts.ack)
-        if frame.code != ResponseCode.SUCCESS:
-            raise ProtocolError(f"{self._link.route.name} returned code {frame.code} to an ack")
-        self._last_contact = asyncio.get_running_loop().time()
 
 
 @dataclass(eq=False, repr=False)
@@ -145,9 +58,14 @@ class Fetcher:
         self._ack_task = self._context.supervisor.critical(f"ack {where}", self._acker.run())
 
     def move(self, route: BrokerGroupRoute) -> None:
-        """The broker group has another master: send it the next pull at once, with the same pull sequences, and all acks."""
+        """The broker group has another master: send it the next pull at once, with the same pull sequences, and all acks.
+
+        The caller closes the connection to the former master. That ends requests in flight there, whose outcomes are unknown: the
+        pull is repeated here, and so are acks, which have the same effect when they are executed twice.
+        """
         self.link.route = route
         self._moved.set()
+        self._acker.moved()
 
     async def stop_pulling(self) -> None:
         """Stop pulling. Acks are sent until `stop`."""
@@ -206,6 +124,7 @@ class Fetcher:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._context.backoff.pause(failures)):
                         await self._moved.wait()
+                        failures = 0  # these were the former master's
 
     async def _ensure(self) -> None:
         if self._is_ensured or self.link.source.start is None:

@@ -37,6 +37,7 @@ class Fetchers:
     resumed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set unless the consumer is paused."""
     _task: asyncio.Task[None] | None = field(default=None, init=False)
+    _is_stopping: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._session.on_change = lambda *_: self._changed.set()
@@ -49,13 +50,14 @@ class Fetchers:
         self._task = self._context.supervisor.critical("routes", self._follow_routes())
 
     async def stop_pulling(self) -> None:
-        """Stop pulling. Acknowledgements are sent until `stop`."""
-        if self._task is not None:
-            await self._context.supervisor.cancel(self._task)
+        """Stop pulling. Acknowledgements are sent until `stop`, to other masters too when broker groups get them."""
+        self._is_stopping = True
         await asyncio.gather(*(fetcher.stop_pulling() for fetcher in self._fetchers.values()))
 
     async def stop(self, deadline: float) -> list[list[str] | BaseException]:
         """Stop all fetchers until a loop time; for each, the IDs of messages that are not settled, or an error."""
+        if self._task is not None:
+            await self._context.supervisor.cancel(self._task)
         # The subject before its retry subject: what a broker moves there must not answer a pull of this consumer that still waits
         # there, because only leaving the retry subject afterwards returns such messages before the consumer's lease ends.
         ends: list[list[str] | BaseException] = []
@@ -72,12 +74,14 @@ class Fetchers:
                 for route in usable(self._session.routes(source.subject, ClientType.CONSUMER), READABLE):
                     key = (source.subject, route.name)
                     fetcher = self._fetchers.get(key)
-                    if fetcher is None:
+                    if fetcher is None and not self._is_stopping:
                         failed = partial(self._session.refresh, source.subject, ClientType.CONSUMER)
                         link = Link(source, route, self._context, failed)
                         self._fetchers[key] = Fetcher(link, self._may_pull, self._deliver)
-                    elif fetcher.link.route.master != route.master:
+                    elif fetcher is not None and fetcher.link.route.master != route.master:
+                        former = fetcher.link.route.master
                         fetcher.move(route)
+                        self._context.pool.disconnect(former)
             with suppress(TimeoutError):
                 async with asyncio.timeout(ROUTE_CHECK_SECONDS):
                     await self._changed.wait()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from qmq.client.outgoing import Batch, Key
-from qmq.net.routing import WRITABLE, Breaker, RoundRobin, usable
+from qmq.net.routing import WRITABLE, Breaker, RoundRobin, former_masters, usable
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
 from qmq.protocol.commands import BrokerGroupRoute
@@ -43,12 +43,16 @@ class GroupChoice:
         route = round_robin.choose(routes, now, batch.last_group)
         if route is not None:
             return route, None
-        return None, min((self.breaker.closes_at(r.name) for r in routes), default=now + self._backoff.first)
+        return None, min((self.breaker.closes_at(r.master) for r in routes), default=now + self._backoff.first)
 
-    def failed(self, group: str, batch: Batch, now: float) -> None:
-        """A request to the group failed: avoid it for a while and request the subject's routes again."""
-        self.breaker.failed(group, now)
+    def failed(self, route: BrokerGroupRoute, batch: Batch, now: float) -> None:
+        """A request to the group failed: avoid its master for a while and request the subject's routes again."""
+        self.breaker.failed(route.master, now)
         self._session.refresh(*batch.key)
+
+    def has_moved(self, route: BrokerGroupRoute, batch: Batch) -> bool:
+        """Whether the group has another master than this route says."""
+        return bool(former_masters({route.name: route.master}, self._session.routes(*batch.key)))
 
     def is_any_left(self, full: str, batch: Batch, now: float) -> bool:
         """Avoid a group that has no space, and return whether another one may have."""
@@ -65,4 +69,4 @@ class GroupChoice:
         """Return the groups that may get one more batch in flight; all of them if none of these can be tried now."""
         groups = [one.group for one in in_flight if one is not batch]
         answering = [route for route in routes if groups.count(route.name) < self._batches_max]
-        return answering if any(not self.breaker.is_open(route.name, now) for route in answering) else routes
+        return answering if any(not self.breaker.is_open(route.master, now) for route in answering) else routes

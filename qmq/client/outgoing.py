@@ -107,6 +107,8 @@ class Batch:
     is_open: bool = False
     """More messages may join it."""
     attempts: int = 0
+    attempts_before: int = 0
+    """Of these, the ones at former masters, which do not lengthen the back-off."""
     group: str = ""
     """The broker group of the newest attempt."""
     last_group: str = ""
@@ -129,6 +131,11 @@ class Batch:
         self.ids.append(message_id)
         self.entries.append(entry)
         self.size += len(entry)
+
+    def end_rest(self) -> None:
+        """Its broker group has another master: the back-off after earlier attempts ends."""
+        self.not_before = 0.0
+        self.attempts_before = self.attempts
 
     def end_wait(self) -> None:
         if self.queued is not None and not self.queued.done():

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 from qmq.client.config import Limits
 from qmq.client.group_choice import GroupChoice
-from qmq.client.outgoing import Batch, Outcome, classify, failures_in
+from qmq.client.outgoing import Batch, Key, Outcome, classify, failures_in
 from qmq.client.send_queue import SendQueue
 from qmq.errors import QmqError, SendFailed
 from qmq.net.caller import Caller
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff, Timeouts
-from qmq.protocol.codes import Command
+from qmq.protocol.codes import ClientType, Command
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
@@ -53,6 +53,9 @@ class Sender:
         self._task: asyncio.Task[None]
         self._in_flight: dict[Batch, asyncio.Future[Any] | None] = {}
         """Started batches, with the request or the task that is under way for each."""
+        self._moves: list[tuple[Key, str]] = []
+        """Subjects whose broker groups have another master, with the address of the former one, until `_run` handles them."""
+        session.on_master_changed = self._master_changed
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin, on the running loop. The owner calls `queue.fail` when the supervisor reports a failure."""
@@ -83,6 +86,7 @@ class Sender:
         expire_at = self._loop.time() + IDLE_SECONDS
         while True:
             self._wake.clear()
+            self._follow_moves()
             if self._loop.time() >= expire_at:
                 for batch in self.queue.take_expired(self._loop.time()):
                     self._settle(batch, batch.not_confirmed_errors(self._timeouts.delivery))
@@ -93,6 +97,22 @@ class Sender:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
+
+    def _master_changed(self, subject: str, client_type: ClientType, former: str) -> None:
+        self._moves.append(((subject, client_type), former))
+        self._wake.set()
+
+    def _follow_moves(self) -> None:
+        """Fail the batches in flight to former masters as after a lost connection, and end the back-off of their subjects.
+
+        Their outcomes are unknown, so they are sent again with the same message IDs. This is not done where the change is reported,
+        because responses that arrived before it are read first.
+        """
+        moves, self._moves = self._moves, []
+        for key, former in moves:
+            self._pool.disconnect(former)
+            self._choice.breaker.forget(former)
+            self._accumulator.end_rest(key, self._loop.time())
 
     def _is_busy(self) -> bool:
         return len(self._in_flight) >= self._limits.batches_in_flight
@@ -193,8 +213,8 @@ class Sender:
             except Exception as error:  # noqa: BLE001 - reported, and the batch fails with it
                 self._crash(batch, error)
             else:
-                self._choice.breaker.succeeded(route.name)
-                self._partly_stored(batch, failures, route.name)
+                self._choice.breaker.succeeded(route.master)
+                self._partly_stored(batch, failures, route)
             self._attempt_ended()
 
         response.add_done_callback(responded)
@@ -207,8 +227,13 @@ class Sender:
     # --- outcomes --------------------------------------------------------------------------------------------------
 
     def _attempt_failed(self, batch: Batch, route: BrokerGroupRoute, problem: str) -> None:
-        self._choice.failed(route.name, batch, self._loop.time())
-        self._retry(batch, problem, route.name)
+        now = self._loop.time()
+        if self._choice.has_moved(route, batch):
+            batch.end_rest()
+            self._retry(batch, problem, "", not_before=now)
+        else:
+            self._choice.failed(route, batch, now)
+            self._retry(batch, problem, route.name)
 
     def _crash(self, batch: Batch, error: BaseException, *, is_reported: bool = False) -> None:
         """Fail a batch because of an unexpected exception."""
@@ -218,8 +243,9 @@ class Sender:
         failure.__cause__ = error
         self._settle(batch, [failure] * len(batch))
 
-    def _partly_stored(self, batch: Batch, failures: dict[str, SendFailure], group: str) -> None:
+    def _partly_stored(self, batch: Batch, failures: dict[str, SendFailure], route: BrokerGroupRoute) -> None:
         """Settle what was stored or is rejected permanently, and queue the rest again."""
+        group = route.name
         if not failures:
             self._settle(batch, batch.receipts(group))
             return
@@ -239,7 +265,7 @@ class Sender:
         if found.not_stored:
             # A closed subject or a quota holds up that subject's messages only, by their own pauses.
             if not found.is_group_fine:
-                self._choice.failed(group, batch, self._loop.time())
+                self._choice.failed(route, batch, self._loop.time())
             self._retry(batch.part(found.not_stored), found.problem, group)
 
     def _retry(self, batch: Batch, problem: str, group: str, not_before: float | None = None) -> None:
@@ -247,7 +273,11 @@ class Sender:
         self._in_flight.pop(batch, None)
         now = self._loop.time()
         batch.last_problem, batch.last_group = problem, group or batch.last_group
-        batch.not_before = now + self._backoff.pause(max(1, batch.attempts)) if not_before is None else not_before
+        batch.not_before = (
+            now + self._backoff.pause(max(1, batch.attempts - batch.attempts_before))
+            if not_before is None
+            else not_before
+        )
         batch = self.queue.without_cancelled(batch)
         if not batch:
             return

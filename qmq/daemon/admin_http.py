@@ -26,6 +26,8 @@ from qmq.supervisor import Supervisor
 REQUEST_BYTES_MAX = 64 << 10
 MOMENT_DIGITS_MAX = 20
 """Longest number that is read as a time in milliseconds."""
+ACCEPT_ROUNDS = 2
+"""Of the event loop, after which an accepted connection has its protocol: one makes its transport, one informs the protocol."""
 METRICS_LIFETIME_FACTOR = 20.0
 """Building /metrics takes at most 1/20 of the time, however often it is requested."""
 logger = logging.getLogger("qmq.admin")
@@ -185,12 +187,28 @@ class AdminHttp:
         return str(host), int(port)
 
     async def close(self) -> None:
+        """Stop accepting, let requests in progress end within a second, and close all connections."""
         if self._server is not None:
+            await self._stop_accepting(self._server)
             self._server.close()
         await self._runner.cleanup()
         if self._checker is not None:
             await self._supervisor.cancel(self._checker)
             self._checker = None
+
+    @staticmethod
+    async def _stop_accepting(server: asyncio.Server) -> None:
+        """Accept no further connections, and let those that were accepted get their protocols.
+
+        A connection that asyncio has accepted, and that has no protocol yet when its server is closed, would stay open and never be
+        served (`Server._attach` fails, at least up to Python 3.13). The process does not end when a member steps down, so the
+        peer would wait until its own time limit.
+        """
+        loop = asyncio.get_running_loop()
+        for listening in server.sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(ACCEPT_ROUNDS):
+            await asyncio.sleep(0)
 
     @web.middleware
     async def _report_errors(self, request: web.Request, handler: HttpHandler) -> web.StreamResponse:

@@ -20,8 +20,9 @@ from qmq.supervisor import Supervisor
 
 CALL_SECONDS = 2.0
 """Time limit for each step: opening a connection, the proof of the node secret, a heartbeat; and for leaving as a whole."""
-BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Pauses after consecutive failures; the last one repeats."""
+BACK_OFF_SECONDS = (0.2, 0.5, 1.0)
+"""Pauses after consecutive failures; the last one repeats. Heartbeats are as frequent, so attempts cost a metaserver no more. A
+master that was cut off learns from one of them that it has a successor."""
 DUPLICATE_SECONDS = 60.0
 """How often a session whose address page names the metaserver of another session requests that page again."""
 

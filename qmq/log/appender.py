@@ -186,6 +186,11 @@ class Appender(ConfirmedLog):
         self._sealed.append(commit)
         self._sealed_bytes += commit.body_bytes
 
+    def end_commit(self) -> None:
+        """End the commit that is being gathered: the next record begins another one, so `records_end` is the end of a commit."""
+        if self._record_count:
+            self._seal()
+
     def take(self) -> SealedCommit | None:
         """The next commit to write, in order; None when nothing is pending. Raises LogError when the log has failed."""
         if self.failed is not None:

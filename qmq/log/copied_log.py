@@ -8,15 +8,15 @@ a power cut could lose the first and keep the second, which would look like dama
 truncates at the first bad place, whatever follows it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from struct import Struct
 
 from qmq.errors import LogError
 from qmq.log.disk import Buffer
 from qmq.log.log import SegmentedLog
-from qmq.log.record import HEADER_BYTES, MAGIC_BYTES, CommitHeader, decode_header, is_whole
+from qmq.log.record import HEADER_BYTES, MAGIC_BYTES, CommitHeader, claimed_bytes, decode_header, is_whole
 
 COPIED_SEGMENT_BYTES_MAX = 1 << 36
 """Largest segment that is created for a master: a size is allocated before a commit proves it right."""
@@ -64,6 +64,22 @@ class CopiedCommits:
     data: memoryview
     index_entries: Buffer = b""
     """Those of all messages of the commit, if it is a single one, or none."""
+
+    def parts(self, commits_max: int) -> Iterator["CopiedCommits"]:
+        """Yield the commits in parts of at most `commits_max`. Nothing is checked: the last part has what is no commit."""
+        begin = at = count = 0
+        size = len(self.data)
+        while size - at >= HEADER_BYTES:
+            at, count = at + claimed_bytes(self.data[at:]), count + 1
+            if at >= size:
+                break
+            if count == commits_max:
+                yield self._part(begin, at)
+                begin, count = at, 0
+        yield self._part(begin, size)
+
+    def _part(self, begin: int, end: int) -> "CopiedCommits":
+        return replace(self, offset=self.offset + begin, data=self.data[begin:end])
 
 
 def read_to_copy(log: SegmentedLog, begin: int, end: int, bytes_max: int) -> CopiedCommits | None:

@@ -15,6 +15,7 @@ REPLICATED_FORMAT = 2
 FIRST_EPOCH = 1
 """Epoch of a log that was never replicated, or whose group had no promotion yet."""
 _HEAD = Struct(">IHHqqqIIIqQ")
+_BODY_BYTES = Struct(">32xI")
 _CRC = Struct(">I")
 HEADER_BYTES = _HEAD.size + _CRC.size
 assert HEADER_BYTES == 64, "the format is for ever"
@@ -99,6 +100,11 @@ def decode_header(data: bytes | memoryview, offset: int, segment_base: int) -> C
         return None
     crc = _CRC.unpack_from(data, _HEAD.size)[0]
     return CommitHeader(base, epoch, at, body_bytes, count, previous, synced_to, crc, form)
+
+
+def claimed_bytes(data: bytes | memoryview) -> int:
+    """Return the size of the commit at the beginning of `data`, at least HEADER_BYTES, as its header has it. Nothing is checked."""
+    return HEADER_BYTES + int(_BODY_BYTES.unpack_from(data)[0])
 
 
 def commit_crc(head: bytes | memoryview, *body: bytes | bytearray | memoryview) -> int:

@@ -23,6 +23,8 @@ class LogMemory:
     tails: Mapping[int, Position] = field(default_factory=dict)
     """Last commits of segments."""
     epochs: EpochChain = NO_EPOCHS
+    records_end: int = 0
+    """The end of a commit: the checkpoint's state may hold records up to here. All of it was confirmed when it was saved."""
 
     @classmethod
     def decode(cls, head: Mapping[str, Any]) -> "LogMemory":
@@ -54,7 +56,8 @@ class MemberOpening:
     """How a member of a larger group opens its log."""
 
     high_watermark: int
-    """The highest one that this node knows. Commits above it may be truncated, so they are not applied."""
+    """The highest one that this node knows, without that of its checkpoint. Commits above both may be truncated, so they are not
+    applied."""
     copied_from: int | None = None
     """Where the copy of the master's log began that is not complete, as `qmq.log.opening.inspect` takes it."""
     is_log_only: bool = False
@@ -133,22 +136,30 @@ class Replay(ABC):
         """Open the log and replay it from the checkpoint on.
 
         Args:
-            member: the node belongs to a group of two or more members; None: it is the only one.
+            member: the node belongs to a group of two or more members; None: it is the only one. What the checkpoint's state may
+                hold is below the high watermark that such a node knows, so no truncation removes it.
 
         Raises:
             LogError, OSError: as `inspect` and `SegmentedLog.activate`.
         """
         if member is not None and member.is_log_only:
             _remove_without_commits(disk, folder)
+        if checkpoint is not None:
+            synced_to = checkpoint.synced_to
+        visit_end = None
+        if member is not None:
+            # A member syncs each commit before it is confirmed.
+            synced_to = max(synced_to, memory.records_end)
+            visit_end = max(member.high_watermark, memory.records_end)
         found = inspect(
             disk,
             folder,
             start=checkpoint.log_position if checkpoint is not None else None,
-            synced_to=checkpoint.synced_to if checkpoint is not None else synced_to,
+            synced_to=synced_to,
             tails=memory.tails,
             epochs=memory.epochs,
             visit=self.visit,
-            visit_end=member.high_watermark if member is not None else None,
+            visit_end=visit_end,
             copied_from=member.copied_from if member is not None else None,
         )
         log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)

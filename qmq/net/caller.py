@@ -37,6 +37,8 @@ class Caller(asyncio.BufferedProtocol):
     _pending: dict[int, asyncio.Future[Frame]] = field(default_factory=dict, init=False)
     _opaque: int = field(default=0, init=False)
     is_closed: bool = field(default=False, init=False)
+    _connecting: asyncio.Timeout | None = field(default=None, init=False)
+    _abort_reason: str = field(default="", init=False)
 
     def __post_init__(self, frame_bytes_max: int) -> None:
         self._reader = FrameReader(frame_bytes_max)
@@ -53,12 +55,15 @@ class Caller(asyncio.BufferedProtocol):
         """Open the connection. Raises ConnectionLost when no server accepts it in time."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self.connect_seconds):
+            async with asyncio.timeout(self.connect_seconds) as self._connecting:
                 await loop.create_connection(lambda: self, self.host, self.port)
         except (OSError, TimeoutError, UnicodeError) as error:
             # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
             self.is_closed = True
-            raise Unreachable(self.address, failure_reason(error, self.connect_seconds)) from error
+            reason = self._abort_reason or failure_reason(error, self.connect_seconds)
+            raise Unreachable(self.address, reason) from error
+        finally:
+            self._connecting = None
 
     def call_soon(self, code: int, *body: bytes, version: int = CURRENT_VERSION) -> "asyncio.Future[Frame]":
         """Send a request, its body in any number of parts; the future gets the answer, or ConnectionLost.
@@ -107,11 +112,25 @@ class Caller(asyncio.BufferedProtocol):
             self._transport.close()
             await asyncio.sleep(0)
 
+    def abort(self, error: Exception) -> None:
+        """Close at once, and end a call of `connect`. Requests without an answer fail with ConnectionLost, which names the error.
+
+        Unlike `close`, this does not wait until the peer has received what was written.
+        """
+        self._end(error)
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._connecting is not None and not self._connecting.expired():
+            self._abort_reason = str(error)
+            self._connecting.reschedule(asyncio.get_running_loop().time())
+
     # --- asyncio ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not looked at with isinstance: transports of other loops (uvicorn's uvloop) are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
+        if self.is_closed:
+            self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer()
@@ -138,9 +157,7 @@ class Caller(asyncio.BufferedProtocol):
         if refused is not None and not refused.done():
             text = f"the answer of {self.address} is too large: {error}"
             refused.set_exception(ConnectionLost(text, code=ANSWER_TOO_LARGE, retriable=False))
-        self._end(error)
-        if self._transport is not None:
-            self._transport.abort()
+        self.abort(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc)

@@ -3,10 +3,12 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from qmq.errors import ClientClosed
+from qmq.errors import ClientClosed, ConnectionLost, Unreachable
 from qmq.net.caller import Caller
 from qmq.net.discovery import split_address
 from qmq.protocol.frames import FRAME_BYTES_MAX
+
+DISCONNECTED = "the broker group has another master"
 
 
 @dataclass(eq=False, repr=False)
@@ -17,6 +19,7 @@ class Pool:
     _frame_bytes_max: int = FRAME_BYTES_MAX
     """Of an answer; a larger one closes its connection."""
     _callers: dict[str, Caller] = field(default_factory=dict, init=False)
+    """The newest connection to each address: open, being opened, or ended."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict, init=False)
     _is_closed: bool = field(default=False, init=False)
 
@@ -29,19 +32,32 @@ class Pool:
         """A connected caller. Raises ConnectionLost without a listener, ProtocolError for an invalid address, and ClientClosed."""
         if (caller := self.connected(address)) is not None:
             return caller
-        async with self._locks.setdefault(address, asyncio.Lock()):
+        lock = self._locks.setdefault(address, asyncio.Lock())
+        async with lock:
+            if self._locks.get(address) is not lock:
+                raise Unreachable(address, DISCONNECTED)
             if (caller := self.connected(address)) is not None:
                 return caller
             if self._is_closed:
                 raise ClientClosed("the client is closed")
             host, port = split_address(address)
             caller = Caller(host, port, connect_seconds=self._connect_seconds, frame_bytes_max=self._frame_bytes_max)
-            await caller.connect()
             self._callers[address] = caller
+            await caller.connect()
             return caller
+
+    def disconnect(self, address: str) -> None:
+        """Close the connection to the former master of a broker group, which may hang, and end attempts to open one.
+
+        Requests without an answer fail with ConnectionLost: their outcome is unknown. `get` opens a connection again.
+        """
+        self._locks.pop(address, None)
+        caller = self._callers.pop(address, None)
+        if caller is not None:
+            caller.abort(ConnectionLost(DISCONNECTED))
 
     async def close(self) -> None:
         """Close all."""
         self._is_closed = True
-        for caller in self._callers.values():
+        for caller in list(self._callers.values()):
             await caller.close()

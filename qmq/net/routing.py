@@ -1,6 +1,6 @@
 """Which broker group a batch goes to. Pure: routes, outcomes and times are arguments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qmq.net.timing import Backoff
@@ -11,35 +11,53 @@ WRITABLE = frozenset({BrokerGroupState.READ_WRITE, BrokerGroupState.WRITE_ONLY})
 READABLE = frozenset({BrokerGroupState.READ_WRITE, BrokerGroupState.READ_ONLY})
 
 
+def former_masters(known: Mapping[str, str], routes: Iterable[BrokerGroupRoute]) -> list[str]:
+    """Return the known addresses, by name of a broker group, of the groups whose routes name another master."""
+    return [known[r.name] for r in routes if r.master and known.get(r.name, r.master) != r.master]
+
+
 def usable(routes: Sequence[BrokerGroupRoute], states: frozenset[BrokerGroupState]) -> list[BrokerGroupRoute]:
     """Routes of groups in one of the states, with a name and an address."""
     return [route for route in routes if route.name and route.master and route.state in states]
 
 
+ADDRESSES_MAX = 1_000
+"""Failing masters of which a breaker remembers the failures; it forgets the oldest."""
+
+
 @dataclass(slots=True)
 class Breaker:
-    """Keeps failing broker groups out of the choice for a growing while; one success brings a group back."""
+    """Keeps broker groups whose masters fail out of the choice for a growing while; one success brings a group back.
+
+    Failures belong to the address of a master, so a group can be chosen as soon as its route names another master.
+    """
 
     backoff: Backoff
     _failing: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Of groups without a success since: failures, and until when they are avoided."""
+    """Of addresses without a success since: failures, and until when they are avoided."""
 
-    def failed(self, group: str, now: float) -> None:
-        """A request to the group failed."""
-        failures = self._failing.get(group, (0, 0.0))[0] + 1
-        self._failing[group] = failures, now + self.backoff.pause(failures)
+    def failed(self, master: str, now: float) -> None:
+        """A request to the master failed."""
+        failures = self._failing.pop(master, (0, 0.0))[0] + 1
+        if len(self._failing) >= ADDRESSES_MAX:
+            del self._failing[next(iter(self._failing))]
+        self._failing[master] = failures, now + self.backoff.pause(failures)
 
-    def succeeded(self, group: str) -> None:
-        """A request to the group succeeded."""
-        self._failing.pop(group, None)
+    def succeeded(self, master: str) -> None:
+        """A request to the master succeeded."""
+        self._failing.pop(master, None)
 
-    def is_open(self, group: str, now: float) -> bool:
-        """Whether the group is avoided now."""
-        return now < self.closes_at(group)
+    def forget(self, master: str) -> None:
+        """The node is not the master of its broker group any more."""
+        self._failing.pop(master, None)
 
-    def closes_at(self, group: str) -> float:
-        """When the group may be tried again."""
-        return self._failing.get(group, (0, 0.0))[1]
+    def is_open(self, master: str, now: float) -> bool:
+        """Whether the master is avoided now."""
+        return now < self.closes_at(master)
+
+    def closes_at(self, master: str) -> float:
+        """When the master may be tried again."""
+        return self._failing.get(master, (0, 0.0))[1]
 
 
 @dataclass(slots=True)
@@ -51,7 +69,7 @@ class RoundRobin:
 
     def choose(self, routes: Sequence[BrokerGroupRoute], now: float, avoid: str = "") -> BrokerGroupRoute | None:
         """The next group; `avoid` (where the batch failed last) only when there is no other; None when all are avoided."""
-        fine = [route for route in routes if not self.breaker.is_open(route.name, now)]
+        fine = [route for route in routes if not self.breaker.is_open(route.master, now)]
         candidates = [route for route in fine if route.name != avoid] or fine
         if not candidates:
             return None

@@ -11,6 +11,7 @@ from qmq.clock import SystemClock
 from qmq.errors import ProtocolError, QmqError, RouteUnknown
 from qmq.net.discovery import split_address
 from qmq.net.meta_connection import MetaConnection
+from qmq.net.routing import former_masters
 from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
@@ -46,7 +47,8 @@ class MetaSession:
     When the metaserver can't be reached or stops answering, the session uses the next one and registers everything there. Known
     routes stay in use meanwhile.
 
-    `on_change(subject, client_type)` is called whenever routes or the online state of a subject changed.
+    `on_change(subject, client_type)` is called whenever routes or the online state of a subject changed, and before it, for each of
+    the subject's broker groups that got another master, `on_master_changed(subject, client_type, address of the former master)`.
     """
 
     def __init__(self, urls: Sequence[str], *, app: str, client_id: str, timeouts: Timeouts, backoff: Backoff) -> None:
@@ -72,6 +74,9 @@ class MetaSession:
         self._highest_timestamp = -1
         """Of the responses on the present connection: another metaserver has another clock."""
         self.on_change: Callable[[str, int], None] | None = None
+        self.on_master_changed: Callable[[str, ClientType, str], None] | None = None
+        self._masters: dict[Key, dict[str, str]] = {}
+        """The newest known master of each broker group, by subject and client type: a route may name none meanwhile."""
         self.last_error = ""
 
     def start(self, supervisor: Supervisor | None = None) -> None:
@@ -218,8 +223,20 @@ class MetaSession:
                 interest.known.set()
             if is_current and group == answer.group:
                 interest.is_online = answer.online
+        self._note_masters(answer, routes)
         if self.on_change is not None:
             self.on_change(answer.subject, answer.client_type)
+
+    def _note_masters(self, answer: ClientRegisterResponse, routes: tuple[BrokerGroupRoute, ...]) -> None:
+        key = (answer.subject, answer.client_type)
+        if key not in self._interests:
+            return
+        known = self._masters.setdefault(key, {})
+        former = former_masters(known, routes)
+        known.update((route.name, route.master) for route in routes if route.master)
+        if self.on_master_changed is not None:
+            for master in former:
+                self.on_master_changed(answer.subject, ClientType(answer.client_type), master)
 
     def _good_routes(self, answer: ClientRegisterResponse) -> tuple[BrokerGroupRoute, ...]:
         """The routes whose address can be used, or that have none; the others are logged and left out.

@@ -400,7 +400,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a lost connection ends a consumer",
-        "qmq.client.fetcher:Acker.run",
+        "qmq.client.acker:Acker.run",
         "except QmqError as error:",
         "except ZeroDivisionError as error:",
         "client",

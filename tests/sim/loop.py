@@ -438,6 +438,10 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     network: "Network"
     """Set by the network."""
 
+    def remove_reader(self, fd: Any) -> bool:
+        """Connections are accepted until their server is closed, and each gets its protocol in the same turn."""
+        return False
+
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         return self.network.serve(str(host), int(port or 0), lambda peer: protocol_factory())
 

@@ -350,6 +350,9 @@ class _Socket:
     def getsockname(self) -> tuple[str, int]:
         return self._address
 
+    def fileno(self) -> int:
+        return self._address[1]
+
 
 class Server(asyncio.AbstractServer):
     """A listening socket."""

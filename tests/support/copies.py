@@ -19,7 +19,7 @@ FOLDER = "data/log"
 SEGMENT = 16 * 1024
 
 
-def master_log(seed: int = 1, commits: int = 40) -> SegmentedLog:
+def master_log(seed: int = 1, commits: int = 40, record_bytes_max: int = 1500) -> SegmentedLog:
     """A log of several segments with records of random sizes, seals and promotions."""
     rng, disk = random.Random(seed), MemoryDisk()
     log = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
@@ -30,7 +30,7 @@ def master_log(seed: int = 1, commits: int = 40) -> SegmentedLog:
             # As after a restart: the last seal is synced.
             log = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, epochs=log.epochs, visit=lambda _: None)
         for _ in range(rng.randint(1, 3)):
-            log.append(1, rng.randbytes(rng.randint(1, 1500)))
+            log.append(1, rng.randbytes(rng.randint(1, record_bytes_max)))
         while (taken := log.take()) is not None:
             log.write(taken)
             log.complete(taken)

@@ -27,6 +27,11 @@ class CopySteps:
     """Called when the slave begins or ends to copy."""
     _is_ending: bool = field(default=False, init=False)
 
+    @property
+    def is_copying(self) -> bool:
+        """Whether what is put to the writing thread now will be written while the slave copies."""
+        return self._copy.is_copying and not self._is_ending
+
     async def read_state(self, caller: Caller, identity: FollowerIdentity) -> int:
         """Read the master's state, and store it. Return its size in bytes. Raises QmqError."""
         data = await read_state(caller, identity, self._copy.read)

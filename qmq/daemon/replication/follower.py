@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from qmq.clock import Clock
 from qmq.daemon.applying import Applying
@@ -19,7 +20,7 @@ from qmq.daemon.replication.confirmations import Confirmations, FollowerCounters
 from qmq.daemon.replication.copy_steps import CopySteps
 from qmq.daemon.replication.copy_thread import CopyThread
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, ReplicationAlarm
-from qmq.daemon.replication.joining import WINDOW_BYTES, Joining
+from qmq.daemon.replication.joining import Joining, check_window
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError
 from qmq.log.copied_log import CopiedCommits, CopyRejected
@@ -205,7 +206,7 @@ class Follower:
             self._segment = base, commits.segment_bytes
         if size and (self._segment is None or base != self._segment[0]):
             raise ProtocolError(f"commits of the segment at {base}, whose size the master has not stated")
-        _check_window(self._thread.pending_bytes + size)
+        check_window(self._thread.pending_bytes + size)
         self._slave = self._slave.received(
             commits.epoch,
             commits.promotion_id,
@@ -224,14 +225,11 @@ class Follower:
             self.counters.received_bytes += size
             self.counters.copied_bytes += size if self.copy.is_copying else 0
             session = self._slave.session
-            copied = CopiedCommits(
-                base,
-                self._segment[1],
-                commits.offset,
-                memoryview(commits.commits),
-                commits.index_entries,
+            data, entries = memoryview(commits.commits), commits.index_entries
+            copied = CopiedCommits(base, self._segment[1], commits.offset, data, entries)
+            self._thread.put(
+                copied, partial(self._written, session, copied), self._reject, is_copying=self.steps.is_copying
             )
-            self._thread.put(copied, lambda headers: self._written(session, copied, headers), self._reject)
         elif not self._confirmations.are_current:
             # Nothing else would tell the master of it while nothing is written.
             self._confirm()
@@ -291,8 +289,8 @@ class Follower:
 
     def _reject(self, error: CopyRejected | CommitsRejected | ProtocolError) -> None:
         """End the session: commits did not fit."""
-        self.counters.rejected_commits += 1
         if self._slave is not None:
+            self.counters.rejected_commits += 1
             logger.error("commits of the master were rejected, the session ends: %s", error)
             self._end(str(error))
 
@@ -309,11 +307,3 @@ class Follower:
     def _failed(self, error: BaseException) -> None:
         self._end(f"this node has failed: {error}")
         self._on_failed(error)
-
-
-def _check_window(pending_bytes: int) -> None:
-    """Raise ProtocolError if the master has sent more than it may before a confirmation."""
-    if pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
-        raise ProtocolError(
-            f"the master has sent {pending_bytes} bytes that are not written yet, the window is {WINDOW_BYTES}"
-        )

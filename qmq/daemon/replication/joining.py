@@ -11,7 +11,7 @@ from qmq.log.log import SegmentedLog
 from qmq.log.truncation import Truncation
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, FollowResult, ResponseCode
-from qmq.protocol.replication import EPOCHS_MAX, FollowRequest, FollowResponse
+from qmq.protocol.replication import COMMITS_BYTES_MAX, EPOCHS_MAX, FollowRequest, FollowResponse
 from qmq.replication.following import TruncationRejected, check_truncation
 from qmq.replication.slave import Slave
 
@@ -123,3 +123,11 @@ class Joining:
         if crc is None:
             raise LogError(f"no commit of this log ends at offset {end}")
         return crc
+
+
+def check_window(pending_bytes: int) -> None:
+    """Raise ProtocolError if the master has sent more than it may before a confirmation."""
+    if pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
+        raise ProtocolError(
+            f"the master has sent {pending_bytes} bytes that are not written yet, the window is {WINDOW_BYTES}"
+        )

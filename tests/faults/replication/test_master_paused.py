@@ -3,10 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
 from tests.faults.replication.direct_sends import DirectSends
+from tests.faults.replication.failover import consumed_again, stored_alone, written_again
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (
     IS_FULL,
@@ -43,14 +45,20 @@ async def test_f22_a_master_that_stood_still_acknowledges_nothing_that_its_succe
         for _ in range(TURNS):
             old = await in_sync(system, "g1")
             await load.flows()
-            async with DirectSends(load, "127.0.0.1", system.port_of(old), "g1") as direct:
+            address = "127.0.0.1", system.port_of(old)
+            async with DirectSends(load, *address, "g1") as early, DirectSends(load, *address, "g1") as direct:
                 await direct.send()
                 assert direct.acked == 1, direct.not_acked
-                with process_of(system, old).paused():
-                    paused_at = time.monotonic()
-                    requests = [direct.send() for _ in range(REQUESTS)]
+                with ExitStack() as pause:
+                    async with stored_alone(system, load, old, early) as requests:
+                        pause.enter_context(process_of(system, old).paused())
+                    paused_at, paused_at_ms = time.monotonic(), time.time() * 1000
+                    requests += [direct.send() for _ in range(REQUESTS)]
                     await becomes(system, "master", *(node for node in system.members("g1") if node != old))
                     figures.add("another master", time.monotonic() - paused_at, 10)
+                    await consumed_again(load, figures, paused_at_ms)
+                    if copies > 2:
+                        await written_again(load, figures, paused_at)
                     await load.until(paused_at + PAUSE_SECONDS)
                 await figures.timed(
                     "steps down after it continues", 1, lambda node=old: role_of(system, node) not in ("master", "")

@@ -57,6 +57,7 @@ class Slave:
         draft = run_to_end(checkpoints.draft())
         assert draft.position.offset <= self.told
         assert draft.synced_to <= self.told
+        assert draft.position.offset <= draft.records_end <= self.told
         checkpoints.save(draft)
         checkpoints.saved(draft)
         self.saved_at = draft.position.offset

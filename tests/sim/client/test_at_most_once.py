@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qmq import Consumer, Delivery, Limits, Producer
-from qmq.client.fetcher import ACK_FIRST_SECONDS_MAX
+from qmq.client.acker import ACK_FIRST_SECONDS_MAX
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command

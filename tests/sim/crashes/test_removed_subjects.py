@@ -344,7 +344,7 @@ def test_a_checkpoint_keeps_the_floor_and_one_of_an_older_version_has_none() -> 
     scenario = Scenario(0)
     whole_life(scenario, returns_by="send", lead=70)
     scenario.checkpoint()
-    parts, indexes = run_to_end(encode_state(scenario.store, scenario.store.tails.draft(), tail_bytes_max=0))
+    parts, indexes, _ = run_to_end(encode_state(scenario.store, scenario.store.tails.draft(), tail_bytes_max=0))
     for index in indexes:
         flush(index)
     state = b"".join(parts)

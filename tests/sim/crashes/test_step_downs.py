@@ -7,12 +7,13 @@ records that take its place, because they stand at log offsets that it has alrea
 import pytest
 
 from broker_node.store import MessageStore
-from qmq.log.truncation import Truncation
+from qmq.errors import LogError
+from qmq.log.truncation import Truncation, TruncationFile
 from qmq.slices import run_to_end
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
 from tests.support.replicas import opened_slave, replayed, state_of
-from tests.support.store_driver import StoreDriver, drafted
+from tests.support.store_driver import ROOT, StoreDriver, drafted
 
 STEP_DOWNS = 6
 
@@ -23,7 +24,10 @@ class SteppingDown(StoreDriver):
     def __init__(self, disk: MemoryDisk, seed: int) -> None:
         self._unconfirmed: list[tuple[int, list[tuple[str, tuple[object, ...]]]]] = []
         """The ends of commits, and what is promised when they are confirmed."""
-        self._saved_at = 0
+        self.saved_at = 0
+        """The log position of the newest checkpoint."""
+        self.saved_records_end = 0
+        """Up to here it may hold records."""
         super().__init__(disk, seed)
 
     def commit(self) -> None:
@@ -51,11 +55,13 @@ class SteppingDown(StoreDriver):
 
     def checkpoint(self, *, is_serving: bool = False) -> None:
         draft = drafted(self.checkpoints, self.serve, self.rng) if is_serving else run_to_end(self.checkpoints.draft())
+        # Served before the commit ends with which everything is written that the draft holds.
+        self.send("mail", 1)
         self.commit()
         self.wait_for(draft.records_end)
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
-        self._saved_at = draft.position.offset
+        self.saved_at, self.saved_records_end = draft.position.offset, draft.records_end
 
     def wait_for(self, end: int) -> None:
         """As `Checkpointing` does before it saves a draft."""
@@ -68,7 +74,7 @@ class SteppingDown(StoreDriver):
         known = log.high_watermark
         end = self.rng.choice([known, *(end for end, _ in self._unconfirmed)])
         crc = log.crc_at(end) or log.read_crc_at(end) or 0
-        log.truncate(Truncation(end, crc, log.epoch + 1, "p"), high_watermark=known, checkpoint_offset=self._saved_at)
+        log.truncate(Truncation(end, crc, log.epoch + 1, "p"), high_watermark=known, checkpoint_offset=self.saved_at)
         self._unconfirmed.clear()
         # What is known to a slave; its own log has to be closed before the next one is opened.
         slave, _ = opened_slave(self.disk.after_kill(), known)
@@ -99,3 +105,57 @@ def step_downs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(15))
 def test_a_store_does_not_remember_what_was_truncated(seed: int) -> None:
     step_downs(seed)
+
+
+def left_by_a_master(seed: int, *, is_rebuilt: bool) -> tuple[SteppingDown, MemoryDisk]:
+    """A master whose newest checkpoint holds actions behind its log position, and its disk after a kill.
+
+    Args:
+        is_rebuilt: derived files are lost, so that the next start makes all of them again.
+    """
+    driver = SteppingDown(MemoryDisk(), seed)
+    driver.run(40)
+    driver.commit()
+    driver.send("orders", 3)
+    driver.pull("orders", "c1", 8)
+    driver.checkpoint()
+    assert driver.saved_at < driver.saved_records_end
+    disk = driver.disk.after_kill()
+    if is_rebuilt:
+        for path in [path for path in disk.names if path.startswith((f"{ROOT}/consume/", f"{ROOT}/checkpoint/tails"))]:
+            disk.remove(path)
+    return driver, disk
+
+
+def ends_between(store: MessageStore, begin: int, end: int) -> list[Truncation]:
+    """Truncations to the ends of commits in [begin, end)."""
+    ends = [begin]
+    store.log.walk(0, lambda commit: ends.append(commit.end), lambda offset: offset >= end)
+    return [Truncation(at, store.log.read_crc_at(at) or 0, 2, "p") for at in ends if begin <= at < end]
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_start_knows_that_what_its_checkpoint_holds_is_confirmed(seed: int, is_rebuilt: bool) -> None:
+    """So nothing of it is truncated, also if an operator accepted its loss: the checkpoint would remember it."""
+    driver, disk = left_by_a_master(seed, is_rebuilt=is_rebuilt)
+    end = driver.saved_records_end
+    slave, report = opened_slave(disk, 0)
+    judge(slave, replayed(disk, end))
+    with judging(Check.TRUNCATED):
+        assert (report.rebuilt, slave.log.high_watermark, slave.end_records()) == (is_rebuilt, end, end)
+        for kept in ends_between(slave, driver.saved_at, end):
+            with pytest.raises(LogError, match="below the high watermark"):
+                slave.log.truncate(kept, high_watermark=0, checkpoint_offset=driver.saved_at)
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+def test_a_log_that_ends_before_what_its_checkpoint_holds_is_not_used(is_rebuilt: bool) -> None:
+    """Another master may have other commits there, which the store would skip."""
+    driver, disk = left_by_a_master(1, is_rebuilt=is_rebuilt)
+    kept = ends_between(driver.store, driver.saved_at, driver.saved_records_end)[0]
+    # As if the disk had lost the rest.
+    TruncationFile(disk, f"{ROOT}/log").save(kept)
+    lacks = f"lacks acknowledged bytes from offset {kept.end} to {driver.saved_records_end}"
+    with judging(Check.TRUNCATED), pytest.raises(LogError, match=lacks):
+        opened_slave(disk, 0)

@@ -10,7 +10,7 @@ import pytest
 from broker_node.options import BrokerOptions
 from metaserver.live_groups import EXPIRY_SECONDS, HEARTBEAT_SECONDS
 from metaserver.server import EXPIRE_SECONDS
-from qmq.client.fetcher import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
+from qmq.client.acker import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
 from qmq.daemon.metaserver_session import BACK_OFF_SECONDS
 from qmq.daemon.node import JOB_SECONDS
 from qmq.protocol.codes import BrokerGroupState

@@ -9,9 +9,9 @@ from qmq.net import meta_connection
 from qmq.net import session as module
 from qmq.net.session import REFRESH_INTERVAL_SECONDS, REFRESH_SECONDS, MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
-from qmq.protocol.codes import ClientType
-from qmq.protocol.commands import ClientRegisterRequest
-from qmq.protocol.frames import HEADER_BYTES
+from qmq.protocol.codes import ClientType, ResponseCode
+from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
+from qmq.protocol.frames import HEADER_BYTES, Frame
 
 
 class Line:
@@ -104,3 +104,28 @@ async def test_what_a_lost_connection_left_is_registered_on_the_next_one_with_al
     await session._connect()
     await session._send_requests()
     assert again.taken() == ["s0", "s1", "s2", "s3", "s4"]
+
+
+async def test_another_master_of_a_broker_group_is_reported_once_also_after_a_route_without_one() -> None:
+    session = session_on(Line(), 2)
+    changes: list[tuple[str, int, str]] = []
+    session.on_master_changed = lambda *change: changes.append(change)
+
+    def push(subject: str, *masters: str) -> None:
+        routes = tuple(BrokerGroupRoute(f"g{number}", master, 0, 1) for number, master in enumerate(masters))
+        answer = ClientRegisterResponse(1, subject, "", True, ClientType.PRODUCER, routes)
+        body = bytearray(answer.encode())
+        session._pushed(Frame(ResponseCode.SUCCESS, 9, 0, 0, 0, memoryview(body), body, 0))
+
+    push("s0", "h:1", "h:2")
+    push("s1", "h:1")
+    push("s0", "h:1", "h:2")
+    assert changes == []
+    push("s0", "", "h:3")
+    push("s0", "h:4", "h:3")
+    push("s0", "h:4", "h:3")
+    assert changes == [("s0", ClientType.PRODUCER, "h:2"), ("s0", ClientType.PRODUCER, "h:1")]
+    push("strange", "h:1")
+    push("strange", "h:2")
+    assert len(changes) == 2
+    assert len(session._masters) == 2, "routes of a subject that is not registered take no memory"

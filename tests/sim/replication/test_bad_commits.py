@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from qmq.daemon.replication import follower as follower_module
+from qmq.daemon.replication import joining
 from qmq.daemon.replication.follower import FRAME_BYTES_MAX
 from qmq.log.copied_log import CopiedCommits
 from qmq.protocol.codes import Command
@@ -112,8 +112,8 @@ async def test_commits_beyond_the_window_end_the_session(
     async with following(master) as slave:
         commits = list(commits_of(master.log))
         first = len(commits[0].data)
-        monkeypatch.setattr(follower_module, "WINDOW_BYTES", first)
-        monkeypatch.setattr(follower_module, "COMMITS_BYTES_MAX", len(commits[1].data) - 1)
+        monkeypatch.setattr(joining, "WINDOW_BYTES", first)
+        monkeypatch.setattr(joining, "COMMITS_BYTES_MAX", len(commits[1].data) - 1)
         # They arrive together, before the first one is written.
         master.send(commits[0])
         master.send(commits[1])

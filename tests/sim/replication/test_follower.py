@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import count, groupby
+from itertools import count, groupby, pairwise
 from random import Random
 
 import pytest
 
 from qmq.daemon.applying import Applying
 from qmq.daemon.replication import follower, slave_copy
+from qmq.daemon.replication.copy_thread import COMMITS_PER_CONFIRMATION
 from qmq.daemon.replication.follow_outcomes import (
     Diverged,
     FollowerIdentity,
@@ -21,10 +22,11 @@ from qmq.daemon.replication.follow_outcomes import (
 )
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
 from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
+from qmq.daemon.replication.leading import STALLED_SECONDS
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
 from qmq.log.log import SegmentedLog
-from qmq.log.record import HEADER_BYTES, iter_records
+from qmq.log.record import HEADER_BYTES, CommitHeader, iter_records
 from qmq.log.replay import Replay
 from qmq.log.truncation import Truncation
 from qmq.net.connection import Connection
@@ -34,7 +36,9 @@ from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
 from qmq.replication.roles import Copying, CopyPhase
 from qmq.supervisor import Supervisor
-from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent, slave_copy_of
+from tests.sim.loop import running_loop
+from tests.sim.world import World
+from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent, slave_copy_of, together
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
@@ -51,6 +55,7 @@ class ScriptedMaster:
         self.log = log
         self.requests: list[FollowRequest] = []
         self.confirmed: list[Confirm] = []
+        self.on_confirm: Callable[[], None] = lambda: None
         self.connection: Connection | None = None
         self.session = 0
         self._sessions = count(100)
@@ -65,6 +70,7 @@ class ScriptedMaster:
     def _handle(self, connection: Connection, frame: Frame) -> None:
         if frame.code == Command.CONFIRM:
             self.confirmed.append(Confirm.decode(frame.body))
+            self.on_confirm()
             return
         request = FollowRequest.decode(frame.body)
         self.requests.append(request)
@@ -504,6 +510,58 @@ async def test_a_copy_ends_only_when_it_is_synced_and_applied(monkeypatch: pytes
         master.heartbeat(slave.log.written_end, master.log.written_end)
         await eventually_async(lambda: states(master) == [FollowState.COPYING, FollowState.FOLLOWING])
         assert slave.log.synced_end == master.log.written_end
+
+
+async def test_a_slave_with_slow_syncs_confirms_before_it_has_written_all_that_arrived_together() -> None:
+    """Otherwise its master would reject sends, and remove it from the in-sync set, although it makes progress."""
+    loop = running_loop()
+    assert isinstance(loop, World)
+    master = ScriptedMaster(master_log(record_bytes_max=50))
+    end = first_segment_end(master.log)
+    commits = [commit for commit in commits_of(master.log) if commit.offset < end]
+    with_records = sum(len(commit.data) > HEADER_BYTES for commit in commits)
+    async with following(master, opened_copy(loop.disk)[0]) as slave:
+        loop.weather.sync_seconds = 0.2
+        began, confirmed_at = loop.time(), [loop.time()]
+        master.on_confirm = lambda: confirmed_at.append(loop.time())
+        master.send(together(commits))
+        while master.confirmed[-1].synced_end < end:
+            await asyncio.sleep(0.5)
+            master.heartbeat(end, 0)
+        assert_prefix(slave.log, master.log)
+    assert with_records > 3 * COMMITS_PER_CONFIRMATION
+    assert loop.time() - began >= with_records * 0.2, "each commit has its own sync"
+    assert max(later - earlier for earlier, later in pairwise(confirmed_at)) < STALLED_SECONDS
+    assert len(confirmed_at) >= with_records / COMMITS_PER_CONFIRMATION
+
+
+async def test_commits_that_share_a_sync_are_written_as_they_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that arrive while the end of the copy is being stored have a sync each, because that comes before them."""
+    monkeypatch.setattr(slave_copy, "FOLLOW_BYTES_MAX", 4_000)
+    loop, written = running_loop(), dict[bool, set[int]]()
+    assert isinstance(loop, World)
+    write = CopiedLog.write
+
+    def noted(self: CopiedLog, copied: CopiedCommits) -> Sequence[CommitHeader]:
+        headers = write(self, copied)
+        written.setdefault(self.is_copying, set()).add(len(headers))
+        return headers
+
+    monkeypatch.setattr(CopiedLog, "write", noted)
+    master = ScriptedMaster(master_log(record_bytes_max=50))
+    end = first_segment_end(master.log)
+    commits = [commit for commit in commits_of(master.log) if commit.offset < end]
+    loop.weather.sync_seconds = 0.2
+    async with following(master, opened_copy(loop.disk)[0], copying=Copying(0, end)):
+        for first in range(0, len(commits), 7):
+            master.send(together(commits[first : first + 7]), high_watermark=end)
+            await asyncio.sleep(0.15)
+        while master.confirmed[-1].synced_end < end:
+            await asyncio.sleep(0.5)
+            master.heartbeat(end, end)
+        assert states(master) == [FollowState.COPYING, FollowState.FOLLOWING]
+    assert max(written[True]) == 7
+    assert max(written[False]) == COMMITS_PER_CONFIRMATION
 
 
 async def test_a_slave_that_leaves_confirms_until_its_session_ends_and_begins_no_other() -> None:

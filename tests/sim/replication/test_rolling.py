@@ -75,22 +75,6 @@ async def test_a_switch_over_in_a_system() -> None:
     assert traffic.longest < 1.0
 
 
-async def test_a_new_master_ends_the_pause_of_a_consumer() -> None:
-    """Its failed pulls have made the pause 0.8 s or longer by then."""
-    async with Cluster(running_loop(), brokers=1, delays=0, copies=2) as cluster:
-        group = Group(cluster)
-        await group.in_sync(*group.hosts)
-        async with Producer(cluster.meta_url) as producer, Consumer(cluster.meta_url, "orders", "g") as consumer:
-            await producer.send("orders", {})
-            await anext(aiter(consumer))
-            group.hosts["g1-a"].kill()
-            await group.serves("g1-b")
-            served_at = running_loop().now
-            polls = group.master.handlers.polls
-            await eventually_async(lambda: polls.oldest("orders", "g") is not None, 60)
-            assert running_loop().now - served_at < 0.1
-
-
 @pytest.mark.parametrize("copies", [2, 3])
 async def test_all_nodes_are_restarted_one_after_the_other(copies: int) -> None:
     async with system(groups=2, copies=copies) as (cluster, traffic):

@@ -34,6 +34,9 @@ THREE = replace(CUTS, copies=3)
 OLDER_FOLDERS = replace(
     CALM, faults=("older_folder", "switch_over", "kill_member"), fault_seconds=0.3, storm_seconds=20.0
 )
+LOSSES = replace(
+    CALM, copies=3, subjects=2, faults=("accepted_loss", "cut_master_and_meta"), fault_seconds=1.5, producers=3
+)
 NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
 
@@ -210,6 +213,19 @@ BREAKAGES = (
             ),
         ),
         replace(CALM, copies=3, faults=("slow_syncs", "pause_member", "kill_member"), fault_seconds=0.7),
+    ),
+    SlavesBreakage(
+        "a start does not know that what its checkpoint holds is confirmed",
+        "derived",
+        (
+            (
+                "qmq.log.replay:Replay.open_log",
+                "visit_end = max(member.high_watermark, memory.records_end)",
+                "visit_end = member.high_watermark",
+            ),
+            ("qmq.log.replay:Replay.open_log", "synced_to = max(synced_to, memory.records_end)", "pass"),
+        ),
+        LOSSES,
     ),
     SlavesBreakage(
         "an epoch is used before it is on disk",

@@ -59,8 +59,6 @@ class GroupWatch:
         """Members whose disk has not what they left there, or has messages whose loss an operator accepted."""
         self.rejoining: set[str] = set()
         """Of these, those that may follow again without a new disk: what they have is whole, and only not the newest."""
-        self.had_lost: set[str] = set()
-        """Members with a disk that held what was lost. Their histories of consumer groups keep it (docs/failover.md)."""
         self.has_lost = False
         """An operator has accepted loss: of messages, or of acks only."""
         self.lost_ids: set[str] = set()
@@ -91,7 +89,6 @@ class GroupWatch:
         self._epochs.pop(node, None)
         self.damaged.discard(node)
         self.rejoining.discard(node)
-        self.had_lost.discard(node)
 
     def older_folder(self, node: str) -> None:
         """An older copy of a member's data folder was put back."""
@@ -109,7 +106,6 @@ class GroupWatch:
         self.row, self.has_lost = row, True
         self.damaged = set(self.hosts) - {node}
         self.rejoining = set(self.damaged)
-        self.had_lost = (self.had_lost | self.damaged) - {node}
         self._durable[node] = min(self._durable[node], end)
         lost = {message_id.decode() for message_id in MARK.findall(self.committed[end:])}
         self.lost_ids |= lost

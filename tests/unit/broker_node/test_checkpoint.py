@@ -2,6 +2,7 @@
 
 import json
 import struct
+from weakref import ref
 
 import pytest
 
@@ -9,6 +10,7 @@ from broker_node import checkpoint as module
 from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, encode_state
 from broker_node.consume_log import ENTRY_BYTES
 from broker_node.recovery import open_store
+from broker_node.sessions import Session
 from broker_node.store import MessageStore
 from broker_node.subject_table import StoreLimits
 from qmq.log.checkpoint import CheckpointStore
@@ -159,13 +161,28 @@ def test_a_file_of_a_process_that_died_before_its_checkpoint_is_replaced() -> No
     assert len(node.driver.disk.names[path].content) == 205 * ENTRY_BYTES
 
 
+def test_the_holders_of_messages_do_not_change_a_checkpoint() -> None:
+    node = Node()
+    node.send("orders", 1)
+    node.driver.pull("orders", "c1", 1)
+    node.send("orders", 4)
+    node.driver.pull("orders", "c1", 4)
+    subject = node.driver.store.subjects["orders"]
+    subject.changed()
+    before, log = subject.checkpoint_line(), subject.groups[GROUP].progress.consumers["c1"].log
+    log.hold(1, 3, Session(ref(node), 0.0))
+    assert len(log) == 3
+    subject.changed()
+    assert subject.checkpoint_line() == before
+
+
 def test_a_checkpoint_of_format_1_opens() -> None:
     node = Node()
     for number in range(3):
         node.send(f"subject{number}", 4)
     node.driver.pull("subject1", "c1", 2)
     node.driver.commit()
-    parts, indexes = run_to_end(encode_state(node.driver.store, node.driver.store.tails.draft(), tail_bytes_max=0))
+    parts, indexes, _ = run_to_end(encode_state(node.driver.store, node.driver.store.tails.draft(), tail_bytes_max=0))
     for index in indexes:
         flush(index)
     head, *lines = b"".join(parts).split(b"\n")[:4]
@@ -183,7 +200,7 @@ def test_a_checkpoint_of_format_2_opens_and_is_replaced() -> None:
     node.driver.pull("subject1", "c1", 2)
     node.driver.commit()
     store = node.driver.store
-    parts, indexes = run_to_end(encode_state(store, store.tails.draft()))
+    parts, indexes, _ = run_to_end(encode_state(store, store.tails.draft()))
     for index in indexes:
         flush(index)
     head, *lines = b"".join(parts).split(b"\n")[:4]

@@ -122,8 +122,13 @@ def test_a_pull_log_answers_as_a_plain_dict_would(
         assert all(a[1] < b[0] for a, b in itertools.pairwise(parts))
         held = {n: holder for begin, end, holder in log.holders(low, high) for n in range(begin, end)}
         assert held == {n: plain[n][1] if n in plain else None for n in range(low, high)}
+        stored = log.runs_without_holders()
+        assert {run.pull_begin + i: run.begin + i for run in stored for i in range(run.count)} == {
+            n: sequence for n, (sequence, _) in plain.items()
+        }
+        assert not any((a.pull_end, a.end) == (b.pull_begin, b.begin) for a, b in itertools.pairwise(stored))
         restored = PullLog()
-        restored.restore(log.runs())
+        restored.restore(stored)
         assert restored.in_flight == log.in_flight
 
 

@@ -1,24 +1,23 @@
-import { Button, Textarea } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { Button } from "@mantine/core";
 import { memo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { limitsOf } from "@/api/limits";
 import { useMay } from "@/api/me";
-import { change } from "@/api/requests";
 import type { GroupVerdict } from "@/features/brokers/cluster";
-import { brokersKey, OUTDATED, type BrokerGroupDetail, type Decision } from "@/features/brokers/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import type { BrokerGroupDetail, Decision } from "@/features/brokers/queries";
+import { whenDrawn } from "@/ui/whenOpened";
 
 type Action = Decision | "describe" | "remove";
 
-/** What is being done, to which version of the group: the page goes on refreshing meanwhile. */
-interface Doing {
+/** The change that a dialog is open for, and the version of the group that it changes: the page refreshes meanwhile. */
+export interface Doing {
   action: Action;
   etag: string | null;
 }
 
-/** What can be done with a group, for whoever may. */
+/** Loaded when it opens. */
+const GroupDialog = whenDrawn(async () => (await import("@/features/brokers/GroupDialog")).GroupDialog);
+
+/** The buttons that change a group, for users with the permission. */
 export const GroupActions = memo(function GroupActions({
   group,
   verdict,
@@ -57,50 +56,7 @@ export const GroupActions = memo(function GroupActions({
       >
         {t("action.remove.open")}
       </Button>
-      {doing && <Dialog group={group} doing={doing} onClose={() => setDoing(null)} />}
+      {doing && <GroupDialog group={group} doing={doing} onClose={() => setDoing(null)} />}
     </>
   );
 });
-
-function Dialog({ group, doing, onClose }: { group: BrokerGroupDetail; doing: Doing; onClose: () => void }) {
-  const { t } = useTranslation("brokers");
-  const client = useQueryClient();
-  const navigate = useNavigate();
-  const { name } = group;
-  const { action, etag } = doing;
-  const [description, setDescription] = useState(group.description);
-  const isDangerous = action === "drain" || action === "remove" || action === "read-only";
-  return (
-    <ChangeDialog
-      onClose={onClose}
-      title={t(`action.${action}.title`, { name })}
-      confirmName={isDangerous ? name : undefined}
-      actionLabel={t(`action.${action}.do`)}
-      doneMessage={t(`action.${action}.done`, { name })}
-      inputs={action === "describe" ? description : ""}
-      run={(attempt) => {
-        const given = { path: { name }, etag };
-        if (action === "remove") return change("delete", "/api/v1/broker-groups/{name}/", attempt, given);
-        if (action !== "describe") return change("post", `/api/v1/broker-groups/{name}/${action}/`, attempt, given);
-        return change("patch", "/api/v1/broker-groups/{name}/", attempt, { ...given, body: { description } });
-      }}
-      means={action === "describe" ? undefined : t(`action_means.${action}`)}
-      refreshes={OUTDATED}
-      onDone={() => {
-        if (action !== "remove") return;
-        void navigate({ to: "/brokers" });
-        client.removeQueries({ queryKey: [...brokersKey, "one", name] });
-      }}
-    >
-      {action === "describe" && (
-        <Textarea
-          label={t("column.description")}
-          maxLength={limitsOf("PatchedBrokerGroupChangeRequest", "description").maxLength}
-          rows={3}
-          value={description}
-          onChange={(event) => setDescription(event.currentTarget.value)}
-        />
-      )}
-    </ChangeDialog>
-  );
-}

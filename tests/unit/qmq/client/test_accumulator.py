@@ -104,6 +104,20 @@ def test_failed_batches_wait_for_their_time_and_come_before_newer_ones() -> None
     assert names == [["late"], ["m"]]
 
 
+def test_failed_batches_of_a_subject_can_be_sent_at_once_when_their_rest_is_ended() -> None:
+    queue = Accumulator(Limits())
+    first, second, other = failed("a", 5.0), failed("a", 6.0), failed("b", 7.0)
+    for batch in (second, first, other):
+        batch.attempts = 3
+        queue.put_back(batch, 0.0)
+    for subject in ("a", "none"):
+        queue.end_rest((subject, ClientType.PRODUCER), 1.0)
+    assert [queue.take(1.0, 0) for _ in range(3)] == [first, second, None]
+    assert [batch.attempts_before for batch in (first, second, other)] == [3, 3, 0]
+    assert queue.next_at(0) == 7.0
+    assert queue.take(7.0, 0) is other
+
+
 def test_expired_batches_are_taken_out_wherever_they_stand() -> None:
     queue = Accumulator(Limits(batch_messages=1))
     queue.put_back(failed("a", 50.0, give_up_at=2.0), 0.0)

@@ -9,13 +9,14 @@ import qmq
 from qmq.client.app import App
 from qmq.client.prefetch import MESSAGES_FIRST, SLOW_SECONDS, PullSize
 from qmq.errors import LocalProtocolError
-from qmq.net.routing import Breaker, RoundRobin
+from qmq.net.routing import ADDRESSES_MAX, Breaker, RoundRobin, former_masters
 from qmq.net.timing import Backoff
 from qmq.protocol.commands import BrokerGroupRoute
 
 
 def routes(*names: str) -> list[BrokerGroupRoute]:
-    return [BrokerGroupRoute(name, "h:1", 0, 1) for name in names]
+    """Routes of broker groups, each with a master at `NAME:1`."""
+    return [BrokerGroupRoute(name, f"{name}:1", 0, 1) for name in names]
 
 
 def test_groups_are_taken_in_turn_and_a_failing_one_rests_for_a_growing_while() -> None:
@@ -23,14 +24,40 @@ def test_groups_are_taken_in_turn_and_a_failing_one_rests_for_a_growing_while() 
     turn = RoundRobin(breaker)
     first = [turn.choose(routes("a", "b"), 0.0) for _ in range(4)]
     assert [r.name for r in first if r] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
-    breaker.failed("a", 0.0)
+    breaker.failed("a:1", 0.0)
     assert {r.name for r in (turn.choose(routes("a", "b"), 0.5) for _ in range(3)) if r} == {"b"}
-    breaker.failed("a", 1.0)
-    assert breaker.closes_at("a") == 3.0
-    breaker.failed("b", 1.0)
+    breaker.failed("a:1", 1.0)
+    assert breaker.closes_at("a:1") == 3.0
+    breaker.failed("b:1", 1.0)
     assert turn.choose(routes("a", "b"), 1.5) is None
-    breaker.succeeded("a")
+    breaker.succeeded("a:1")
     assert turn.choose(routes("a"), 1.5, avoid="a") is not None
+
+
+def test_a_group_with_another_master_can_be_chosen_at_once() -> None:
+    breaker = Breaker(Backoff(first=1.0))
+    turn = RoundRobin(breaker)
+    breaker.failed("a:1", 0.0)
+    assert turn.choose(routes("a"), 0.5) is None
+    moved = BrokerGroupRoute("a", "a:2", 0, 1)
+    assert turn.choose([moved], 0.5) is moved
+    breaker.forget("a:1")
+    assert turn.choose(routes("a"), 0.5) is not None
+
+
+def test_a_breaker_forgets_the_oldest_of_too_many_failing_masters() -> None:
+    breaker = Breaker(Backoff(first=1.0))
+    for number in range(ADDRESSES_MAX):
+        breaker.failed(f"h:{number}", 0.0)
+    breaker.failed("h:0", 0.0)
+    breaker.failed("new:1", 0.0)
+    assert [name for name in ("h:0", "h:1", "h:2", "new:1") if not breaker.is_open(name, 0.5)] == ["h:1"]
+
+
+def test_former_masters_are_those_of_groups_with_another_one() -> None:
+    known = {"a": "a:1", "b": "b:2", "c": "c:1", "d": "d:1"}
+    offline = BrokerGroupRoute("d", "", 0, 1)
+    assert former_masters(known, [*routes("a", "b", "new"), offline]) == ["b:2"]
 
 
 def test_unknown_options_fail_when_declared() -> None:

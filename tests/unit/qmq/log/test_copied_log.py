@@ -384,3 +384,29 @@ def test_a_log_is_copied_truncated_and_copied_again_in_real_files(tmp_path: Path
             log.truncate(Truncation(end, crc, 2, "p-2"), high_watermark=0, checkpoint_offset=0)
     log.close()
     assert inspect(disk, folder, visit=lambda _: None).end == master.written_end
+
+
+@pytest.mark.parametrize("commits_max", [1, 2, 7, 1000])
+def test_the_parts_of_commits_are_the_commits(commits_max: int) -> None:
+    commits = list(commits_of(master_log(record_bytes_max=50)))[3:]
+    parts = list(together(commits).parts(commits_max))
+    expected = [commits[begin : begin + commits_max] for begin in range(0, len(commits), commits_max)]
+    assert parts == [together(group) for group in expected]
+
+
+@pytest.mark.parametrize("left", [1, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1])
+def test_what_is_no_commit_is_in_the_last_part(left: int) -> None:
+    commits = list(commits_of(master_log()))[:3]
+    whole = together(commits)
+    cut = replace(whole, data=whole.data[: commits[2].offset + left])
+    parts = list(cut.parts(1))
+    assert parts[:2] == commits[:2]
+    assert b"".join(part.data for part in parts) == cut.data
+    empty = replace(whole, data=whole.data[:left])
+    assert list(empty.parts(1)) == [empty]
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=9, is_copying=False)
+    for part in parts[:2]:
+        copied.complete(copied.write(part))
+    with pytest.raises(CopyRejected):
+        copied.write(parts[2])
