@@ -9,7 +9,8 @@ from broker_node.admin.metrics import BrokerMetrics
 from broker_node.admin.pages import BrokerPages
 from broker_node.admin.view import NodeView
 from broker_node.bulk_read import BulkReads
-from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, save_copied
+from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
+from broker_node.checkpoint_reading import save_copied
 from broker_node.consumer_leases import ConsumerLeases
 from broker_node.delivery import Delivery
 from broker_node.disk_work import DiskWork

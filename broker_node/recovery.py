@@ -8,7 +8,8 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 import logging
 from collections.abc import Generator, Iterator
 
-from broker_node.checkpoint import CHECKPOINT_NAME, DerivedStateWrong, restore_known, restore_state
+from broker_node.checkpoint import CHECKPOINT_NAME
+from broker_node.checkpoint_reading import DerivedStateWrong, restore_known, restore_state
 from broker_node.message_log import MessageLog
 from broker_node.replay import BrokerReplay
 from broker_node.store import MessageStore

@@ -13,7 +13,8 @@ from broker_node.actions import (
     decode_action,
     decode_messages_head,
 )
-from broker_node.checkpoint import DerivedStateWrong, write_large_indexes
+from broker_node.checkpoint import write_large_indexes
+from broker_node.checkpoint_reading import DerivedStateWrong
 from broker_node.consume_log import encode_run, encode_withheld
 from broker_node.known_state import KnownState
 from broker_node.message_log import stored_run

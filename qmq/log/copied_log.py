@@ -76,7 +76,7 @@ class CopiedCommits:
             if count == commits_max:
                 yield self._part(begin, at)
                 begin, count = at, 0
-        yield self._part(begin, size)
+        yield self._part(begin, size) if begin else self
 
     def _part(self, begin: int, end: int) -> "CopiedCommits":
         return replace(self, offset=self.offset + begin, data=self.data[begin:end])

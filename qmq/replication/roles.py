@@ -34,6 +34,9 @@ class Copying:
     phase: CopyPhase = CopyPhase.CATCHING_UP
     state_offset: int = 0
     """In phase LOG: the log offset of the state. The master's log must not begin behind it."""
+    state_epoch: int = 0
+    """In phase LOG: the epoch of the master whose state it is. Another master may lack what it holds, if an operator accepted that,
+    so its own state is read before the log is copied from it."""
 
     @property
     def is_usable(self) -> bool:

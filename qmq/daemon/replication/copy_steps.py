@@ -39,7 +39,7 @@ class CopySteps:
 
         def store() -> None:
             try:
-                self._copy.store_state(data)
+                self._copy.store_state(data, identity.epoch)
             except LogError as error:
                 errors.append(error)
 

@@ -151,7 +151,7 @@ class Follower:
         caller = Caller(host, port, on_push=self._pushed, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX)
         await caller.connect()
         try:
-            if self.copy.needs_state:
+            if self.copy.needs_state(self._identity.epoch):
                 self.counters.copied_bytes += await self.steps.read_state(caller, self._identity)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():

@@ -80,6 +80,8 @@ class Joining:
         if self._copy.state_offset and not log.written_end:
             # The first commit that arrives has no predecessor here.
             return
+        if 0 < self._copy.state_offset < log.begin:
+            raise MustCopy(f"this log begins at {log.begin}, behind the master's state at {self._copy.state_offset}")
         if keep_to > log.written_end:
             raise ProtocolError(f"the master keeps {keep_to} bytes of this log, which ends at {log.written_end}")
         if 0 < keep_to <= log.begin and keep_to < log.written_end:

@@ -76,10 +76,12 @@ class SlaveCopy:
         copying = self._replica.state.copying
         return copying.phase if copying is not None else None
 
-    @property
-    def needs_state(self) -> bool:
-        """Whether the master's state has to be read first."""
-        return self._phase is CopyPhase.STATE
+    def needs_state(self, epoch: int) -> bool:
+        """Whether the state of the master of `epoch` has to be read first: there is none, or only that of another epoch."""
+        copying = self._replica.state.copying
+        return copying is not None and (
+            copying.phase is CopyPhase.STATE or (copying.phase is CopyPhase.LOG and copying.state_epoch != epoch)
+        )
 
     @property
     def state_offset(self) -> int:
@@ -116,10 +118,13 @@ class SlaveCopy:
         self._replica.set_copying(Copying(self._log.copied_end, self.goal))
         self.copied.is_copying = True
 
-    def store_state(self, data: bytes) -> None:
-        """Make the master's state durable, then that the log is copied next; in the writing thread. Raises LogError, OSError."""
+    def store_state(self, data: bytes, epoch: int) -> None:
+        """Make the state of the master of `epoch` durable, then that the log is copied next, or further; in the writing thread.
+
+        After a crash in between, the state is read again. Raises LogError, OSError.
+        """
         offset, records_end = self._save_state(data)
-        self._replica.set_copying(Copying(0, records_end, CopyPhase.LOG, offset))
+        self._replica.set_copying(Copying(0, records_end, CopyPhase.LOG, offset, epoch))
 
     def store_log(self) -> None:
         """Make durable that log and state fit each other; in the writing thread. Raises OSError."""

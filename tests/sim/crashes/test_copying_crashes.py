@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_node.checkpoint import CHECKPOINT_NAME, save_copied
+from broker_node.checkpoint import CHECKPOINT_NAME
+from broker_node.checkpoint_reading import save_copied
 from broker_node.recovery import clear_store, open_store
 from broker_node.store import MessageStore
 from broker_node.subject_table import StoreLimits, StorePaths
@@ -100,7 +101,7 @@ class Slave:
         if copying.phase is CopyPhase.STATE:
             with judging(Check.COPIED):
                 assert (store.log.begin, store.log.written_end, store.subjects) == (0, 0, {})
-            copy.store_state(self._state)
+            copy.store_state(self._state, 1)
             return
         with judging(Check.COPIED):
             assert not store.log.damaged

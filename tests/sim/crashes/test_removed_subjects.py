@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker_node.actions import StartReason
-from broker_node.checkpoint import BrokerCheckpoints, encode_state, restore_state
+from broker_node.checkpoint import BrokerCheckpoints, encode_state
+from broker_node.checkpoint_reading import restore_state
 from broker_node.delivery import Delivery
 from broker_node.recovery import open_store
 from broker_node.store import MessageStore

@@ -153,6 +153,40 @@ async def test_the_copy_continues_from_a_new_master(phase: CopyPhase) -> None:
             await traffic.check(client)
 
 
+async def test_a_copy_has_nothing_of_what_an_operator_accepted_to_lose() -> None:
+    """The state was read from a master that had it, and the log is copied from one that has not."""
+    async with ahead(running_loop(), 3, copy_bytes_per_second=2 << 20) as (group, traffic):
+        await group.start("g1-b")
+        await in_sync(group, "g1-a", "g1-b")
+        end = group.broker("g1-b").log.written_end
+        group.hosts["g1-b"].kill()
+        await in_sync(group, "g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await traffic.send(client, 5, "lost")
+            await client.begin("lost")
+            assert (await client.pull("lost", limit=5))[1] == traffic.sent["lost"]
+            lost_end = group.broker("g1-a").log.records_end
+            checkpoints = group.broker("g1-a").checkpoints
+            await eventually_async(lambda: checkpoints.last_position.offset >= lost_end)
+        group.hosts["g1-c"].start()
+        await eventually_async(
+            lambda: group.hosts["g1-c"].server is not None and phase_of(group, "g1-c") is CopyPhase.LOG, 60
+        )
+        copying = group.broker("g1-c").replica.state.copying
+        assert copying is not None
+        assert copying.end >= lost_end > end
+        group.hosts["g1-a"].kill()
+        await group.start("g1-b")
+        group.row.value = replace(group.row.value, in_sync=("g1-b",))
+        await group.promote("g1-b")
+        async with client_of(group.broker("g1-b")) as client:
+            # Until its log has what the first master's had.
+            await traffic.send(client, 20)
+        await in_sync(group, "g1-b", "g1-c")
+        assert "lost" not in group.broker("g1-c").store.subjects
+        await all_equal(group)
+
+
 async def test_a_node_that_copies_does_not_lead() -> None:
     async with ahead(running_loop(), copy_bytes_per_second=2 << 20) as (group, _):
         group.hosts["g1-b"].start()

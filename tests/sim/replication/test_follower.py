@@ -374,7 +374,7 @@ async def test_logs_that_differ_in_what_both_keep_are_an_alarm() -> None:
 async def test_a_slave_whose_copy_is_complete_begins_no_further_session() -> None:
     master = ScriptedMaster(master_log())
     master.answer = lambda request, answer: FollowResponse.rejection(FollowResult.BUSY, "not now")
-    async with following(master, waits=False, copying=Copying(0, 100, CopyPhase.LOG, 50)) as slave:
+    async with following(master, waits=False, copying=Copying(0, 100, CopyPhase.LOG, 50, EPOCH)) as slave:
         await eventually_async(lambda: len(master.requests) == 3)
         # The writing thread says so between two sessions.
         slave.follower.copy.is_log_copied = True
@@ -400,13 +400,24 @@ async def test_a_copy_that_begins_behind_what_the_master_keeps_begins_again(belo
     master = ScriptedMaster(master_log())
     log = without_its_first_segment(master.log)
     master.answer = lambda request, answer: replace(answer, keep_to=log.begin - below, keep_to_crc=1)
-    copying = Copying(0, 1 << 30, CopyPhase.LOG, 1 << 20)
+    copying = Copying(0, 1 << 30, CopyPhase.LOG, 1 << 20, EPOCH)
     async with following(master, log, waits=False, copying=copying) as slave:
         error = await slave.ended()
         assert isinstance(error, MustCopy)
         assert f"this log begins at {log.begin}, and the master's continues it from {log.begin - below} on" in str(
             error
         )
+
+
+async def test_a_copy_that_begins_behind_the_state_of_its_master_begins_again() -> None:
+    """The state was read from another master than the log."""
+    master = ScriptedMaster(master_log())
+    log = without_its_first_segment(master.log)
+    copying = Copying(0, 1 << 30, CopyPhase.LOG, log.begin - 1, EPOCH)
+    async with following(master, log, waits=False, copying=copying) as slave:
+        error = await slave.ended()
+        assert isinstance(error, MustCopy)
+        assert f"this log begins at {log.begin}, behind the master's state at {log.begin - 1}" in str(error)
 
 
 @pytest.mark.parametrize("below", [0, 200])
