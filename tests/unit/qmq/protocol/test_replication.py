@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_node.consume_log import ENTRY_BYTES
 from metaserver import registration_rules
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.log.epochs import EpochChain
@@ -23,6 +24,7 @@ from qmq.protocol.primitives import Reader, encode_strmap
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
     EPOCHS_MAX,
+    INDEX_ENTRY_BYTES,
     READ_COPY_BYTES_MAX,
     SEGMENTS_MAX,
     Commits,
@@ -116,6 +118,7 @@ def test_an_example_of_each_structure_and_of_each_kind_is_there() -> None:
 
 def test_limits_agree_with_those_of_the_log_the_frames_and_the_database() -> None:
     assert COMMITS_BYTES_MAX == COMMIT_BODY_BYTES_MAX + HEADER_BYTES
+    assert INDEX_ENTRY_BYTES == ENTRY_BYTES
     assert frames.HEADER_BYTES + HEAD_BYTES + 4 + COMMITS_BYTES_MAX <= frames.FRAME_BYTES_MAX
     assert limited_kinds.NAME_CHARS_MAX == registration_rules.NAME_CHARS_MAX
 
