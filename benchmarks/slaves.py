@@ -1,8 +1,13 @@
 """`python -m benchmarks.slaves --slaves 1`: a broker group with slaves beside one without; prints two tables.
 
-As `benchmarks.compare`, with one source tree: each round measures one case on both groups, in turns which goes first. All members
-and the load share this machine and its disk, so the rates say what copies cost here; processor time says what they cost anywhere.
-The second table has the time of answers while both groups receive half of the rate that the one with slaves can take.
+As `benchmarks.compare`, with one source tree: each round measures one case on both groups, in turns which goes first. All
+members and the load share this machine and its disk, so the rates say what copies cost here; processor time says what they
+cost anywhere.
+
+The second table is measured while groups receive half of the rate that the one with slaves can take: the time of answers, and
+the processor time for each message. A broker may need more of it beside other busy processes, with which it shares cores and
+caches, so the broker without slaves is also measured while an unrelated one gets the same load. What a master needs beyond that
+is for its slaves.
 """
 
 import argparse
@@ -10,8 +15,11 @@ import shutil
 import statistics
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,16 +31,17 @@ from tests.support.waiting import eventually
 
 ROUNDS = 5
 CASES_USUAL = ("send-500", "send-30", "send-1k-500", "send-1k-30", "send-1", "pull-500")
-ANSWERS_USUAL = ("send-500", "send-30", "send-1k-30")
+HALF_LOAD_USUAL = ("send-500", "send-30", "send-1k-30")
 HALF_LOAD_SECONDS = 5.0
 """How long each round at half load takes."""
 RATES_HEAD = (
     "| what | alone, messages/s | with slaves | ratio | alone, us of the master per message | with slaves | us of a slave |\n"
     "|---|---|---|---|---|---|---|"
 )
-ANSWERS_HEAD = (
-    "| what, at half load | messages/s | alone, p50 ms | p99 ms | with slaves, p50 ms | p99 ms |\n"
-    "|---|---|---|---|---|---|"
+HALF_LOAD_HEAD = (
+    "| what, at half load | messages/s | alone, p50 ms | p99 ms | with slaves, p50 ms | p99 ms | alone, us per message"
+    " | beside another broker | master with slaves | sharing the machine | slaves |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -75,28 +84,61 @@ def row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
     return f"| {case.name} | {' | '.join(cells)} | {slave:.2f} |"
 
 
-def answer_row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
-    """A row of the table of answers."""
+@dataclass(frozen=True, slots=True)
+class AtHalfLoad:
+    """What a broker needs at a given rate: milliseconds to answers, and processor microseconds per message."""
+
+    p50_ms: float
+    p99_ms: float
+    microseconds: float
+
+
+def half_load_row(case: Case, alone: Version, control: Version, replicated: Version, rounds: int) -> str:
+    """A row of the table at half load."""
     measure(replicated, case)  # the first run of a process is slower
-    half = statistics.median(measure(replicated, case)[0] for _ in range(rounds)) / 2
-    found: list[list[dict[str, float]]] = []
-    for number in range(rounds):
-        pair = (alone, replicated) if number % 2 else (replicated, alone)
-        results = [answers(version, case, half) for version in pair]
-        found.append(results if number % 2 else results[::-1])
-    cells = [f"{half:,.0f}"]
-    for i in (0, 1):
-        cells += [f"{statistics.median(pair[i][part] for pair in found):.1f}" for part in ("p50_ms", "p99_ms")]
-    return f"| {case.name} | {' | '.join(cells)} |"
+    rate = statistics.median(measure(replicated, case)[0] for _ in range(rounds)) / 2
+    steps: dict[str, Callable[[], AtHalfLoad]] = {
+        "alone": partial(at_rate, alone, case, rate),
+        "beside": partial(at_rate_beside, alone, control, case, rate),
+        "master": partial(at_rate, replicated, case, rate),
+    }
+    found: dict[str, list[AtHalfLoad]] = {name: [] for name in steps}
+    order = deque(steps)
+    for _ in range(rounds):
+        for name in order:
+            found[name].append(steps[name]())
+        order.rotate()
+    middle = {
+        name: AtHalfLoad(*(statistics.median(part) for part in zip(*map(astuple, results), strict=True)))
+        for name, results in found.items()
+    }
+    times = [f"{part:.1f}" for name in ("alone", "master") for part in (middle[name].p50_ms, middle[name].p99_ms)]
+    single, beside, master = (middle[name].microseconds for name in ("alone", "beside", "master"))
+    costs = [f"{single:.2f}", f"{beside:.2f}", f"{master:.2f}"]
+    shares = [f"{100 * (beside / single - 1):+.0f} %", f"{100 * (master / beside - 1):+.0f} %"]
+    return f"| {case.name} | {rate:,.0f} | {' | '.join([*times, *costs, *shares])} |"
 
 
-def answers(version: Version, case: Case, rate: float) -> dict[str, float]:
-    """Percentiles of the time from when a frame was to be sent to its answer, while so many messages a second are sent."""
+def at_rate(version: Version, case: Case, rate: float) -> AtHalfLoad:
+    """Send so many messages a second; times are from when a frame was to be sent to its answer."""
     flags = {"count": int(rate * HALF_LOAD_SECONDS), "size": case.size, "batch": case.batch, "rate": rate}
     flags["connections"] = case.connections
-    return bench(
+    node = version.processes["broker"].pid
+    before = process_usage(node).cpu_seconds
+    result = bench(
         version.system, case.kind, f"{case.kind}-{case.size}", *(f"--{name}={value}" for name, value in flags.items())
     )
+    used = process_usage(node).cpu_seconds - before
+    return AtHalfLoad(result["p50_ms"], result["p99_ms"], used * 1e6 / flags["count"])
+
+
+def at_rate_beside(version: Version, control: Version, case: Case, rate: float) -> AtHalfLoad:
+    """As `at_rate`, while another broker gets the same load."""
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(at_rate, control, case, rate)
+        found = at_rate(version, case, rate)
+        other.result()
+    return found
 
 
 def wait_in_sync(version: Version) -> None:
@@ -105,17 +147,19 @@ def wait_in_sync(version: Version) -> None:
     eventually(lambda: members in version.system.meta.log(), what="the slaves are in sync")
 
 
-def table(head: str, names: list[str], slaves: int, a_row: Callable[[Case, Version, Version], str]) -> None:
-    """Print a table of cases, with new processes for each."""
+def table(head: str, names: list[str], a_row: Callable[..., str], copies: tuple[int, ...]) -> None:
+    """Print a table of cases, with new processes for each: groups of so many members."""
     print(head, flush=True)
     for name in names:
         folder = Path(tempfile.mkdtemp(prefix="qmq-compare-"))
         with ExitStack() as stack:
             stack.callback(shutil.rmtree, folder)
-            alone = stack.enter_context(closing(Version(folder / "alone", PROJECT)))
-            replicated = stack.enter_context(closing(Version(folder / "slaves", PROJECT, 1 + slaves)))
-            wait_in_sync(replicated)
-            print(a_row(CASES[name], alone, replicated), flush=True)
+            versions = [
+                stack.enter_context(closing(Version(folder / f"group-{number}", PROJECT, members)))
+                for number, members in enumerate(copies)
+            ]
+            wait_in_sync(versions[-1])
+            print(a_row(CASES[name], *versions), flush=True)
 
 
 def main() -> int:
@@ -125,11 +169,14 @@ def main() -> int:
     parser.add_argument("--slaves", type=int, choices=(1, 2), default=1)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="pairs of each case")
     parser.add_argument("--cases", nargs="*", default=list(CASES_USUAL), choices=list(CASES))
-    parser.add_argument("--answers", nargs="*", default=list(ANSWERS_USUAL), choices=sends, help="cases at half load")
+    parser.add_argument(
+        "--half-load", nargs="*", default=list(HALF_LOAD_USUAL), choices=sends, help="cases at half load"
+    )
     arguments = parser.parse_args()
     rounds = arguments.rounds
-    table(RATES_HEAD, arguments.cases, arguments.slaves, partial(row, rounds=rounds))
-    table(f"\n{ANSWERS_HEAD}", arguments.answers, arguments.slaves, partial(answer_row, rounds=rounds))
+    members = 1 + arguments.slaves
+    table(RATES_HEAD, arguments.cases, partial(row, rounds=rounds), (1, members))
+    table(f"\n{HALF_LOAD_HEAD}", arguments.half_load, partial(half_load_row, rounds=rounds), (1, 1, members))
     return 0
 
 

@@ -4,7 +4,7 @@ The one place where a wire batch becomes records and where stored bytes are chec
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from struct import Struct
@@ -15,7 +15,6 @@ from broker_node.actions import (
     MessagesHead,
     Origin,
     RecordKind,
-    decode_messages_head,
     encode_action,
     encode_messages_head,
 )
@@ -26,7 +25,6 @@ from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError, ReadFailed
 from qmq.log.disk import Buffer
 from qmq.log.log import SegmentedLog
-from qmq.log.record import iter_records
 from qmq.protocol.scan import CRC_BYTES, Run, walk_stored
 
 READ_GAP_BYTES_MAX = 4096
@@ -202,32 +200,6 @@ class MessageLog:
         except ReadFailed:
             return False
         return data is not None and int.from_bytes(data[:CRC_BYTES], "big") == crc32(data[CRC_BYTES:])
-
-
-def visit_records(
-    body: memoryview,
-    body_offset: int,
-    on_messages: Callable[[int, MessagesHead, int, Run], None],
-    on_action: Callable[[int, int, memoryview], None],
-) -> None:
-    """Call back for each record of a commit: (record offset, head, entries offset, run), or (offset, kind, payload)."""
-    for offset, kind, payload in iter_records(body, body_offset):
-        visit_record(offset, kind, payload, on_messages, on_action)
-
-
-def visit_record(
-    offset: int,
-    kind: int,
-    payload: memoryview,
-    on_messages: Callable[[int, MessagesHead, int, Run], None],
-    on_action: Callable[[int, int, memoryview], None],
-) -> None:
-    """Call back for one record, as `visit_records`."""
-    if kind != RecordKind.MESSAGES:
-        on_action(offset, kind, payload)
-        return
-    head, at = decode_messages_head(payload)
-    on_messages(offset, head, offset + at, stored_run(payload[at:], head, offset))
 
 
 def stored_run(entries: memoryview, head: MessagesHead, offset: int) -> Run:

@@ -8,180 +8,26 @@ takes longer. What the log itself lost to damage shows as withheld sequences, ne
 import logging
 from collections.abc import Generator, Iterator
 
-from broker_node.actions import Action, DropSubject, Forget, MessagesHead, Pull, Start, decode_action
-from broker_node.checkpoint import CHECKPOINT_NAME, write_large_indexes
+from broker_node.checkpoint import CHECKPOINT_NAME
 from broker_node.checkpoint_reading import DerivedStateWrong, restore_known, restore_state
-from broker_node.consume_log import encode_withheld
-from broker_node.known_state import KnownState
-from broker_node.message_log import MessageLog, visit_record
+from broker_node.message_log import MessageLog
+from broker_node.replay import BrokerReplay
 from broker_node.store import MessageStore
-from broker_node.subject import Subject
 from broker_node.subject_table import StoreLimits, StorePaths
 from qmq.clock import Clock
 from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.log.disk import Disk
 from qmq.log.handles import HandleCache
 from qmq.log.index_files import firsts_in
-from qmq.log.record import HEADER_BYTES
-from qmq.log.recovery import Commit
-from qmq.log.replay import LogMemory, MemberOpening, RecoveryReport, Replay
+from qmq.log.replay import LogMemory, MemberOpening, RecoveryReport
 from qmq.log.truncation import finish_truncation
-from qmq.protocol.scan import Run
 
 logger = logging.getLogger("qmq.broker.recovery")
 
-UNWRITTEN_BYTES_MAX = 256 << 20
-"""Log replayed before its index entries are written to files, so that memory does not follow the length of the log."""
 RENEWED_CONSUMERS = 2_000
 """Consumers whose leases are renewed in one slice."""
 LOG_FILES = ("log.begin", "log.truncation")
 """Files beside the log's folder that belong to the log."""
-MESSAGE_BYTES_MIN = 24
-"""Fewer bytes than any message takes in the log."""
-
-
-class BrokerReplay(Replay):
-    """Applies commits of the log to a store.
-
-    Args:
-        start: the log offset of the checkpoint; None: there is none, and the log is read from its beginning.
-        known: what is in the store already, of which the log may have no records any more.
-    """
-
-    def __init__(self, store: MessageStore, start: int | None, known: KnownState | None = None) -> None:
-        super().__init__()
-        self._known = known or KnownState(0)
-        self._store = store
-        self._seen_at = store.clock.monotonic()
-        self._segment_base = -1
-        self._start = start
-        self._end = start
-        """End of the last commit."""
-        self._hidden_bytes = 0
-        """Bytes of damaged commits so far."""
-        self._unread = self._known.subjects
-        """Subjects of which the store has no messages, and this replay met none."""
-        self._unwritten_bytes = 0
-
-    def begin(self, commit: Commit) -> None:
-        super().begin(commit)
-        self._segment_base = commit.header.segment_base
-        self._store.replayed_end = max(self._store.replayed_end, commit.end)
-        if commit.after_damage:
-            gap = commit.offset - (self._end or 0)
-            # Without a gap, other commits took the place of the right ones: any number of bytes may be lost.
-            self._hidden_bytes += gap if gap > HEADER_BYTES else commit.offset
-        self._end = commit.end
-
-    def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
-        visit_record(offset, kind, payload, self._messages, self._action)
-
-    def finish(self) -> None:
-        self._store.write_histories()
-
-    def visit(self, commit: Commit) -> None:
-        super().visit(commit)
-        self._unwritten_bytes += commit.end - commit.offset
-        if self._unwritten_bytes >= UNWRITTEN_BYTES_MAX:
-            self._unwritten_bytes = 0
-            write_large_indexes(self._store)
-
-    def finish_known(self) -> None:
-        """What was known is complete: the log was replayed at least up to `KnownState.records_end`."""
-        self._unread -= self._known.subjects
-        self._known.finish(self._store)
-
-    def _messages(self, offset: int, head: MessagesHead, entries_offset: int, run: Run) -> None:
-        if self._known.hides(head.subject, head.first_sequence + head.count):
-            return
-        subject = self._subject(head.subject)
-        if head.subject in self._unread:
-            # What came before left with its segments.
-            self._unread.discard(head.subject)
-            subject.consume_log.start_at(head.first_sequence)
-            subject.origin = min(subject.origin, head.first_sequence)
-        have = subject.visible_end
-        if head.first_sequence + head.count <= have:
-            return
-        if head.first_sequence < have:
-            raise DerivedStateWrong(f"the consume log of {head.subject} ends inside a record, at {have}")
-        if head.first_sequence > have:
-            subject = self._advance(subject, head.first_sequence)
-            self._unread.discard(head.subject)
-        self.messages += head.count
-        self._store.index_run(subject, run, entries_offset, head.stored_at_ms)
-        self._store.note_age(self._segment_base, head.stored_at_ms)
-        subject.next_sequence = subject.visible_end
-
-    def _action(self, offset: int, kind: int, payload: memoryview) -> None:
-        action = decode_action(kind, payload)
-        store = self._store
-        store.note_age(self._segment_base, action.at_ms)
-        if isinstance(action, DropSubject):
-            store.apply_drop(action, offset)
-            if action.subject not in store.subjects:
-                self._unread.discard(action.subject)
-                self._known.removed(action.subject)
-            return
-        if isinstance(action, Forget) and not self._has_group(action):
-            return
-        subject = self._subject(action.subject)
-        end = action.next_sequence if isinstance(action, Start | Pull) else 0
-        if end > subject.visible_end and (self._hidden_bytes or action.subject in self._unread):
-            subject = self._advance(subject, end)
-        group = subject.groups.get(action.group)
-        if group is None:
-            begin = action.next_sequence if isinstance(action, Start) else subject.visible_end
-            begin = action.from_sequence if isinstance(action, Pull) else begin
-            group = store.new_group(subject, action.group, begin, action.broadcast)
-        self._known.note(group, action, offset)
-        store.apply(subject, group, action, offset, self._seen_at)
-
-    def _has_group(self, action: Action) -> bool:
-        subject = self._store.subjects.get(action.subject)
-        return subject is not None and action.group in subject.groups
-
-    def _subject(self, name: str) -> Subject:
-        """The subject of a record, made when the log before it has none."""
-        subject = self._store.subjects.get(name)
-        if subject is None:
-            subject = self._store.stored_subject(name)
-            self._unread.add(name)
-            if self._start is None and name not in self._store.removed:
-                # Its first messages may have left with their segments: their sequences belong to it.
-                subject.origin = 0
-        return subject
-
-    def _advance(self, subject: Subject, sequence: int) -> Subject:
-        """Let a subject end at `sequence`, as it did when the record was written that is being replayed."""
-        index, missing = subject.consume_log, sequence - subject.visible_end
-        if subject.name in self._unread or subject.visible_end == 0:
-            index.start_at(sequence)
-        elif 0 < self._hidden_bytes < missing * MESSAGE_BYTES_MIN:
-            # More messages than the damaged commits had room for: one of them removed the subject, and it returned.
-            logger.error(
-                "subject %s: a commit that removed it is lost to damage; it begins again at sequence %d",
-                subject.name,
-                sequence,
-            )
-            self._store.remove_subject(subject)
-            self._store.sequence_floor = max(self._store.sequence_floor, sequence)
-            subject = self._subject(subject.name)
-            subject.consume_log.start_at(sequence)
-            subject.origin = sequence
-        else:
-            logger.error(
-                "subject %s: %d messages from sequence %d on are lost to damage",
-                subject.name,
-                missing,
-                subject.visible_end,
-            )
-            self._store.counters.withheld_messages += missing
-            subject.withhold([(subject.visible_end, sequence)])
-            index.append(encode_withheld(missing))
-        subject.changed()
-        subject.next_sequence = subject.visible_end
-        return subject
 
 
 def open_store(

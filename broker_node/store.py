@@ -15,6 +15,7 @@ from broker_node.message_log import MessageLog
 from broker_node.subject import Group, Subject
 from broker_node.subject_table import LimitReached, SubjectTable
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX
+from qmq.log.disk import Buffer
 from qmq.log.log import SegmentedLog
 from qmq.log.recovery import Damage
 from qmq.log.retention import SegmentAge
@@ -159,6 +160,7 @@ class MessageStore(SubjectTable):
             self.note_age(log.appended_base, stored_at_ms)
             subject.next_sequence += part.count
             index_entries = encode_run(part, entries, stored_at_ms)
+            log.add_index_entries(index_entries)
             self._unsynced.append(_Unsynced(record, subject, index_entries, part.end - part.begin))
         return record
 
@@ -216,15 +218,16 @@ class MessageStore(SubjectTable):
         unsynced = self._unsynced
         while unsynced and unsynced[0].record_offset < synced_end:
             item = unsynced.popleft()
-            self._index(item.subject, item.entries, item.message_bytes)
+            self.index(item.subject, item.entries, item.message_bytes)
             touched[item.subject.name] = item.subject
         return list(touched.values())
 
-    def index_run(self, subject: Subject, run: Run, entries_offset: int, stored_at_ms: int) -> None:
-        """Add a synced run to its subject's consume log."""
-        self._index(subject, encode_run(run, entries_offset, stored_at_ms), run.end - run.begin)
+    def index(self, subject: Subject, entries: Buffer, message_bytes: int) -> None:
+        """Add the entries of synced messages to their subject's consume log.
 
-    def _index(self, subject: Subject, entries: bytes, message_bytes: int) -> None:
+        Args:
+            message_bytes: of the messages in the log.
+        """
         subject.consume_log.append(entries)
         subject.sent_total += len(entries) // ENTRY_BYTES
         subject.bytes_total += message_bytes

@@ -68,6 +68,9 @@ class StoreCounters:
     message_bytes: int = counted("stored_message_bytes", "Bytes of messages made visible")
     withheld_messages: int = counted("withheld_messages", "Stored messages that fail their checks")
     repaired_entries: int = counted("repaired_index_entries", "Index entries rebuilt from the log")
+    wrong_index_entries: int = counted(
+        "wrong_index_entries", "Records whose index entries, as the master sent them, were wrong and not used"
+    )
     flush_errors: int = counted("flush_errors", "Failed index writes, which are retried")
     expired_messages: int = counted("expired_messages", "Messages deleted by the retention of their subject")
     expired_history_entries: int = counted(

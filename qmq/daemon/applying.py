@@ -35,7 +35,7 @@ class Applying:
     known_high_watermark: int = field(init=False)
     """The highest one that this node received; nothing below it may be truncated."""
     at_hand_bytes: int = field(default=0, init=False)
-    """Bytes of commits in memory that are not applied yet."""
+    """Bytes of commits in memory that are not applied yet, and of their index entries."""
     _at_hand: deque[Commit] = field(default_factory=deque, init=False)
     _running: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -55,11 +55,11 @@ class Applying:
         """
         for header in headers:
             size = header.end - header.offset
-            if self.at_hand_bytes + size <= AT_HAND_BYTES_MAX:
+            if self.at_hand_bytes + size + len(copied.index_entries) <= AT_HAND_BYTES_MAX:
                 place = header.offset - copied.offset
                 body = copied.data[place + HEADER_BYTES : place + size]
-                self._at_hand.append(Commit(header, body, after_damage=False))
-                self.at_hand_bytes += size
+                self._at_hand.append(Commit(header, body, False, copied.index_entries))
+                self.at_hand_bytes += size + len(copied.index_entries)
 
     async def advance(self, high_watermark: int) -> None:
         """Apply what is below the high watermark and synced here; other work of the event loop has its turn in between.
@@ -131,4 +131,4 @@ class Applying:
 
     def _drop_first(self) -> None:
         commit = self._at_hand.popleft()
-        self.at_hand_bytes -= commit.end - commit.offset
+        self.at_hand_bytes -= commit.end - commit.offset + len(commit.index_entries)

@@ -34,6 +34,7 @@ class Appender(ConfirmedLog):
         self._base_end = walked.segment_base
         self._at = self._records_end = walked.position.offset
         self._parts: list[Buffer] = []
+        self._index_entries: list[bytes] = []
         self._body_bytes = 0
         self._record_count = 0
         self._sealed: deque[SealedCommit] = deque()
@@ -167,15 +168,21 @@ class Appender(ConfirmedLog):
         self._record_count += 1
         return offset
 
+    def add_index_entries(self, entries: bytes) -> None:
+        """Pass on the index entries of the record that was appended last to slaves, with its commit. They are not written."""
+        self._index_entries.append(entries)
+
     def _enter(self, base: int) -> None:
         """Append to the segment at `base` from now on. It may not exist yet; its size is fixed."""
         info = self._segments.holding(base)
         self._base, self._base_end = base, base + self._size_of(base) if info is None else info.end
 
     def _seal(self) -> None:
-        commit = SealedCommit(self._base, self._at, self._body_bytes, self._record_count, tuple(self._parts))
+        commit = SealedCommit(
+            self._base, self._at, self._body_bytes, self._record_count, tuple(self._parts), tuple(self._index_entries)
+        )
         self._at = self._records_end = commit.end
-        self._parts, self._body_bytes, self._record_count = [], 0, 0
+        self._parts, self._index_entries, self._body_bytes, self._record_count = [], [], 0, 0
         self._sealed.append(commit)
         self._sealed_bytes += commit.body_bytes
 

@@ -39,6 +39,8 @@ class SealedCommit:
     body_bytes: int
     record_count: int
     parts: tuple[Buffer, ...]
+    index_entries: tuple[bytes, ...] = ()
+    """Index entries of its records, in order: see `Appender.add_index_entries`."""
 
     @property
     def end(self) -> int:

@@ -14,6 +14,7 @@ from enum import Enum
 from struct import Struct
 
 from qmq.errors import LogError
+from qmq.log.disk import Buffer
 from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, MAGIC_BYTES, CommitHeader, claimed_bytes, decode_header, is_whole
 
@@ -38,6 +39,7 @@ class CopyCheck(Enum):
     CHAIN = "chain"
     EPOCH = "epoch"
     SYNCED_TO = "synced_to"
+    INDEX_ENTRIES = "index entries"
 
 
 class CopyRejected(LogError):
@@ -60,6 +62,8 @@ class CopiedCommits:
     offset: int
     """Log offset of the first byte of `data`."""
     data: memoryview
+    index_entries: Buffer = b""
+    """Those of all messages of the commit, if it is a single one, or none."""
 
     def parts(self, commits_max: int) -> Iterator["CopiedCommits"]:
         """Yield the commits in parts of at most `commits_max`. Nothing is checked: the last part has what is no commit."""
@@ -235,6 +239,9 @@ class CopiedLog:
             chain, epoch, at = header.crc, header.epoch, header.end
         if not headers:
             raise CopyRejected(CopyCheck.LENGTH, at, "there is no commit")
+        if copied.index_entries and len(headers) > 1:
+            why = f"{len(copied.index_entries)} bytes for {len(headers)} commits, only a single one may have any"
+            raise CopyRejected(CopyCheck.INDEX_ENTRIES, copied.offset, why)
         return headers
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from qmq.errors import ReadFailed
 from qmq.log.commit_ends import CommitEnds
+from qmq.log.disk import Buffer
 from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.record import (
     BEGINNING,
@@ -41,6 +42,8 @@ class Commit:
     header: CommitHeader
     body: memoryview
     after_damage: bool
+    index_entries: Buffer = b""
+    """Those of its messages, as the master sent them; empty: they are made from the messages."""
 
     @property
     def offset(self) -> int:

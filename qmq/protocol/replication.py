@@ -15,7 +15,7 @@ from typing import Annotated
 
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.codes import FollowResult, FollowState
-from qmq.protocol.kinds import Choice, Rest, Text
+from qmq.protocol.kinds import Block, Choice, Rest, Text
 from qmq.protocol.limited_kinds import (
     I64_MAX,
     Count,
@@ -31,6 +31,7 @@ from qmq.protocol.limited_kinds import (
     Ranged,
     Uuid,
 )
+from qmq.protocol.primitives import I32
 from qmq.protocol.structures import Counted, Row, Structure
 
 EPOCHS_MAX = 1_000
@@ -38,7 +39,9 @@ EPOCHS_MAX = 1_000
 SEGMENTS_MAX = 100_000
 """Most segments of the answer to a FOLLOW."""
 COMMITS_BYTES_MAX = (64 << 20) + 64
-"""Most bytes of commits of a COMMITS: the largest commit of a log, with its header."""
+"""Most bytes of commits and index entries of a COMMITS: the largest commit of a log, with its header."""
+INDEX_ENTRY_BYTES = 32
+"""Size of an index entry, see docs/architecture/storage.md. A message takes more in the log."""
 READ_COPY_BYTES_MAX = 4 << 20
 """Most bytes of data of an answer to READ_COPY."""
 
@@ -159,12 +162,20 @@ class Commits(CommitsHead):
 
     All commits are of the segment at `segment_base`. `segment_bytes` is the size of that segment if they are its first ones, else
     0. Without commits it is a heartbeat, and `offset` is where the next ones begin.
+
+    `index_entries` are those of all messages of the commit, in order, as the master has them in its index, or none: then the slave
+    makes them from the messages. Only a single commit has any. They are no larger than the commit, and both together at most
+    67,108,928 bytes.
     """
 
+    index_entries: Annotated[bytes | memoryview, Block(INDEX_ENTRY_BYTES)]
     commits: Annotated[bytes | memoryview, Rest("bytes of commits", COMMITS_BYTES_MAX)]
 
     def check(self) -> None:
-        """Reject commits outside of their segment. Raises ProtocolError."""
+        """Reject commits outside of their segment, and more index entries than they can have. Raises ProtocolError."""
+        index_bytes = len(self.index_entries)
+        if index_bytes > _index_bytes_max(len(self.commits)):
+            raise ProtocolError(f"Commits.index_entries: {index_bytes} bytes for {len(self.commits)} bytes of commits")
         end = self.offset + len(self.commits)
         if self.offset < self.segment_base:
             raise ProtocolError(f"Commits.offset: {self.offset} is below the segment's base {self.segment_base}")
@@ -177,16 +188,27 @@ class Commits(CommitsHead):
             )
 
 
-def commits_parts(head: CommitsHead, buffers: Sequence[Buffer]) -> list[Buffer]:
-    """Return the body of a COMMITS as its head and `buffers`, which hold its commits and are not copied.
+def commits_parts(
+    head: CommitsHead, buffers: Sequence[Buffer] = (), index_entries: Sequence[Buffer] = ()
+) -> list[Buffer]:
+    """Return the body of a COMMITS in parts. `buffers` hold its commits; like `index_entries`, they are not copied.
+
+    Index entries that a slave would reject, because they are too large, are left out.
 
     Raises:
         LocalProtocolError: the buffers hold more than COMMITS_BYTES_MAX, or the head has a value that the wire can't carry.
     """
-    size = sum(map(len, buffers))
+    size, index_bytes = sum(map(len, buffers)), sum(map(len, index_entries))
     if size > COMMITS_BYTES_MAX:
         raise LocalProtocolError(f"{size} bytes of commits, at most {COMMITS_BYTES_MAX}")
-    return [head.encode(), *buffers]
+    if index_bytes > _index_bytes_max(size):
+        index_entries, index_bytes = (), 0
+    return [head.encode() + I32.pack(index_bytes), *index_entries, *buffers]
+
+
+def _index_bytes_max(commits_bytes: int) -> int:
+    """Return the most bytes of index entries beside so many bytes of commits."""
+    return min(commits_bytes, COMMITS_BYTES_MAX - commits_bytes)
 
 
 @dataclass(frozen=True, slots=True)

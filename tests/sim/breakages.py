@@ -88,7 +88,7 @@ BREAKAGES = (
         "messages are visible before their sync",
         "broker_node.store:MessageStore.append_run",
         "self._unsynced.append(_Unsynced(record, subject, index_entries, part.end - part.begin))",
-        "self._index(subject, index_entries, part.end - part.begin)",
+        "self.index(subject, index_entries, part.end - part.begin)",
         "order",
         POWER,
         is_alone=True,
@@ -384,7 +384,7 @@ BREAKAGES = (
     # --- derived state, processes, metadata
     Breakage(
         "an ack is not replayed",
-        "broker_node.recovery:BrokerReplay._action",
+        "broker_node.replay:BrokerReplay._action",
         "store.apply(subject, group, action, offset, self._seen_at)",
         "type(action).__name__ == 'Ack' or store.apply(subject, group, action, offset, self._seen_at)",
         "derived",

@@ -21,6 +21,8 @@ class CommitBatch:
     """The end of the last one with records; 0 if all are seals."""
     buffers: tuple[Buffer, ...]
     """Their bytes, in order."""
+    index_entries: tuple[Buffer, ...] = ()
+    """Index entries of all messages of the commit, if it is a single one; empty: the slave derives them."""
 
     @property
     def end(self) -> Position:
@@ -31,3 +33,8 @@ class CommitBatch:
     def bytes(self) -> int:
         """Size of all of them."""
         return self.end.offset - self.offset
+
+    @property
+    def index_bytes(self) -> int:
+        """Size of the index entries."""
+        return sum(map(len, self.index_entries))

@@ -14,7 +14,8 @@ from qmq.log.record import Position
 from qmq.supervisor import Supervisor
 
 FEED_BYTES_MAX = 64 << 20
-"""Bytes of commits that are kept. The oldest is dropped first, the newest never: it may not be readable from the log yet."""
+"""Bytes of commits and index entries that are kept. The oldest commit is dropped first, the newest never: it may not
+be readable from the log yet."""
 _CRC_BYTES = 4
 
 
@@ -68,9 +69,8 @@ class Feed:
         not confirmed.
         """
         commits = self._commits
-        while commits and (batch := next(iter(commits.values()))[0]).end.offset <= end:
-            commits.popitem(last=False)
-            self.kept_bytes -= batch.bytes
+        while commits and next(iter(commits.values()))[0].end.offset <= end:
+            self._drop_first()
 
     def begun_at(self, end: int) -> float | None:
         """Return when the writing of the first commit with records behind `end` began, in monotonic seconds.
@@ -103,10 +103,15 @@ class Feed:
             (Position(commit.end, int.from_bytes(header[-_CRC_BYTES:], "big")),),
             0 if commit.is_seal else commit.end,
             (header, *commit.parts),
+            commit.index_entries,
         )
         self._commits[self.end] = batch, self._clock.monotonic()
         self.end, self._last = commit.end, batch.end
-        self.kept_bytes += batch.bytes
+        self.kept_bytes += batch.bytes + batch.index_bytes
         while self.kept_bytes > self._bytes_max and len(self._commits) > 1:
-            self.kept_bytes -= self._commits.popitem(last=False)[1][0].bytes
+            self._drop_first()
         self._supervisor.call("replication_feed", self._on_commit)
+
+    def _drop_first(self) -> None:
+        batch = self._commits.popitem(last=False)[1][0]
+        self.kept_bytes -= batch.bytes + batch.index_bytes

@@ -225,7 +225,8 @@ class Follower:
             self.counters.received_bytes += size
             self.counters.copied_bytes += size if self.copy.is_copying else 0
             session = self._slave.session
-            copied = CopiedCommits(base, self._segment[1], commits.offset, memoryview(commits.commits))
+            data, entries = memoryview(commits.commits), commits.index_entries
+            copied = CopiedCommits(base, self._segment[1], commits.offset, data, entries)
             self._thread.put(
                 copied, partial(self._written, session, copied), self._reject, is_copying=self.steps.is_copying
             )

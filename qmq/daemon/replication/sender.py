@@ -234,7 +234,7 @@ class Sender:
             segment_base,
             segment_bytes,
         )
-        body = commits_parts(head, batch.buffers if batch is not None else ())
+        body = commits_parts(head, batch.buffers, batch.index_entries) if batch is not None else commits_parts(head)
         self.connection.push(request_header(Command.COMMITS, 0, sum(map(len, body)), flag=FLAG_ONE_WAY), *body)
 
     @property

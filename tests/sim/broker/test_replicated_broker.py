@@ -38,7 +38,8 @@ class SlaveOf:
         info = self._broker.log.segment_at(commit.segment_base)
         assert info is not None
         data = memoryview(b"".join((header, *commit.parts)))
-        self._sent.append(CopiedCommits(info.base, info.bytes, commit.offset, data))
+        entries = b"".join(commit.index_entries)
+        self._sent.append(CopiedCommits(info.base, info.bytes, commit.offset, data, entries))
 
     def _write(self, commits: CopiedCommits) -> None:
         headers = self.copied.write(commits)
@@ -82,6 +83,7 @@ async def test_a_slave_has_the_masters_bytes_and_what_follows_from_them(tmp_path
             assert_prefix(slave.log, broker.log)
         with judging(Check.APPLIED):
             assert state_of(slave.store)["subjects"] == state_of(broker.store)["subjects"]
+        assert slave.store.counters.wrong_index_entries == 0
         # Everything that was answered is on the slave's disk.
         after, _ = opened_slave(slave.disk.after_power_cut(), broker.committer.high_watermark)
         with judging(Check.KEPT):

@@ -82,7 +82,7 @@ def test_handing_out_messages_before_they_are_synced_is_caught(monkeypatch: pyte
     def early(self, subject, run, body, stored_at_ms, *origin):  # type: ignore[no-untyped-def]
         offset = append(self, subject, run, body, stored_at_ms, *origin)
         item = self._unsynced.pop()
-        self._index(subject, item.entries, item.message_bytes)
+        self.index(subject, item.entries, item.message_bytes)
         return offset
 
     monkeypatch.setattr(MessageStore, "append_run", early)

@@ -5,8 +5,7 @@ Short by default; `make faults` (QMQ_FAULTS=full) runs it whole. A failing case 
 
 import pytest
 
-from broker_node.actions import Ack, Action, MessagesHead, Pull, decode_action
-from broker_node.message_log import visit_records
+from broker_node.actions import Ack, Action, MessagesHead, Pull, RecordKind, decode_action, decode_messages_head
 from broker_node.progress import GroupProgress
 from broker_node.recovery import open_store
 from broker_node.settlement import BeingSettled, Settlement
@@ -14,9 +13,9 @@ from broker_node.store import MessageStore
 from broker_node.subject_table import StoreLimits
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
+from qmq.log.record import iter_records
 from qmq.log.recovery import Commit
 from qmq.protocol.names import retry_subject
-from qmq.protocol.scan import Run
 from tests.sim.crashes.test_shared_consumer_ids import FULL, SUBJECT, Line, Shared
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT
@@ -75,10 +74,14 @@ class Truth:
 
     def _commit(self, commit: Commit) -> None:
         self._sequences, self._copies = set(), range(0)
-        visit_records(commit.body, commit.body_offset, self._messages, self._action)
+        for offset, kind, payload in iter_records(commit.body, commit.body_offset):
+            if kind == RecordKind.MESSAGES:
+                self._messages(decode_messages_head(payload)[0])
+            else:
+                self._action(offset, kind, payload)
         self.commits.append((commit.body_offset, len(commit.body), self._sequences, self._copies))
 
-    def _messages(self, offset: int, head: MessagesHead, entries_offset: int, run: Run) -> None:
+    def _messages(self, head: MessagesHead) -> None:
         if head.subject == RETRY:
             self._copies = _sequences(self._copies.start or head.first_sequence, head.count + len(self._copies))
 

@@ -205,7 +205,7 @@ class ScriptedSlave:
         assert self.answer is not None
         assert (commits.session, commits.epoch, commits.promotion_id) == (self.answer.session, EPOCH, PROMOTION)
         assert commits.high_watermark >= self.high_watermark
-        self.heads.append(replace(commits, commits=b""))
+        self.heads.append(replace(commits, index_entries=b"", commits=b""))
         if not commits.commits:
             assert commits.offset == self.end.offset
             return

@@ -13,7 +13,7 @@ from qmq.protocol.codes import Command
 from qmq.protocol.frames import FLAG_ONE_WAY, request_header
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from tests.sim.replication.test_follower import EPOCH, PROMOTION, ScriptedMaster, Slave, following
-from tests.support.copies import assert_prefix, changed, commits_of, header_of, master_log
+from tests.support.copies import assert_prefix, changed, commits_of, header_of, master_log, together
 from tests.support.waiting import eventually_async
 
 Bad = Callable[[ScriptedMaster, list[CopiedCommits]], None]
@@ -61,6 +61,21 @@ def bad_commits() -> Iterator[tuple[str, Bad, str]]:
         "can't hold commits up to",
     )
     yield "half a body", lambda m, c: m.push_body(b"\0" * 40), "Commits.log_begin: the body ends at byte 40"
+    yield (
+        "more index entries than its messages have",
+        lambda m, c: m.send(replace(c[1], index_entries=bytes(32 * len(c[1].data)))),
+        "Commits.index_entries: ",
+    )
+    yield (
+        "half an index entry",
+        lambda m, c: m.send(replace(c[1], index_entries=bytes(16))),
+        "16 bytes of entries, not a multiple of 32",
+    )
+    yield (
+        "index entries of two commits",
+        lambda m, c: m.send(replace(together(c[1:3]), index_entries=bytes(64))),
+        "rejected by its index entries: 64 bytes for 2 commits",
+    )
     yield "another command", lambda m, c: m.push_body(b"", Command.FOLLOW), "command 217"
 
 

@@ -59,6 +59,23 @@ async def test_what_is_acknowledged_is_on_both_members_and_survives_the_master()
             assert await stored(client) == sent
 
 
+async def test_a_slave_that_follows_gets_the_index_entries_from_its_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with members(running_loop()) as group:
+        await group.promote("g1-a")
+        async with client_of(group.broker("g1-a")) as client:
+            await client.begin()
+            await in_sync(group, "g1-a", "g1-b")
+            await group.all_equal()
+            monkeypatch.delattr("broker_node.replay.encode_run")
+            for begin in range(0, 60, 20):
+                await send(client, range(begin, begin + 20))
+            await group.all_equal()
+            monkeypatch.undo()
+        first, second = group.states()
+        assert first == second
+        assert group.broker("g1-b").store.counters.wrong_index_entries == 0
+
+
 async def test_the_old_master_follows_and_what_it_alone_had_is_truncated() -> None:
     async with members(running_loop()) as group:
         await group.promote("g1-a")

@@ -291,4 +291,16 @@ BREAKAGES = (
         ),
         replace(CRASHES, producers=3),
     ),
+    SlavesBreakage(
+        "a master sends other index entries than its own",
+        "derived",
+        (
+            (
+                "broker_node.store:MessageStore.append_run",
+                "log.add_index_entries(index_entries)",
+                "log.add_index_entries(encode_run(part, entries, stored_at_ms + 1))",
+            ),
+        ),
+        CALM,
+    ),
 )

@@ -176,7 +176,18 @@ def of_format(commit: CopiedCommits, form: int) -> CopiedCommits:
     return replace(commit, data=memoryview(content))
 
 
+def behind(commit: CopiedCommits) -> bytes:
+    """A valid commit with the same records that follows this one."""
+    header = header_of(commit)
+    return bytes(changed(commit, offset=header.end, previous_crc=header.crc).data)
+
+
 BAD = {
+    "index entries of two commits": (
+        CopyCheck.INDEX_ENTRIES,
+        lambda c: replace(c, data=memoryview(bytes(c.data) + behind(c)), index_entries=bytes(64)),
+        "64 bytes for 2 commits",
+    ),
     "nothing": (CopyCheck.LENGTH, lambda c: replace(c, data=memoryview(b"")), "there is no commit"),
     "half a header": (CopyCheck.LENGTH, lambda c: replace(c, data=c.data[:63]), "63 bytes of a header of 64"),
     "half a body": (CopyCheck.LENGTH, lambda c: replace(c, data=c.data[:-1]), "bytes of"),
@@ -229,6 +240,7 @@ def in_epoch_5(size: int = 100) -> tuple[SegmentedLog, list[CopiedCommits]]:
 
 
 OF_ALL = {
+    "index entries of two commits",
     "nothing",
     "another segment",
     "a segment of another size",

@@ -59,8 +59,20 @@ VALUES: dict[str, Any] = {
         FollowResult.ACCEPTED, "", 3, 4900, 0xCAFEF00D, 1024, 4800, ((1024, 3072), (4096, 8192))
     ),
     "rejected": FollowResponse.rejection(FollowResult.OLDER_EPOCH, "epoch 6 is older than 7"),
-    "commits": Commits(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192, b"two whole commits"),
-    "heartbeat": Commits(3, 7, "", 4917, 0, 4917, 4096, 0, b""),
+    "commits": Commits(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192, b"", b"two whole commits"),
+    "commit with index entries": Commits(
+        3,
+        7,
+        PROMOTION_ID,
+        4800,
+        1024,
+        4917,
+        4096,
+        0,
+        b"one entry of the master's index.",
+        b"one commit with a single message.",
+    ),
+    "heartbeat": Commits(3, 7, "", 4950, 0, 4950, 4096, 0, b"", b""),
     "confirm": Confirm(3, 7, 4917, 0xDEADBEEF, 4800, FollowState.FOLLOWING),
     "read": ReadCopyRequest("g1", "g1-b", "secret", 7, PROMOTION_ID, 4800, 512, 4096),
     "copy": ReadCopyResponse(4800, 1 << 33, b"state"),
@@ -117,11 +129,16 @@ BODIES: dict[str, bytes] = {
     ),
     "commits": bytes.fromhex(
         "000000000000000300000000000000070f8fad5bd9cb469fa16570867728950e00000000000012c000000000000004000000"
-        "0000000013240000000000001000000000000000200074776f2077686f6c6520636f6d6d697473"
+        "000000001324000000000000100000000000000020000000000074776f2077686f6c6520636f6d6d697473"
+    ),
+    "commit with index entries": bytes.fromhex(
+        "000000000000000300000000000000070f8fad5bd9cb469fa16570867728950e00000000000012c000000000000004000000"
+        "00000000133500000000000010000000000000000000000000206f6e6520656e747279206f6620746865206d617374657227"
+        "7320696e6465782e6f6e6520636f6d6d6974207769746820612073696e676c65206d6573736167652e"
     ),
     "heartbeat": bytes.fromhex(
-        "0000000000000003000000000000000700000000000000000000000000000000000000000000133500000000000000000000"
-        "00000000133500000000000010000000000000000000"
+        "0000000000000003000000000000000700000000000000000000000000000000000000000000135600000000000000000000"
+        "0000000013560000000000001000000000000000000000000000"
     ),
     "confirm": bytes.fromhex("000000000000000300000000000000070000000000001335deadbeef00000000000012c002"),
     "read": bytes.fromhex(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_node.consume_log import ENTRY_BYTES
 from metaserver import registration_rules
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.log.epochs import EpochChain
@@ -23,6 +24,7 @@ from qmq.protocol.primitives import Reader, encode_strmap
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
     EPOCHS_MAX,
+    INDEX_ENTRY_BYTES,
     READ_COPY_BYTES_MAX,
     SEGMENTS_MAX,
     Commits,
@@ -45,7 +47,7 @@ from tests.unit.qmq.protocol.replication_examples import (
     VALUES,
 )
 
-COMMITS, CONFIRM = VALUES["commits"], VALUES["confirm"]
+COMMITS, HEARTBEAT, CONFIRM = VALUES["commits"], VALUES["heartbeat"], VALUES["confirm"]
 HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192)
 HEAD_BYTES = 72
 COMPLETE = [name for name, value in VALUES.items() if value not in (REGISTER, REGISTERED)]
@@ -116,7 +118,8 @@ def test_an_example_of_each_structure_and_of_each_kind_is_there() -> None:
 
 def test_limits_agree_with_those_of_the_log_the_frames_and_the_database() -> None:
     assert COMMITS_BYTES_MAX == COMMIT_BODY_BYTES_MAX + HEADER_BYTES
-    assert frames.HEADER_BYTES + HEAD_BYTES + COMMITS_BYTES_MAX <= frames.FRAME_BYTES_MAX
+    assert INDEX_ENTRY_BYTES == ENTRY_BYTES
+    assert frames.HEADER_BYTES + HEAD_BYTES + 4 + COMMITS_BYTES_MAX <= frames.FRAME_BYTES_MAX
     assert limited_kinds.NAME_CHARS_MAX == registration_rules.NAME_CHARS_MAX
 
 
@@ -132,7 +135,7 @@ def test_the_page_explains_each_result_of_a_follow() -> None:
 def test_commits_are_neither_copied_when_they_are_read_nor_when_they_are_written() -> None:
     buffers = [bytearray(b"two whole"), memoryview(b" commits")]
     head, *parts = commits_parts(HEAD, buffers)
-    assert len(head) == HEAD_BYTES
+    assert len(head) == HEAD_BYTES + 4
     assert all(part is buffer for part, buffer in zip(parts, buffers, strict=True))
     body = memoryview(bytearray(b"".join([head, *parts])))
     assert body == COMMITS.encode()
@@ -154,15 +157,61 @@ def test_a_copy_is_neither_copied_when_it_is_read_nor_when_it_is_written() -> No
 def test_more_commits_than_the_largest_commit_has_are_rejected_on_both_sides() -> None:
     largest = bytes(COMMITS_BYTES_MAX)
     head = replace(HEAD, segment_bytes=0)
+    no_entries = bytes(4)
     assert len(Commits.decode(b"".join(commits_parts(head, [largest]))).commits) == COMMITS_BYTES_MAX
     with pytest.raises(LocalProtocolError, match="67108929 bytes of commits, at most 67108928"):
         commits_parts(head, [largest, b"x"])
     with pytest.raises(ProtocolError, match=r"^Commits\.commits: 67108929 bytes of commits, at most 67108928"):
-        Commits.decode(head.encode() + largest + b"x")
+        Commits.decode(head.encode() + no_entries + largest + b"x")
     with pytest.raises(LocalProtocolError, match="4194305 bytes of data, at most 4194304"):
         ReadCopyResponse(0, 1 << 30, bytes(READ_COPY_BYTES_MAX + 1)).encode()
     with pytest.raises(ProtocolError, match=r"^ReadCopyResponse\.data: 4194305 bytes of data, at most 4194304"):
         ReadCopyResponse.decode(ReadCopyResponse(0, 1 << 30, b"").encode() + bytes(READ_COPY_BYTES_MAX + 1))
+
+
+def test_index_entries_precede_their_commit_and_are_not_copied() -> None:
+    value, entries, commit = VALUES["commit with index entries"], bytearray(64), memoryview(bytearray(64))
+    _, *parts = commits_parts(HEAD, [commit], [memoryview(entries)[:32], memoryview(entries)[32:]])
+    assert [part.obj for part in parts] == [entries, entries, commit.obj]
+    body = memoryview(bytearray(BODIES["commit with index entries"]))
+    found = Commits.decode(body)
+    assert (found.index_entries.obj, found.commits.obj) == (body.obj, body.obj)
+    assert (found.index_entries, found.commits) == (value.index_entries, value.commits)
+
+
+@pytest.mark.parametrize("entry_bytes", [1, 31, 33])
+def test_index_entries_are_whole(entry_bytes: int) -> None:
+    body = bytearray(VALUES["commit with index entries"].encode())
+    body[HEAD_BYTES : HEAD_BYTES + 4] = entry_bytes.to_bytes(4, "big")
+    with pytest.raises(
+        ProtocolError, match=rf"^Commits\.index_entries: {entry_bytes} bytes of entries, not a multiple of 32"
+    ):
+        Commits.decode(body)
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 30])
+def test_index_entries_that_are_not_there_are_rejected_by_their_size(size: int) -> None:
+    body = bytearray(VALUES["commit with index entries"].encode())
+    body[HEAD_BYTES : HEAD_BYTES + 4] = size.to_bytes(4, "big", signed=True)
+    with pytest.raises(ProtocolError, match=r"^Commits\.index_entries: "):
+        Commits.decode(body)
+
+
+def test_index_entries_that_a_slave_would_reject_are_left_out() -> None:
+    head = replace(HEAD, segment_bytes=0)
+    largest = memoryview(bytearray(COMMITS_BYTES_MAX))
+    for commits, entries, is_sent in (
+        (64, 64, True),
+        (64, 96, False),
+        (COMMITS_BYTES_MAX - 32, 32, True),
+        (COMMITS_BYTES_MAX, 32, False),
+    ):
+        body = b"".join(commits_parts(head, [largest[:commits]], [bytes(entries)]))
+        assert len(body) == HEAD_BYTES + 4 + commits + (entries if is_sent else 0)
+        assert len(Commits.decode(body).index_entries) == (entries if is_sent else 0)
+    over = head.encode() + (32).to_bytes(4, "big") + bytes(32) + largest
+    with pytest.raises(ProtocolError, match=r"^Commits\.index_entries: 32 bytes for 67108928 bytes of commits"):
+        Commits.decode(over)
 
 
 # --- cut ------------------------------------------------------------------------------------------------------------
@@ -182,7 +231,7 @@ def test_the_error_of_a_cut_body_names_the_field() -> None:
     for name, end in zip(numbers, (0, 15, 23, 27, 35, 36), strict=True):
         with pytest.raises(ProtocolError, match=rf"^Confirm\.{name}: "):
             Confirm.decode(BODIES["confirm"][:end])
-    for name, end in (("promotion_id", 31), ("high_watermark", 39), ("segment_bytes", 71)):
+    for name, end in (("promotion_id", 31), ("high_watermark", 39), ("segment_bytes", 71), ("index_entries", 75)):
         with pytest.raises(ProtocolError, match=rf"^Commits\.{name}: "):
             Commits.decode(BODIES["commits"][:end])
     with pytest.raises(ProtocolError, match=r"^FollowRequest\.epoch_chain: 3 epochs announced, 47 bytes left"):
@@ -363,6 +412,10 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
             replace(COMMITS, segment_bytes=4900 + 16 - 4096),
             r"Commits\.segment_bytes: a segment of 820 bytes at 4096 can't hold commits up to 4917",
         ),
+        (replace(COMMITS, index_entries=bytes(32)), r"Commits\.index_entries: 32 bytes for 17 bytes of commits"),
+        (replace(COMMITS, index_entries=bytes(32), commits=bytes(31)), r"Commits\.index_entries: 32 bytes for 31 bytes"),
+        (replace(COMMITS, index_entries=bytes(32), commits=bytes(32)), None),
+        (replace(HEARTBEAT, index_entries=bytes(32)), r"Commits\.index_entries: 32 bytes for 0 bytes of commits"),
         (
             replace(VALUES["copy"], total_bytes=4),
             r"ReadCopyResponse\.total_bytes: 4, with 5 bytes of data",

@@ -120,7 +120,9 @@ def consistent(value: Any) -> Any:
         return replace(value, begin=min(value.begin, value.keep_to), segments=segments)
     if isinstance(value, Commits):
         base = value.segment_base % (1 << 62)
-        return replace(value, offset=base, segment_base=base, segment_bytes=value.segment_bytes and 1 << 20)
+        size = value.segment_bytes and 1 << 20
+        commits = bytes(max(len(value.commits), len(value.index_entries)))
+        return replace(value, offset=base, segment_base=base, segment_bytes=size, commits=commits)
     if isinstance(value, ReadCopyResponse):
         return replace(value, total_bytes=max(value.total_bytes, len(value.data)))
     return value
