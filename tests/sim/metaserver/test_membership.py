@@ -140,7 +140,7 @@ async def test_policies_of_the_second_apply_only_while_the_first_is_silent_for_a
             assert (node.policy, await followed(node)) == (SHUT, fakes.b.url)
             assert f"following the decisions of metaserver {fakes.b.url} instead of {fakes.a.url}: " in caplog.text
             fakes.a.answers = True
-            await asyncio.sleep(BACK_OFF_SECONDS[-1] + 1)
+            await asyncio.sleep(CALL_SECONDS + BACK_OFF_SECONDS[-1] + 1)
             assert (node.policy, await followed(node)) == (EMPTY_POLICY, fakes.a.url)
             assert f"{fakes.a.url} instead of {fakes.b.url}: it is behind in the list" in caplog.text
     await fakes.a.stop()
