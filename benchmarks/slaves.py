@@ -1,13 +1,13 @@
-"""`python -m benchmarks.slaves --slaves 1`: a broker group with slaves beside one without; prints two tables.
+"""`python -m benchmarks.slaves --slaves 1`: a broker group with slaves beside one without; prints three tables.
 
 As `benchmarks.compare`, with one source tree: each round measures one case on both groups, in turns which goes first. All
 members and the load share this machine and its disk, so the rates say what copies cost here; processor time says what they
 cost anywhere.
 
-The second table is measured while groups receive half of the rate that the one with slaves can take: the time of answers, and
-the processor time for each message. A broker may need more of it beside other busy processes, with which it shares cores and
-caches, so the broker without slaves is also measured while an unrelated one gets the same load. What a master needs beyond that
-is for its slaves.
+The second and third table are measured while groups receive half of the rate that the one with slaves can take. The second has the
+time of answers. The third has the processor time for each message: a broker may need more of it beside other busy processes, with
+which it shares cores and caches, so the broker without slaves is also measured while an unrelated one gets the same load. What a
+master needs beyond that is for its slaves. That broker's writes delay answers, so the second table is measured without it.
 """
 
 import argparse
@@ -38,10 +38,13 @@ RATES_HEAD = (
     "| what | alone, messages/s | with slaves | ratio | alone, us of the master per message | with slaves | us of a slave |\n"
     "|---|---|---|---|---|---|---|"
 )
-HALF_LOAD_HEAD = (
-    "| what, at half load | messages/s | alone, p50 ms | p99 ms | with slaves, p50 ms | p99 ms | alone, us per message"
-    " | beside another broker | master with slaves | sharing the machine | slaves |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|"
+ANSWERS_HEAD = (
+    "| what, at half load | messages/s | alone, p50 ms | p99 ms"
+    " | with slaves, p50 ms | p99 ms |\n|---|---|---|---|---|---|"
+)
+COSTS_HEAD = (
+    "| what, at half load | messages/s | alone, us per message | beside another broker | master with slaves"
+    " | sharing the machine | slaves |\n|---|---|---|---|---|---|---|"
 )
 
 
@@ -93,30 +96,47 @@ class AtHalfLoad:
     microseconds: float
 
 
-def half_load_row(case: Case, alone: Version, control: Version, replicated: Version, rounds: int) -> str:
-    """A row of the table at half load."""
+def half_load(case: Case, replicated: Version, rounds: int) -> float:
+    """Return half of the messages per second that a group with slaves can take."""
     measure(replicated, case)  # the first run of a process is slower
-    rate = statistics.median(measure(replicated, case)[0] for _ in range(rounds)) / 2
-    steps: dict[str, Callable[[], AtHalfLoad]] = {
-        "alone": partial(at_rate, alone, case, rate),
-        "beside": partial(at_rate_beside, alone, control, case, rate),
-        "master": partial(at_rate, replicated, case, rate),
-    }
+    return statistics.median(measure(replicated, case)[0] for _ in range(rounds)) / 2
+
+
+def alternating(steps: dict[str, Callable[[], AtHalfLoad]], rounds: int) -> dict[str, AtHalfLoad]:
+    """Measure each step in each round, in turns which goes first; medians."""
     found: dict[str, list[AtHalfLoad]] = {name: [] for name in steps}
     order = deque(steps)
     for _ in range(rounds):
         for name in order:
             found[name].append(steps[name]())
         order.rotate()
-    middle = {
+    return {
         name: AtHalfLoad(*(statistics.median(part) for part in zip(*map(astuple, results), strict=True)))
         for name, results in found.items()
     }
-    times = [f"{part:.1f}" for name in ("alone", "master") for part in (middle[name].p50_ms, middle[name].p99_ms)]
-    single, beside, master = (middle[name].microseconds for name in ("alone", "beside", "master"))
+
+
+def answers_row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
+    """A row of the table of answers."""
+    rate = half_load(case, replicated, rounds)
+    versions = {"alone": alone, "slaves": replicated}
+    found = alternating({name: partial(at_rate, version, case, rate) for name, version in versions.items()}, rounds)
+    cells = [f"{part:.1f}" for one in found.values() for part in (one.p50_ms, one.p99_ms)]
+    return f"| {case.name} | {rate:,.0f} | {' | '.join(cells)} |"
+
+
+def costs_row(case: Case, alone: Version, control: Version, replicated: Version, rounds: int) -> str:
+    """A row of the table of processor time."""
+    rate = half_load(case, replicated, rounds)
+    steps: dict[str, Callable[[], AtHalfLoad]] = {
+        "alone": partial(at_rate, alone, case, rate),
+        "beside": partial(at_rate_beside, alone, control, case, rate),
+        "master": partial(at_rate, replicated, case, rate),
+    }
+    single, beside, master = (one.microseconds for one in alternating(steps, rounds).values())
     costs = [f"{single:.2f}", f"{beside:.2f}", f"{master:.2f}"]
     shares = [f"{100 * (beside / single - 1):+.0f} %", f"{100 * (master / beside - 1):+.0f} %"]
-    return f"| {case.name} | {rate:,.0f} | {' | '.join([*times, *costs, *shares])} |"
+    return f"| {case.name} | {rate:,.0f} | {' | '.join([*costs, *shares])} |"
 
 
 def at_rate(version: Version, case: Case, rate: float) -> AtHalfLoad:
@@ -176,7 +196,8 @@ def main() -> int:
     rounds = arguments.rounds
     members = 1 + arguments.slaves
     table(RATES_HEAD, arguments.cases, partial(row, rounds=rounds), (1, members))
-    table(f"\n{HALF_LOAD_HEAD}", arguments.half_load, partial(half_load_row, rounds=rounds), (1, 1, members))
+    table(f"\n{ANSWERS_HEAD}", arguments.half_load, partial(answers_row, rounds=rounds), (1, members))
+    table(f"\n{COSTS_HEAD}", arguments.half_load, partial(costs_row, rounds=rounds), (1, 1, members))
     return 0
 
 

@@ -55,6 +55,8 @@ export const theme = createTheme({
     // Their <header> is the dialog's, not the page's: one banner is enough.
     Drawer: { defaultProps: { attributes: { header: { role: "presentation" } } } },
     Modal: { defaultProps: { attributes: { header: { role: "presentation" } } } },
+    // Its root is a span, whose name screen readers read with a role only.
+    Loader: { defaultProps: { role: "progressbar" } },
     // What is wider than its place shows a scrollbar, not only while it is pointed at.
     ScrollArea: { defaultProps: { type: "auto" } },
     Tooltip: { defaultProps: { withArrow: true, events: { hover: true, focus: true, touch: true } } },

@@ -49,7 +49,7 @@ async def test_a_failed_application_of_a_commit_ends_the_broker(
 ) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         assert await client.send(message(1)) == {}
-        fail_once(monkeypatch, type(broker.store), "_index")
+        fail_once(monkeypatch, type(broker.store), "index")
         with pytest.raises(ConnectionLost):
             await client.send(message(2))
         with pytest.raises(Exception, match="could not be applied: OSError: odd"):
