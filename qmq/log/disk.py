@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from qmq.private_files import make_private_dir, sync_folder
@@ -13,6 +13,9 @@ Buffer = bytes | bytearray | memoryview
 
 _IOV_MAX = 1024
 """Buffers of one pwritev call (Linux takes 1024)."""
+WRITE_BYTES_MAX = 1 << 20
+"""Bytes of one pwritev call. For more than 2 MiB, ext4 takes huge pages. In a virtual machine whose host takes back free memory,
+the host has to provide and clear each of them: such a write took ten times as long for each byte (docs/performance.md)."""
 LOCK_FILE = "lock"
 """The file in a folder whose lock is the folder's."""
 
@@ -84,6 +87,26 @@ class Disk(Protocol):
         """Bytes that this user may still write on the disk that holds `path`, and bytes that it may use in all."""
 
 
+def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
+    """Yield the buffers of each pwritev call."""
+    if len(buffers) <= _IOV_MAX and sum(map(len, buffers)) <= WRITE_BYTES_MAX:
+        yield buffers
+        return
+    part: list[Buffer] = []
+    room = WRITE_BYTES_MAX
+    for buffer in buffers:
+        rest = memoryview(buffer)
+        while rest:
+            part.append(rest[:room])
+            room -= len(part[-1])
+            rest = rest[len(part[-1]) :]
+            if not room or len(part) == _IOV_MAX:
+                yield part
+                part, room = [], WRITE_BYTES_MAX
+    if part:
+        yield part
+
+
 class SystemFile:
     """A file of the operating system."""
 
@@ -96,8 +119,7 @@ class SystemFile:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def pwritev(self, buffers: Sequence[Buffer], offset: int) -> None:
-        for begin in range(0, len(buffers), _IOV_MAX):
-            part = buffers[begin : begin + _IOV_MAX]
+        for part in _calls(buffers):
             size = sum(map(len, part))
             written = os.pwritev(self._fd, part, offset)
             if written < size:
