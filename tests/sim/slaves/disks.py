@@ -121,9 +121,9 @@ class DiskFaults(Cuts):
         await self._put_back(self._member(), is_whole=True)
 
     async def _put_back(self, host: Host, *, is_whole: bool) -> None:
-        """Put a copy back that ends before what the member reported. A segment has the newest epoch."""
+        """Put a whole copy back that ends before what the member reported. A segment has the newest epoch."""
         node, server = self._node_id(host), host.server
-        if not isinstance(server, Broker) or server.replica.state.is_only_member:
+        if not isinstance(server, Broker) or server.replica.state.is_only_member or node in self.watch.damaged:
             return
         copy, end, epoch, paths = (
             host.disk.after_kill(),

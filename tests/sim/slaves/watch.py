@@ -12,6 +12,7 @@ When it looks:
 """
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,8 +53,10 @@ class GroupWatch:
         """Ids of the messages in them."""
         self.row: GroupRow | None = None
         """The newest row that was ever stored; a restored database may hold an older one."""
+        self._commits: list[int] = []
+        """Log offsets of the commits in `committed`."""
         self._seals: list[int] = []
-        """Log offsets of the commits without records in `committed`."""
+        """Log offsets of those without records."""
         self._parsed_to = 0
         self.damaged: set[str] = set()
         """Members whose disk has not what they left there, or has messages whose loss an operator accepted."""
@@ -61,6 +64,9 @@ class GroupWatch:
         """Of these, those that may follow again without a new disk: what they have is whole, and only not the newest."""
         self.has_lost = False
         """An operator has accepted loss: of messages, or of acks only."""
+        self._decided_epoch = 0
+        """That of the newest promotion by which an operator accepted loss. A master of an earlier epoch may run, cut off from
+        everything, and acknowledge messages that are lost as well (docs/failover.md)."""
         self.lost_ids: set[str] = set()
         """Ids of messages whose loss an operator accepted."""
         self._durable: dict[str, int] = defaultdict(int)
@@ -101,9 +107,10 @@ class GroupWatch:
             return set(row.in_sync) if row is not None else set()
         return {node for node in row.in_sync if row.incarnation_of(node) == durable_incarnation(self.hosts[node])}
 
-    def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
-        """An operator promotes a member whose log ends at `end`, by this row: what is committed behind that is lost."""
-        self.row, self.has_lost = row, True
+    def accept_loss(self, node: str, row: GroupRow) -> None:
+        """An operator promotes a member by this row: what is committed, and not in its log, is lost."""
+        end = self._common_end(node)
+        self.row, self.has_lost, self._decided_epoch = row, True, row.epoch
         others = set(self.hosts) - {node}
         self.rejoining = others - (self.damaged - self.rejoining)
         self.damaged = others
@@ -112,6 +119,7 @@ class GroupWatch:
         self.lost_ids |= lost
         del self.committed[end:]
         self.committed_ids -= {message_id.encode() for message_id in lost}
+        self._commits = [at for at in self._commits if at < end]
         self._seals = [at for at in self._seals if at < end]
         self._parsed_to = min(self._parsed_to, end)
         for numbers in self._numbers.values():
@@ -119,6 +127,14 @@ class GroupWatch:
             del numbers[first:]
         # What was lost may be pulled under the same number.
         self._history.damaged.add(self._group)
+
+    def _common_end(self, node: str) -> int:
+        """Return up to where a member's log is what is committed. It may end with commits of an older epoch that were not."""
+        length = len(self.committed)
+        found = written(self.hosts[node], 0, length)
+        if found == self.committed:
+            return length
+        return self._commits[bisect_left(self._commits, True, key=lambda at: found[:at] != self.committed[:at]) - 1]
 
     # --- hooks -----------------------------------------------------------------------------------------------------
 
@@ -161,17 +177,21 @@ class GroupWatch:
 
     def _confirmed(self, log: SegmentedLog) -> None:
         """A master's high watermark may have risen."""
-        if log.high_watermark > len(self.committed):
+        if log.epoch < self._decided_epoch:
+            _, host = self._node_of(log)
+            found = MARK.findall(written(host, 0, log.high_watermark))
+            self.lost_ids |= {message_id.decode() for message_id in found if message_id not in self.committed_ids}
+        elif log.high_watermark > len(self.committed):
             node, host = self._node_of(log)
             begin = len(self.committed)
             new = written(host, begin, log.high_watermark)
             self.committed += new
             self.committed_ids.update(MARK.findall(new))
-            self._note_seals(log)
+            self._note_commits(log)
             self._check_in_sync(f"the high watermark {log.high_watermark} of {node}")
 
-    def _note_seals(self, log: SegmentedLog) -> None:
-        """Find the commits without records among those that are committed now."""
+    def _note_commits(self, log: SegmentedLog) -> None:
+        """Find the commits among the bytes that are committed now."""
         bases = [info.base for info in log.segments()]
         at = self._parsed_to
         while at + HEADER_BYTES <= len(self.committed):
@@ -181,6 +201,7 @@ class GroupWatch:
                 # The rest of the segment is unused.
                 at = min((base for base in bases if base > at), default=len(self.committed))
                 continue
+            self._commits.append(at)
             if not header.record_count:
                 self._seals.append(at)
             at = header.end
@@ -249,7 +270,7 @@ class GroupWatch:
 
     def seen(self, message_id: str, how: str) -> None:
         """A client received the acknowledgement of a send, or the message."""
-        if message_id.encode() not in self.committed_ids:
+        if message_id.encode() not in self.committed_ids and message_id not in self.lost_ids:
             self.report("visible", f"{message_id} was {how} before it was below a high watermark")
 
     # --- looks -----------------------------------------------------------------------------------------------------
@@ -269,8 +290,8 @@ class GroupWatch:
         end = self._durable[node]
         if node in self.damaged:
             end = len(self.committed)
-            is_in_sync = self.row is not None and node in self.row.in_sync
-            if node not in self.rejoining or not is_in_sync or not self.has_committed(host, 0, end):
+            is_back = node in self.rejoining and self._follows_in_sync(node, host)
+            if not is_back or not self.has_committed(host, 0, end):
                 return
             self.damaged.discard(node)
             self.rejoining.discard(node)
@@ -281,6 +302,13 @@ class GroupWatch:
         if epoch < self._epochs[node]:
             self.report("epoch", f"the epoch on the disk of {node} fell from {self._epochs[node]} to {epoch}")
         self._epochs[node] = epoch
+
+    def _follows_in_sync(self, node: str, host: Host) -> bool:
+        """Whether a member in sync has a session with the master. Until then, earlier confirmations of it may arrive and count."""
+        follower = host.server.member.follower if isinstance(host.server, Broker) else None
+        return (
+            follower is not None and follower._slave is not None and self.row is not None and node in self.row.in_sync
+        )
 
     def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:
         log, member, applying = broker.log, broker.member, broker.applying
