@@ -10,6 +10,7 @@ from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, Unreachable
 from qmq.net.discovery import failure_reason
 from qmq.protocol.codes import CURRENT_VERSION
 from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, request_header
+from qmq.protocol.receive_buffers import ReceiveBuffers
 
 PENDING_MAX = 10_000
 """Requests waiting for an answer on one connection; one more is refused."""
@@ -33,6 +34,8 @@ class Caller(asyncio.BufferedProtocol):
     """Called once when the connection ends, however it ends."""
     connect_seconds: float = CONNECT_SECONDS
     frame_bytes_max: InitVar[int] = FRAME_BYTES_MAX
+    buffers: InitVar[ReceiveBuffers | None] = None
+    """For a connection that receives large frames and little else."""
     _transport: asyncio.Transport | None = field(default=None, init=False)
     _pending: dict[int, asyncio.Future[Frame]] = field(default_factory=dict, init=False)
     _opaque: int = field(default=0, init=False)
@@ -40,8 +43,8 @@ class Caller(asyncio.BufferedProtocol):
     _connecting: asyncio.Timeout | None = field(default=None, init=False)
     _abort_reason: str = field(default="", init=False)
 
-    def __post_init__(self, frame_bytes_max: int) -> None:
-        self._reader = FrameReader(frame_bytes_max)
+    def __post_init__(self, frame_bytes_max: int, buffers: ReceiveBuffers | None) -> None:
+        self._reader = FrameReader(frame_bytes_max, buffers)
 
     @property
     def address(self) -> str:

@@ -9,6 +9,7 @@ from struct import Struct
 
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
+from qmq.protocol.receive_buffers import ReceiveBuffers
 
 MAGIC = 0xDEC10ADE
 HEADER_BYTES = 24
@@ -106,12 +107,14 @@ def response_header(request: Frame, code: int, body_bytes: int) -> bytes:
 class FrameReader:
     """The receiving side of a connection: bytes in, frames out; for `asyncio.BufferedProtocol`.
 
-    Frame bodies are views of our buffer, whose bytes are never written again; when it is used up a new one is taken. A buffer grows
-    with what has arrived, so a header with a wrong length costs nothing. A bad header raises at once, unless good frames came
-    before it in the same bytes: then these are returned, and the next call raises.
+    Frame bodies are views of our buffer, whose bytes are not written again while there is one; when it is used up another one is
+    taken. A buffer grows with what has arrived, so a header with a wrong length costs nothing. A bad header raises at once, unless
+    good frames came before it in the same bytes: then these are returned, and the next call raises.
     """
 
     _frame_bytes_max: int = FRAME_BYTES_MAX
+    _buffers: ReceiveBuffers | None = None
+    """Keeps used buffers, to use them again."""
     _buffer: bytearray = field(default_factory=lambda: bytearray(BUFFER_BYTES_FIRST))
     _view: memoryview = field(init=False)
     _begin: int = 0
@@ -182,15 +185,21 @@ class FrameReader:
         """See to it that the unfinished frame at `_begin`, of `needed` bytes in all, can go on growing."""
         pending = self._end - self._begin
         capacity = len(self._buffer)
-        if capacity - self._end >= FREE_BYTES_MIN:
+        buffers = self._buffers
+        # Another buffer costs little then, so the frame moves before most of it has come.
+        moves = buffers is not None and self._begin > 0 and needed > capacity - self._begin
+        if capacity - self._end >= FREE_BYTES_MIN and not moves:
             return
         usual = BUFFER_BYTES if self._read_bytes >= BUSY_READ_BYTES * self._reads else BUFFER_BYTES_FIRST
         # A multiple of what has come, and never more than the frame needs beyond the usual buffer. The room behind a
         # frame that fits keeps its last bytes from asking for another buffer, and for a copy of all before them.
-        size = max(usual, min(needed + FREE_BYTES_MIN, GROWTH * pending), min(4 * self._largest, BUFFER_BYTES_MOST))
+        most = BUFFER_BYTES_MOST if buffers is None else buffers.buffer_bytes
+        size = max(usual, min(needed + FREE_BYTES_MIN, GROWTH * pending), min(4 * self._largest, most))
         self._reads = self._read_bytes = 0
-        fresh = bytearray(size)
+        fresh = bytearray(size) if buffers is None else buffers.take(size)
         fresh[:pending] = self._view[self._begin : self._end]
+        if buffers is not None:
+            buffers.keep(self._buffer)
         self._buffer, self._view = fresh, memoryview(fresh)
         self._begin, self._end = 0, pending
 

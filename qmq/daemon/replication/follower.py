@@ -30,6 +30,7 @@ from qmq.net.caller import Caller
 from qmq.net.discovery import split_address
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
+from qmq.protocol.receive_buffers import ReceiveBuffers
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
     Commits,
@@ -49,6 +50,10 @@ The last one repeats. The master removes a slave that has not returned within 1 
 LEAVE_SECONDS = 2.0
 """How long a slave that stops waits until its master has removed it from the in-sync set."""
 FRAME_BYTES_MAX = COMMITS_BYTES_MAX + (64 << 10)
+BUFFER_BYTES = 8 << 20
+"""Size of a receive buffer once large commits have arrived."""
+BUFFERS_BYTES_MAX = 32 << 20
+"""Receive buffers that are kept after their commits were applied, to be used again."""
 
 logger = logging.getLogger("qmq.replication")
 
@@ -148,7 +153,10 @@ class Follower:
         host, port = split_address(address)
         self._ended.clear()
         self._early.clear()
-        caller = Caller(host, port, on_push=self._pushed, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX)
+        caller = Caller(
+            host, port, on_push=self._pushed, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX,
+            buffers=ReceiveBuffers(BUFFERS_BYTES_MAX, BUFFER_BYTES),
+        )  # fmt: skip
         await caller.connect()
         try:
             if self.copy.needs_state(self._identity.epoch):
