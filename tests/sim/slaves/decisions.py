@@ -80,7 +80,7 @@ class Decisions(DiskFaults):
         )
         changed = promotion.applied_to(row)
         self.note(f"an operator promotes {node}, whose log ends at {end} of {len(self.watch.committed)}")
-        self.watch.accept_loss(node, changed)
+        self.watch.accept_loss(node, end, changed)
         database.rows.groups[newest.broker_group] = stored.with_group_row(changed)
         if (known := database.rows.nodes.get(node)) is not None:
             database.rows.nodes[node] = replace(

@@ -107,9 +107,9 @@ class GroupWatch:
             return set(row.in_sync) if row is not None else set()
         return {node for node in row.in_sync if row.incarnation_of(node) == durable_incarnation(self.hosts[node])}
 
-    def accept_loss(self, node: str, row: GroupRow) -> None:
-        """An operator promotes a member by this row: what is committed, and not in its log, is lost."""
-        end = self._common_end(node)
+    def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
+        """An operator promotes a member whose log ends at `end`, by this row: what is committed, and not in that log, is lost."""
+        end = min(end, self._common_end(node))
         self.row, self.has_lost, self._decided_epoch = row, True, row.epoch
         others = set(self.hosts) - {node}
         self.rejoining = others - (self.damaged - self.rejoining)
