@@ -22,7 +22,7 @@ from qmq.daemon.replication.copy_thread import CopyThread
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, ReplicationAlarm
 from qmq.daemon.replication.joining import Joining, check_window
 from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError
+from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError, ReadFailed
 from qmq.log.copied_log import CopiedCommits, CopyRejected
 from qmq.log.log import SegmentedLog
 from qmq.log.record import CommitHeader
@@ -87,6 +87,8 @@ class Follower:
     """Where the master's log begins."""
     problem: str = field(default="not connected yet", init=False)
     """Why there is no session; "" while there is one."""
+    _alarm: ReplicationAlarm | None = field(default=None, init=False)
+    """Why this log can't be applied, and further sessions would not help."""
 
     def __post_init__(self) -> None:
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
@@ -104,14 +106,14 @@ class Follower:
 
         Raises:
             Diverged, MustCopy, LogCopied: this log has to change, or to be opened again. Nothing is being written any more.
-            ReplicationAlarm: a rule was broken.
+            ReplicationAlarm: a rule was broken, or the log is damaged where it has to be applied.
         """
         self._thread.start()
         checker = self._supervisor.every(CHECK_SECONDS, "master_silence", self._check)
         applier = self._supervisor.critical("applying", self._apply())
         failures = 0
         try:
-            while not self.copy.is_log_copied:
+            while not self.copy.is_log_copied and self._alarm is None:
                 received = self.counters.received_bytes
                 try:
                     await self._session(address)
@@ -121,13 +123,13 @@ class Follower:
                     self.problem = str(error)
                 if self._confirmations.is_leaving:
                     return
-                if self.copy.is_log_copied:
+                if self.copy.is_log_copied or self._alarm is not None:
                     break
                 failures = 0 if self.counters.received_bytes > received else failures + 1
                 if failures == 1:
                     logger.warning("no session with the master at %s: %s", address, self.problem)
                 await asyncio.sleep(BACK_OFF_SECONDS[min(max(failures, 1), len(BACK_OFF_SECONDS)) - 1])
-            raise LogCopied
+            raise self._alarm or LogCopied()
         finally:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)
@@ -277,16 +279,18 @@ class Follower:
         while True:
             await self._can_apply.wait()
             self._can_apply.clear()
-            if not self.copy.applies:
+            if not self.copy.applies or self._alarm is not None:
                 continue
             high_watermark = self._applying.known_high_watermark
             if self._slave is not None:
                 high_watermark = self._slave.high_watermark
             try:
                 await self._applying.advance(high_watermark)
+            except ReadFailed:
+                raise
             except LogError as error:
-                self._failed(error)
-                return
+                self._alarm = ReplicationAlarm(f"its log can't be applied: {error}")
+                self._end(str(error))
             if self._slave is not None:
                 self._advance_copy()
 

@@ -4,8 +4,12 @@ import asyncio
 
 from metaserver.server import Metaserver
 from qmq.log.record import HEADER_BYTES
+from qmq.protocol.codes import ReplicaRole
 from tests.sim.loop import running_loop
+from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import begun, cluster_of, received
+from tests.sim.replication.test_pair import send
+from tests.support.waiting import eventually_async
 
 OVERDUE_SECONDS = 10.0
 """After this time without a heartbeat of the master, another member would have been promoted."""
@@ -38,3 +42,31 @@ async def test_a_member_with_a_damaged_log_is_not_promoted() -> None:
         await group.hosts["g1-a"].has_started.wait()
         await group.serves("g1-a")
         assert await received(group) == sent
+
+
+async def test_a_slave_whose_log_can_not_be_applied_says_so_and_the_others_serve() -> None:
+    async with cluster_of() as group:
+        sent = await begun(group)
+        host = group.hosts["g1-b"]
+        place = group.master.log.written_end // 2
+        async with client_of(group.master) as client:
+            await client.begin()
+            sent += await send(client, range(20, 30))
+        host.kill()
+        for path in list(host.disk.names):
+            if "/log/" not in path and "checkpoint" in path:
+                host.disk.remove(path)
+        inode = host.disk.names[f"/{host.name}/log/{0:020}"]
+        inode.content[place] ^= 1
+        inode.synced[place] ^= 1
+        host.has_damaged_log = True
+        host.start()
+        await host.has_started.wait()
+        slave = group.broker("g1-b")
+        await eventually_async(lambda: slave.member.role is ReplicaRole.FAILED, 60)
+        (damage,) = slave.log.damaged
+        assert f"its log can't be applied: log offset {damage.begin}: " in slave.readiness()
+        await group.in_sync("g1-a")
+        assert await received(group) == sent
+        # It waits for an operator, and does not start again and again.
+        assert group.broker("g1-b") is slave
