@@ -1,13 +1,12 @@
-"""`python -m benchmarks.slaves --slaves 1`: a broker group with slaves beside one without; prints three tables.
+"""`python -m benchmarks.slaves --slaves 1`: a broker group with slaves beside one without; prints two tables.
 
 As `benchmarks.compare`, with one source tree: each round measures one case on both groups, in turns which goes first. All
 members and the load share this machine and its disk, so the rates say what copies cost here; processor time says what they
 cost anywhere.
 
-The second and third table are measured while groups receive half of the rate that the one with slaves can take. The second has the
-time of answers. The third has the processor time for each message: a broker may need more of it beside other busy processes, with
-which it shares cores and caches, so the broker without slaves is also measured while an unrelated one gets the same load. What a
-master needs beyond that is for its slaves. That broker's writes delay answers, so the second table is measured without it.
+The second table is measured while each group in turn receives half of the rate that the one with slaves can take: the time of answers,
+and the processor time for each message at the same rate. At full load the groups take different rates, and a commit has more messages
+the longer it takes.
 """
 
 import argparse
@@ -17,7 +16,6 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import astuple, dataclass
 from functools import partial
@@ -31,20 +29,17 @@ from tests.support.waiting import eventually
 
 ROUNDS = 5
 CASES_USUAL = ("send-500", "send-30", "send-1k-500", "send-1k-30", "send-1", "pull-500")
-HALF_LOAD_USUAL = ("send-500", "send-30", "send-1k-30")
+HALF_LOAD_USUAL = ("send-500", "send-30", "send-1k-500", "send-1k-30")
 HALF_LOAD_SECONDS = 5.0
 """How long each round at half load takes."""
 RATES_HEAD = (
     "| what | alone, messages/s | with slaves | ratio | alone, us of the master per message | with slaves | us of a slave |\n"
     "|---|---|---|---|---|---|---|"
 )
-ANSWERS_HEAD = (
-    "| what, at half load | messages/s | alone, p50 ms | p99 ms"
-    " | with slaves, p50 ms | p99 ms |\n|---|---|---|---|---|---|"
-)
-COSTS_HEAD = (
-    "| what, at half load | messages/s | alone, us per message | beside another broker | master with slaves"
-    " | sharing the machine | slaves |\n|---|---|---|---|---|---|---|"
+HALF_LOAD_HEAD = (
+    "| what, at half load | messages/s | alone, p50 ms | p99 ms | with slaves, p50 ms | p99 ms"
+    " | alone, us per message | master with slaves | difference | a slave | of alone |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -94,6 +89,8 @@ class AtHalfLoad:
     p50_ms: float
     p99_ms: float
     microseconds: float
+    slave_microseconds: float
+    """Of each slave; 0.0 without."""
 
 
 def half_load(case: Case, replicated: Version, rounds: int) -> float:
@@ -116,49 +113,37 @@ def alternating(steps: dict[str, Callable[[], AtHalfLoad]], rounds: int) -> dict
     }
 
 
-def answers_row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
-    """A row of the table of answers."""
-    rate = half_load(case, replicated, rounds)
-    versions = {"alone": alone, "slaves": replicated}
-    found = alternating({name: partial(at_rate, version, case, rate) for name, version in versions.items()}, rounds)
-    cells = [f"{part:.1f}" for one in found.values() for part in (one.p50_ms, one.p99_ms)]
-    return f"| {case.name} | {rate:,.0f} | {' | '.join(cells)} |"
-
-
-def costs_row(case: Case, alone: Version, control: Version, replicated: Version, rounds: int) -> str:
-    """A row of the table of processor time."""
+def half_load_row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
+    """A row of the second table."""
     rate = half_load(case, replicated, rounds)
     steps: dict[str, Callable[[], AtHalfLoad]] = {
         "alone": partial(at_rate, alone, case, rate),
-        "beside": partial(at_rate_beside, alone, control, case, rate),
-        "master": partial(at_rate, replicated, case, rate),
+        "slaves": partial(at_rate, replicated, case, rate),
     }
-    single, beside, master = (one.microseconds for one in alternating(steps, rounds).values())
-    costs = [f"{single:.2f}", f"{beside:.2f}", f"{master:.2f}"]
-    shares = [f"{100 * (beside / single - 1):+.0f} %", f"{100 * (master / beside - 1):+.0f} %"]
-    return f"| {case.name} | {rate:,.0f} | {' | '.join([*costs, *shares])} |"
+    single, master = alternating(steps, rounds).values()
+    times = [f"{part:.1f}" for one in (single, master) for part in (one.p50_ms, one.p99_ms)]
+    costs = [
+        f"{single.microseconds:.2f}",
+        f"{master.microseconds:.2f}",
+        f"{100 * (master.microseconds / single.microseconds - 1):+.0f} %",
+        f"{master.slave_microseconds:.2f}",
+        f"{master.slave_microseconds / single.microseconds:.2f}",
+    ]
+    return f"| {case.name} | {rate:,.0f} | {' | '.join([*times, *costs])} |"
 
 
 def at_rate(version: Version, case: Case, rate: float) -> AtHalfLoad:
     """Send so many messages a second; times are from when a frame was to be sent to its answer."""
     flags = {"count": int(rate * HALF_LOAD_SECONDS), "size": case.size, "batch": case.batch, "rate": rate}
     flags["connections"] = case.connections
-    node = version.processes["broker"].pid
-    before = process_usage(node).cpu_seconds
+    nodes = [version.processes["broker"].pid, *(slave.pid for slave in version.slaves)]
+    before = [process_usage(node).cpu_seconds for node in nodes]
     result = bench(
         version.system, case.kind, f"{case.kind}-{case.size}", *(f"--{name}={value}" for name, value in flags.items())
     )
-    used = process_usage(node).cpu_seconds - before
-    return AtHalfLoad(result["p50_ms"], result["p99_ms"], used * 1e6 / flags["count"])
-
-
-def at_rate_beside(version: Version, control: Version, case: Case, rate: float) -> AtHalfLoad:
-    """As `at_rate`, while another broker gets the same load."""
-    with ThreadPoolExecutor(1) as threads:
-        other = threads.submit(at_rate, control, case, rate)
-        found = at_rate(version, case, rate)
-        other.result()
-    return found
+    used = [process_usage(node).cpu_seconds - start for node, start in zip(nodes, before, strict=True)]
+    master, *slaves = (seconds * 1e6 / flags["count"] for seconds in used)
+    return AtHalfLoad(result["p50_ms"], result["p99_ms"], master, statistics.mean(slaves) if slaves else 0.0)
 
 
 def wait_in_sync(version: Version) -> None:
@@ -196,8 +181,7 @@ def main() -> int:
     rounds = arguments.rounds
     members = 1 + arguments.slaves
     table(RATES_HEAD, arguments.cases, partial(row, rounds=rounds), (1, members))
-    table(f"\n{ANSWERS_HEAD}", arguments.half_load, partial(answers_row, rounds=rounds), (1, members))
-    table(f"\n{COSTS_HEAD}", arguments.half_load, partial(costs_row, rounds=rounds), (1, 1, members))
+    table(f"\n{HALF_LOAD_HEAD}", arguments.half_load, partial(half_load_row, rounds=rounds), (1, members))
     return 0
 
 

@@ -16,13 +16,14 @@ from functools import partial
 from qmq.clock import Clock
 from qmq.daemon.applying import Applying
 from qmq.daemon.job_thread import StartThread
+from qmq.daemon.replication.apply_task import ApplyTask
 from qmq.daemon.replication.confirmations import Confirmations, FollowerCounters
 from qmq.daemon.replication.copy_steps import CopySteps
 from qmq.daemon.replication.copy_thread import CopyThread
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, ReplicationAlarm
 from qmq.daemon.replication.joining import Joining, check_window
 from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.errors import ConnectionLost, LogError, ProtocolError, QmqError, ReadFailed
+from qmq.errors import ConnectionLost, ProtocolError, QmqError
 from qmq.log.copied_log import CopiedCommits, CopyRejected
 from qmq.log.log import SegmentedLog
 from qmq.log.record import CommitHeader
@@ -80,21 +81,18 @@ class Follower:
     _segment: tuple[int, int] | None = field(default=None, init=False)
     """Base and size of the segment that commits arrive of; None until the master has stated it."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _can_apply: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    """Set when commits arrived or the high watermark rose since `_apply` looked last."""
     _received_at: float | None = field(default=None, init=False)
     master_begin: int = field(default=0, init=False)
     """Where the master's log begins."""
     problem: str = field(default="not connected yet", init=False)
     """Why there is no session; "" while there is one."""
-    _alarm: ReplicationAlarm | None = field(default=None, init=False)
-    """Why this log can't be applied, and further sessions would not help."""
 
     def __post_init__(self) -> None:
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
         self._confirmations = Confirmations(self._log, self._applying, self.counters)
         self._joining = Joining(self._log, self._identity, self._applying, self.copy)
+        self._apply = ApplyTask(self.copy, self._applying, self._high_watermark, self._applied, self._end)
 
     @property
     def silent_seconds(self) -> float | None:
@@ -110,10 +108,10 @@ class Follower:
         """
         self._thread.start()
         checker = self._supervisor.every(CHECK_SECONDS, "master_silence", self._check)
-        applier = self._supervisor.critical("applying", self._apply())
+        applier = self._supervisor.critical("applying", self._apply.run())
         failures = 0
         try:
-            while not self.copy.is_log_copied and self._alarm is None:
+            while not self.copy.is_log_copied and self._apply.alarm is None:
                 received = self.counters.received_bytes
                 try:
                     await self._session(address)
@@ -123,13 +121,13 @@ class Follower:
                     self.problem = str(error)
                 if self._confirmations.is_leaving:
                     return
-                if self.copy.is_log_copied or self._alarm is not None:
+                if self.copy.is_log_copied or self._apply.alarm is not None:
                     break
                 failures = 0 if self.counters.received_bytes > received else failures + 1
                 if failures == 1:
                     logger.warning("no session with the master at %s: %s", address, self.problem)
                 await asyncio.sleep(BACK_OFF_SECONDS[min(max(failures, 1), len(BACK_OFF_SECONDS)) - 1])
-            raise self._alarm or LogCopied()
+            raise self._apply.alarm or LogCopied()
         finally:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)
@@ -243,13 +241,13 @@ class Follower:
         elif not self._confirmations.are_current:
             # Nothing else would tell the master of it while nothing is written.
             self._confirm()
-        self._can_apply.set()
+        self._apply.soon()
 
     def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
         """Commits are in the log: confirm them, if their session still runs."""
         if self.copy.applies:
             self._applying.received(copied, headers)
-            self._can_apply.set()
+            self._apply.soon()
         if self._slave is not None and self._slave.session == session:
             self._synced()
 
@@ -258,7 +256,7 @@ class Follower:
         if self._slave is not None:
             # The thread may be ahead of what it has reported.
             self._slave = self._slave.synced(min(self._log.synced_end, self._log.written_end))
-            self._can_apply.set()
+            self._apply.soon()
             self._advance_copy()
             self._confirm()
 
@@ -274,25 +272,12 @@ class Follower:
             logger.info("this slave follows from log offset %d on", self._log.written_end)
             self._synced()
 
-    async def _apply(self) -> None:
-        """Apply commits as the high watermark rises. Confirmations do not wait for it."""
-        while True:
-            await self._can_apply.wait()
-            self._can_apply.clear()
-            if not self.copy.applies or self._alarm is not None:
-                continue
-            high_watermark = self._applying.known_high_watermark
-            if self._slave is not None:
-                high_watermark = self._slave.high_watermark
-            try:
-                await self._applying.advance(high_watermark)
-            except ReadFailed:
-                raise
-            except LogError as error:
-                self._alarm = ReplicationAlarm(f"its log can't be applied: {error}")
-                self._end(str(error))
-            if self._slave is not None:
-                self._advance_copy()
+    def _high_watermark(self) -> int:
+        return self._applying.known_high_watermark if self._slave is None else self._slave.high_watermark
+
+    def _applied(self) -> None:
+        if self._slave is not None:
+            self._advance_copy()
 
     def _confirm(self) -> None:
         assert self._slave is not None

@@ -37,9 +37,6 @@ CHECK_SECONDS = 0.1
 """How often slaves are checked for progress, and heartbeats are sent."""
 PAUSE_SECONDS = 1.0
 """If two checks are further apart, the process stood still, and the time between them does not count against slaves."""
-STALLED_SECONDS = 2.0
-"""When stored commits have waited so long for slaves without progress, further sends are rejected, so that producers use other
-broker groups. A second later the slave is removed (`in_sync_set.PROGRESS_SECONDS`)."""
 
 logger = logging.getLogger("qmq.replication")
 
@@ -128,18 +125,12 @@ class Leading:
     @property
     def accepts_sends(self) -> bool:
         """Whether the in-sync set has enough members for sends to be accepted and answered."""
-        return self._master.value.accepts_sends
+        return self._master.accepts_sends
 
     @property
     def send_refusal(self) -> str:
         """Why sends are not accepted; "" if they are."""
-        if not self.accepts_sends:
-            row = self._master.value.row
-            required, in_sync = row.in_sync_min_in_force, len(row.in_sync)
-            return f"read only: {required} copies are required, {in_sync} {'is' if in_sync == 1 else 'are'} in sync"
-        if (stalled := self.stalled_seconds) > STALLED_SECONDS:
-            return f"read only: stored messages have waited {stalled:.1f} s for slaves"
-        return ""
+        return self._master.send_refusal
 
     @property
     def stalled_seconds(self) -> float:
@@ -235,7 +226,6 @@ class Leading:
             self._sessions.end(sender, "rejected")
             return
         self.counters.confirmations += 1
-        self._changes.advance()
 
     def _confirm(self, sender: Sender, confirm: Confirm) -> None:
         slave, end, state = sender.slave, confirm.synced_end, FollowState(confirm.state)
@@ -258,7 +248,10 @@ class Leading:
         sender.confirmed(end, confirm.applied_end, state)
         to_rebuild = max(0, end - self.log.begin) if state is FollowState.COPYING else 0
         self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic(), to_rebuild=to_rebuild)
-        self._sessions.end_of_leaving()
+        if state is FollowState.LEAVING:
+            self._sessions.end_of_leaving()
+        if state is not FollowState.FOLLOWING or end < changed.high_watermark or slave not in changed.row.in_sync:
+            self._changes.advance()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:
         logger.error("session %d with node %s ends: %s", sender.number, sender.slave, error)
@@ -291,6 +284,7 @@ class Leading:
             sender.pump()
             sender.state_high_watermark()
             sender.heartbeat()
+        self._master.check_stalled(2 * CHECK_SECONDS)
         self._state_reads.expire()
         self._changes.advance()
         if self.on_checked is not None:

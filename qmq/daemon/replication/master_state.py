@@ -9,6 +9,10 @@ from qmq.daemon.committer import Committer
 from qmq.daemon.replication.progress import Progress
 from qmq.replication.master import Master
 
+STALLED_SECONDS = 2.0
+"""When stored commits have waited so long for slaves without progress, further sends are rejected, so that producers use other
+broker groups. A second later the slave is removed (`in_sync_set.PROGRESS_SECONDS`)."""
+
 
 @dataclass(eq=False, repr=False)
 class MasterState:
@@ -25,8 +29,12 @@ class MasterState:
     """Ends of commits above the high watermark, and when this disk had synced them. The committer limits their number."""
     is_active: bool = field(default=False, init=False)
     """Whether the high watermark may rise: between the start and the end of the epoch."""
+    accepts_sends: bool = field(init=False)
+    """As the rules say. Every send asks for it, and only another row changes it."""
+    _may_stall: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        self.accepts_sends = self.value.accepts_sends
         self._progress = Progress(self._committer.high_watermark)
 
     def start(self) -> None:
@@ -50,6 +58,8 @@ class MasterState:
         """Take the next state of the rules."""
         if not self.is_active:
             return
+        if value.row is not self.value.row:
+            self.accepts_sends = value.accepts_sends
         self.value = value
         if value.high_watermark > self._committer.high_watermark:
             now, stored = self._clock.monotonic(), self._stored
@@ -67,3 +77,19 @@ class MasterState:
     def stalled_seconds(self) -> float:
         """For how long the high watermark has not risen although stored commits wait for it; 0.0 if none wait."""
         return self._progress.waited_seconds(self._clock.monotonic())
+
+    def check_stalled(self, seconds: float) -> None:
+        """Note whether sends may have to be rejected within `seconds`, until then to be called again. It is cheaper than the exact
+        time for each of them."""
+        self._may_stall = self.stalled_seconds > STALLED_SECONDS - seconds
+
+    @property
+    def send_refusal(self) -> str:
+        """Why sends are not accepted; "" if they are."""
+        if not self.accepts_sends:
+            row = self.value.row
+            required, in_sync = row.in_sync_min_in_force, len(row.in_sync)
+            return f"read only: {required} copies are required, {in_sync} {'is' if in_sync == 1 else 'are'} in sync"
+        if self._may_stall and (stalled := self.stalled_seconds) > STALLED_SECONDS:
+            return f"read only: stored messages have waited {stalled:.1f} s for slaves"
+        return ""

@@ -22,7 +22,7 @@ from qmq.daemon.replication.follow_outcomes import (
 )
 from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
 from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
-from qmq.daemon.replication.leading import STALLED_SECONDS
+from qmq.daemon.replication.master_state import STALLED_SECONDS
 from qmq.errors import LogError
 from qmq.log.copied_log import CopiedCommits, CopiedLog
 from qmq.log.log import SegmentedLog
@@ -135,7 +135,7 @@ class Slave:
         self.store = Payloads()
         self.failures: list[BaseException] = []
         clock = machine().clock
-        self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=lambda *_: None)
+        self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=self._task_failed)
         identity = FollowerIdentity("g", "b", "boot", "token", EPOCH, PROMOTION, "")
         copy, self.replica = slave_copy_of(log, EPOCH, PROMOTION, clock, copying)
         self.follower = Follower(
@@ -149,6 +149,9 @@ class Slave:
             self.failures.append,
         )
         self.task = asyncio.create_task(self.follower.run(master.address))
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        self.failures.append(error)
 
     async def ended(self) -> BaseException:
         """The exception that ended it."""
@@ -458,7 +461,7 @@ async def test_a_record_that_can_not_be_applied_ends_the_node() -> None:
         await eventually_async(lambda: master.confirmed[-1].synced_end > 0)
         master.heartbeat(slave.log.written_end, slave.log.synced_end)
         await eventually_async(lambda: bool(slave.failures))
-        assert str(slave.failures[0]) == "no record that this version knows"
+        assert str(slave.failures[0]) == "task 'applying' failed: LogError: no record that this version knows"
 
 
 # --- far behind ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from qmq.daemon import sends
-from qmq.daemon.replication.leading import STALLED_SECONDS
+from qmq.daemon.replication.master_state import STALLED_SECONDS
 from qmq.errors import ConnectionLost
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, SendResult
 from tests.sim.loop import running_loop
