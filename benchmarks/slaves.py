@@ -24,6 +24,7 @@ from pathlib import Path
 
 from benchmarks.compare import BROKER, CASES, Case, Version
 from benchmarks.load import bench
+from benchmarks.page_cache import fill_page_cache
 from benchmarks.population_report import process_usage
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually
@@ -60,9 +61,10 @@ def measure(version: Version, case: Case) -> tuple[float, float, float]:
     return rate, master, statistics.mean(used) * 1e6 / case.messages if used else 0.0
 
 
-def row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
-    """A table row."""
+def row(case: Case, folder: Path, alone: Version, replicated: Version, rounds: int) -> str:
+    """A row of the first table."""
     versions = (alone, replicated)
+    fill_page_cache(folder)
     if case.kind == "consume":
         for version in versions:
             version.fill(case)
@@ -102,11 +104,12 @@ class AtHalfLoad:
     """Of each slave; 0.0 without."""
 
 
-def half_load(case: Case, replicated: Version) -> float:
+def half_load(case: Case, folder: Path, replicated: Version) -> float:
     """Return half of the messages per second that a group with slaves can take for long."""
     copies = 1 + len(replicated.slaves)
     measure(replicated, replace(case, messages=BURST_BYTES // (copies * (case.size + OVERHEAD_BYTES))))
     rate = measure(replicated, replace(case, messages=case.messages * PEAK_RUNS))[0]
+    fill_page_cache(folder)
     time.sleep(REST_SECONDS)
     return rate / 2
 
@@ -125,9 +128,9 @@ def alternating(steps: dict[str, Callable[[], AtHalfLoad]], rounds: int) -> dict
     }
 
 
-def half_load_row(case: Case, alone: Version, replicated: Version, rounds: int) -> str:
+def half_load_row(case: Case, folder: Path, alone: Version, replicated: Version, rounds: int) -> str:
     """A row of the second table."""
-    rate = half_load(case, replicated)
+    rate = half_load(case, folder, replicated)
     steps: dict[str, Callable[[], AtHalfLoad]] = {
         "alone": partial(at_rate, alone, case, rate),
         "slaves": partial(at_rate, replicated, case, rate),
@@ -176,7 +179,7 @@ def table(head: str, names: list[str], a_row: Callable[..., str], copies: tuple[
                 for number, members in enumerate(copies)
             ]
             wait_in_sync(versions[-1])
-            print(a_row(CASES[name], *versions), flush=True)
+            print(a_row(CASES[name], folder, *versions), flush=True)
 
 
 def main() -> int:

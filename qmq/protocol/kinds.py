@@ -41,10 +41,19 @@ class Number(Kind):
         self.least_bytes = self.layout.size
         self.label = LABELS[code]
 
+    def check_read(self, value: Any) -> None:
+        """Raise ProtocolError for a value that was read and is not legal."""
+
+    def check_written(self, value: Any) -> None:
+        """Raise LocalProtocolError for a value that may not be written."""
+
     def read(self, reader: Reader) -> Any:
-        return reader.unpack(self.layout)[0]
+        value = reader.unpack(self.layout)[0]
+        self.check_read(value)
+        return value
 
     def write(self, parts: list[Part], value: Any) -> None:
+        self.check_written(value)
         try:
             parts.append(self.layout.pack(value))
         except StructError as error:
@@ -59,11 +68,9 @@ class Choice(Number):
         self.known = known
         self._values = frozenset(int(item.value) for item in known)
 
-    def read(self, reader: Reader) -> Any:
-        value = super().read(reader)
+    def check_read(self, value: Any) -> None:
         if value not in self._values:
             raise ProtocolError(f"{value} is no {self.known.__name__}")
-        return value
 
 
 class String(Kind):

@@ -35,16 +35,13 @@ class Ranged(Number):
         self.least, self.most = least, most
         self.label = f"{LABELS[code]} ({_range_text(least, most)})"
 
-    def read(self, reader: Reader) -> Any:
-        value = super().read(reader)
+    def check_read(self, value: Any) -> None:
         if not self.least <= value <= self.most:
             raise ProtocolError(f"{value}; must be {_range_text(self.least, self.most)}")
-        return value
 
-    def write(self, parts: list[Part], value: Any) -> None:
+    def check_written(self, value: Any) -> None:
         if not self.least <= value <= self.most:
             raise LocalProtocolError(f"{value}: must be {_range_text(self.least, self.most)}")
-        super().write(parts, value)
 
 
 class MapRange(MapInt):

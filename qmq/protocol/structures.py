@@ -13,14 +13,15 @@ their default. A class variable with a kind is a constant: it is written, and wh
 docs/reference/wire.md is generated from the declarations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from itertools import accumulate, takewhile
 from operator import attrgetter, itemgetter
 from struct import Struct
 from struct import error as StructError
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from qmq.errors import ProtocolError
+from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
 from qmq.protocol.kinds import LABELS, UNSET, Kind, MapKind, MapPrefix, Number, Part, String, misfit
 from qmq.protocol.primitives import Reader, encode_count, encode_str, encode_strmap
@@ -206,17 +207,58 @@ def _strings(count: int, get: _Get) -> tuple[_Read, _Write]:
     return read, write
 
 
-def _numbers(layout: Struct, get: _Get) -> tuple[_Read, _Write]:
+def _numbers(kinds: Sequence[Number], get: _Get) -> tuple[_Read, _Write]:
+    layout = Struct(">" + "".join(kind.code for kind in kinds))
+    read_checks = [(at, kind.check_read) for at, kind in enumerate(kinds) if type(kind).check_read != Number.check_read]
+    write_checks = [
+        (at, kind.check_written) for at, kind in enumerate(kinds) if type(kind).check_written != Number.check_written
+    ]
+
     def read(reader: Reader, found: list[Any]) -> None:
-        found += reader.unpack(layout)
+        # What was found before the error tells the caller in which field it is.
+        try:
+            values = reader.unpack(layout)
+        except ProtocolError:
+            found += [0] * _whole_numbers(kinds, reader.remaining)
+            raise
+        at = 0
+        try:
+            for at, check in read_checks:
+                check(values[at])
+        except ProtocolError:
+            found += values[:at]
+            raise
+        found += values
 
     def write(parts: list[Part], value: Any) -> None:
+        values = get(value)
+        for at, check in write_checks:
+            check(values[at])
         try:
-            parts.append(layout.pack(*get(value)))
+            parts.append(layout.pack(*values))
         except StructError as error:
-            raise misfit(layout, get(value)) from error
+            raise next(_misfits(kinds, values), misfit(layout, values)) from error
 
     return read, write
+
+
+def _misfits(kinds: Sequence[Number], values: Sequence[Any]) -> Iterator[LocalProtocolError]:
+    for kind, value in zip(kinds, values, strict=False):
+        try:
+            kind.write([], value)
+        except LocalProtocolError as error:
+            yield error
+
+
+def _is_number(kind: Kind) -> bool:
+    """Whether a kind is read and written as every number is."""
+    return isinstance(kind, Number) and type(kind).read == Number.read and type(kind).write == Number.write
+
+
+def _whole_numbers(kinds: Sequence[Number], size: int) -> int:
+    """Return how many of the numbers are whole in so many bytes."""
+    ends = accumulate(kind.least_bytes for kind in kinds)
+    return sum(end <= size for end in ends)
 
 
 def _one(kind: Kind, get: _Get) -> tuple[_Read, _Write]:
@@ -263,17 +305,16 @@ def _steps(kinds: Sequence[Kind], getter: Callable[..., _Get], keys: Sequence[An
     steps: list[tuple[_Read, _Write]] = []
     at = 0
     while at < len(kinds):
-        first, last = type(kinds[at]), at + 1
-        while first in (Number, String) and last < len(kinds) and type(kinds[last]) is first:
-            last += 1
+        numbers = [kind for kind in takewhile(_is_number, kinds[at:]) if isinstance(kind, Number)]
+        strings = sum(1 for _ in takewhile(lambda kind: type(kind) is String, kinds[at:]))
+        last = at + max(1, len(numbers), strings)
         get = getter(*keys[at:last])
         if last == at + 1:
             steps.append(_one(kinds[at], get))
-        elif first is String:
-            steps.append(_strings(last - at, get))
+        elif strings:
+            steps.append(_strings(strings, get))
         else:
-            codes = "".join(kind.code for kind in kinds[at:last] if isinstance(kind, Number))
-            steps.append(_numbers(Struct(f">{codes}"), get))
+            steps.append(_numbers(numbers, get))
         at = last
     return steps
 
@@ -308,26 +349,18 @@ class _Layout:
             for read in self.readers:
                 read(reader, found)
         except ProtocolError as error:
-            raise self._in_field(error, len(found), reader.remaining) from error
+            raise self._in_field(error, len(found)) from error
         value = self._build(found)
         if self._check is not None:
             self._check(value)
         return value
 
-    def _in_field(self, error: ProtocolError, fields_read: int, bytes_left: int) -> ProtocolError:
-        """Return the error with the structure and the field that could not be read; map entries name themselves.
-
-        Args:
-            fields_read: fields before the step that failed, which may read several numbers at once.
-            bytes_left: bytes behind those fields.
-        """
+    def _in_field(self, error: ProtocolError, fields_read: int) -> ProtocolError:
+        """Return the error with the structure and the field that could not be read; map entries name themselves."""
         if fields_read < self._map_fields:
             return ProtocolError(f"{self._kind.__name__}: {error}", code=error.code)
-        at = fields_read - self._map_fields
-        while type(self._placed[at][1]) is Number and self._placed[at][1].least_bytes <= bytes_left:
-            bytes_left -= self._placed[at][1].least_bytes
-            at += 1
-        return ProtocolError(f"{self._kind.__name__}.{self._placed[at][0]}: {error}", code=error.code)
+        name, _ = self._placed[fields_read - self._map_fields]
+        return ProtocolError(f"{self._kind.__name__}.{name}: {error}", code=error.code)
 
 
 def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:

@@ -81,7 +81,10 @@ class Master:
 
     def synced(self, end: int) -> "Master":
         """Everything below `end` is on the master's own disk."""
-        return replace(self, synced_end=max(self.synced_end, end))._advanced()
+        end = max(self.synced_end, end)
+        return Master(
+            self.node_id, self.row, self.begin, end, self._reached(end, self.sessions), self.sessions, self.requested
+        )
 
     def followed(self, slave: str, number: int, incarnation: str) -> "Master":
         """A slave for which `may_follow` holds begins a session, which ends any other that it has."""
@@ -123,7 +126,11 @@ class Master:
             raise SessionRejected(
                 f"node {slave!r} confirmed log offset {end} after {session.confirmed}", "below_last", is_alarm=True
             )
-        return replace(self, sessions=(*self._others(slave), replace(session, confirmed=end)))._advanced()
+        sessions = (*self._others(slave), Session(slave, number, session.incarnation, end))
+        return Master(
+            self.node_id, self.row, self.begin, self.synced_end, self._reached(self.synced_end, sessions), sessions,
+            self.requested,
+        )  # fmt: skip
 
     def learned(self, row: GroupRow) -> "Master":
         """A row of this epoch is stored. An older one than known changes nothing.
@@ -169,7 +176,10 @@ class Master:
 
     def _advanced(self) -> "Master":
         """Raise the high watermark to what all counted members have."""
-        confirmed = {session.slave: session.confirmed for session in self.sessions}
+        return replace(self, high_watermark=self._reached(self.synced_end, self.sessions))
+
+    def _reached(self, synced_end: int, sessions: tuple[Session, ...]) -> int:
+        """Return the high watermark when this node has synced what is below `synced_end`."""
+        confirmed = {session.slave: session.confirmed for session in sessions}
         ends = [confirmed.get(member, NOTHING_CONFIRMED) for member in self.counted if member != self.node_id]
-        end = min([self.synced_end, *ends])
-        return replace(self, high_watermark=end) if end > self.high_watermark else self
+        return max(min([synced_end, *ends]), self.high_watermark)

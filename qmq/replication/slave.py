@@ -50,7 +50,8 @@ class Slave:
             raise CommitsRejected(f"commits of session {session}; the slave is in session {self.session}")
         if offset < self.end or (offset > self.end and not begins_segment) or end < offset:
             raise CommitsRejected(f"commits [{offset}, {end}); the slave's log ends at {self.end}")
-        return replace(self, end=end, high_watermark=max(self.high_watermark, high_watermark))
+        high_watermark = max(self.high_watermark, high_watermark)
+        return Slave(self.epoch, self.promotion_id, session, end, self.synced_end, high_watermark, self.is_copying)
 
     def synced(self, end: int) -> "Slave":
         """Everything below `end` is on disk."""

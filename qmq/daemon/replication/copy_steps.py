@@ -58,12 +58,13 @@ class CopySteps:
             applied_end: up to where it is applied to the store.
         """
         copy = self._copy
-        if copy.has_log():
+        if not copy.is_copying:
+            if copy.must_begin(received_end):
+                logger.info("this slave lacks %d bytes: it copies them", copy.goal - received_end)
+                copy.begin()
+                self._thread.then(copy.store_begin, self.on_change)
+        elif copy.has_log():
             self._end(copy.store_log, self._log_copied)
-        elif copy.must_begin(received_end):
-            logger.info("this slave lacks %d bytes: it copies them", copy.goal - received_end)
-            copy.begin()
-            self._thread.then(copy.store_begin, self.on_change)
         elif copy.may_end(applied_end):
             self._end(copy.store_end, self._copied)
         return copy.is_copying

@@ -263,7 +263,9 @@ class Follower:
     def _advance_copy(self) -> None:
         slave = self._slave
         assert slave is not None
-        self._slave = replace(slave, is_copying=self.steps.advance(slave.end, self._applying.applied_end))
+        is_copying = self.steps.advance(slave.end, self._applying.applied_end)
+        if is_copying != slave.is_copying:
+            self._slave = replace(slave, is_copying=is_copying)
 
     def _copy_ended(self) -> None:
         if self.copy.is_log_copied:

@@ -92,8 +92,8 @@ class SlaveCopy:
     # --- decisions -------------------------------------------------------------------------------------------------
 
     def must_begin(self, received_end: int) -> bool:
-        """Whether the slave is so far behind that it has to copy from now on."""
-        return not self.is_copying and self.goal - received_end >= COPY_BYTES_MIN
+        """Whether a slave that does not copy is so far behind that it has to from now on."""
+        return self.goal - received_end >= COPY_BYTES_MIN
 
     def may_end(self, applied_end: int) -> bool:
         """Whether the log is so close to the master's that the slave can follow, and serve soon if it is promoted."""

@@ -139,9 +139,9 @@ BREAKAGES = (
         "a master counts what it has not synced",
         (
             (
-                "master:Master._advanced",
-                "end = min([self.synced_end, *ends])",
-                "end = min(ends, default=self.synced_end)",
+                "master:Master._reached",
+                "min([synced_end, *ends])",
+                "min(ends, default=synced_end)",
             ),
         ),
         (replace(SMALL, syncs_later=True), replace(THREE, syncs_later=True)),

@@ -233,9 +233,9 @@ def test_counts_are_bounded_before_anything_is_read() -> None:
 
 
 def test_what_the_wire_can_not_carry_is_refused_when_it_is_written() -> None:
-    with pytest.raises(LocalProtocolError, match="258, 300: does not fit i16, i8"):
+    with pytest.raises(LocalProtocolError, match="300: does not fit i8"):
         Sample(number=300).encode()
-    with pytest.raises(LocalProtocolError, match="0, 9223372036854775808, False: does not fit i64, i64, bool"):
+    with pytest.raises(LocalProtocolError, match="9223372036854775808: does not fit i64"):
         commands.AckRequest("t", "g", "c", 0, 1 << 63).encode()
     with pytest.raises(LocalProtocolError, match="256 parts are more than 1 bytes can count"):
         Sample(names=("x",) * 256).encode()
