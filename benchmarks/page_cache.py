@@ -11,8 +11,8 @@ READ_BYTES = 16 << 20
 def fill_page_cache(folder: Path) -> None:
     """Fill free memory with the pages of a file without content, which the kernel takes again when a node writes.
 
-    The host of a virtual machine may take back free memory. It then has to provide each page that is written first, which can cost ten
-    times what the node does with it, and this share differs from run to run. On a server that has run for a while, pages are
+    The host of a virtual machine may take back free memory. It then has to provide each page that is written first, which can cost
+    ten times what the node does with it, and this share differs from run to run. On a server that has run for a while, pages are
     taken from older files.
     """
     path = folder / f"page-cache-{os.urandom(4).hex()}"
