@@ -41,6 +41,7 @@ class LogCopied(Exception):
 
 
 class ReplicationAlarm(QmqError):
-    """A rule of replication was broken somewhere. The node takes no further part until an operator has decided."""
+    """A rule of replication was broken somewhere, or the log is damaged. The node takes no further part until an operator has
+    decided."""
 
     code = "replication.alarm"

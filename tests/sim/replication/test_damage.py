@@ -5,6 +5,7 @@ import asyncio
 from metaserver.server import Metaserver
 from qmq.log.record import HEADER_BYTES
 from qmq.protocol.codes import ReplicaRole
+from tests.sim.cluster import Host
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import begun, cluster_of, received
@@ -15,17 +16,22 @@ OVERDUE_SECONDS = 10.0
 """After this time without a heartbeat of the master, another member would have been promoted."""
 
 
+def flip(host: Host, place: int) -> None:
+    """Change a byte of the first segment of a node that does not run, and have it replay the log from its begin."""
+    for path in list(host.disk.names):
+        if "/log/" not in path and "checkpoint" in path:
+            host.disk.remove(path)
+    inode = host.disk.names[f"/{host.name}/log/{0:020}"]
+    inode.content[place] ^= 1
+    inode.synced[place] ^= 1
+
+
 async def test_a_member_with_a_damaged_log_is_not_promoted() -> None:
     async with cluster_of() as group:
         sent = await begun(group)
         host = group.hosts["g1-b"]
         host.kill()
-        for path in list(host.disk.names):
-            if "/log/" not in path and "checkpoint" in path:
-                host.disk.remove(path)
-        inode = host.disk.names[f"/{host.name}/log/{0:020}"]
-        inode.content[HEADER_BYTES] ^= 1
-        inode.synced[HEADER_BYTES] ^= 1
+        flip(host, HEADER_BYTES)
         host.start()
         await host.has_started.wait()
         await group.in_sync("g1-a", "g1-b")
@@ -53,12 +59,7 @@ async def test_a_slave_whose_log_can_not_be_applied_says_so_and_the_others_serve
             await client.begin()
             sent += await send(client, range(20, 30))
         host.kill()
-        for path in list(host.disk.names):
-            if "/log/" not in path and "checkpoint" in path:
-                host.disk.remove(path)
-        inode = host.disk.names[f"/{host.name}/log/{0:020}"]
-        inode.content[place] ^= 1
-        inode.synced[place] ^= 1
+        flip(host, place)
         host.has_damaged_log = True
         host.start()
         await host.has_started.wait()
