@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 class ReceiveBuffers:
     """Keeps used buffers, and returns one when no view of it is left.
 
-    A new buffer is filled with zeros, which for a connection that receives nothing but large frames is a tenth of what it needs.
+    A new buffer is filled with zeros: for a connection that receives nothing but large frames, some 6 % of its processor time.
     """
 
     bytes_max: int
-    """If all buffers have more than this, the oldest are not kept any more."""
+    """When the kept buffers have more bytes than this together, the oldest are dropped."""
     buffer_bytes: int
-    """The size of a buffer for several large frames."""
+    """Size in bytes of a buffer for several large frames."""
     _kept: deque[bytearray] = field(default_factory=deque, init=False)
     kept_bytes: int = field(default=0, init=False)
+    """Size of all kept buffers."""
 
     def keep(self, buffer: bytearray) -> None:
         """Keep a buffer that nothing more is received into. Views of it may be in use."""

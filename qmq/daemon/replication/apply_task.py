@@ -12,7 +12,7 @@ from qmq.errors import LogError
 
 @dataclass(eq=False, repr=False)
 class ApplyTask:
-    """Confirmations do not wait for it."""
+    """Applies in a task of its own, so confirmations do not wait for it."""
 
     _copy: SlaveCopy
     _applying: Applying
@@ -30,7 +30,7 @@ class ApplyTask:
         self._is_due.set()
 
     async def run(self) -> None:
-        """Apply until cancelled, or until the log proves to be damaged.
+        """Apply until cancelled; nothing more once the log has proved to be damaged.
 
         Raises LogError if the disk can't read it, or if a record can't be applied.
         """

@@ -79,8 +79,10 @@ class MasterState:
         return self._progress.waited_seconds(self._clock.monotonic())
 
     def check_stalled(self, seconds: float) -> None:
-        """Note whether sends may have to be rejected within `seconds`, until then to be called again. It is cheaper than the exact
-        time for each of them."""
+        """Note whether sends may have to be rejected within `seconds`. Has to be called again before they have passed.
+
+        Every send asks for `send_refusal`, and the exact time is needed for few of them.
+        """
         self._may_stall = self.stalled_seconds > STALLED_SECONDS - seconds
 
     @property
