@@ -118,7 +118,7 @@ class Broker(MemberNode):
             retry_delay_ms=round(options.retry_delay_seconds * 1000),
             lease_seconds=options.consumer_lease_seconds,
         )
-        identity = options.broker_group, self.node_id, self.incarnation
+        identity = options.broker_group, self.node_id, self.replica.state.log_id
         self.handlers = Handlers(
             self.store,
             self.delivery,

@@ -84,7 +84,7 @@ class _Found:
 
 @dataclass(eq=False, repr=False)
 class BulkReads:
-    """Answers bulk reads from a broker's store. `identity` is broker group, node ID and incarnation of the data folder."""
+    """Answers bulk reads from a broker's store. `identity` is broker group, node ID and the log's ID."""
 
     _store: MessageStore
     _committer: Committer
@@ -112,8 +112,8 @@ class BulkReads:
         found, next_after, newest = await self._look(request, limit)
         await self._synced(newest)
         subjects = await self._gate.in_thread(_cut, found, request.from_ms, request.to_ms)
-        broker_group, node_id, incarnation = self._identity
-        return [RangesPage(broker_group, node_id, now_ms, subjects, next_after, incarnation).encode()]
+        broker_group, node_id, log_id = self._identity
+        return [RangesPage(broker_group, node_id, now_ms, subjects, next_after, log_id).encode()]
 
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """Returns subjects after the cursor `after`, the next cursor, and the log offset of the newest action among them."""

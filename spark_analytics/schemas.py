@@ -154,9 +154,9 @@ PROGRESS_KINDS = ("pull", "ack", "settle", "offline", "start", "forget")
 """Values of `kind`: what was handed out; what a consumer acked; what the broker acked on its behalf, because it moved it to the
 retry subject; a consumer that left; a group that began, or was set elsewhere; a group that was forgotten."""
 
-SEQUENCES_PER_INCARNATION = 1 << 48
-"""How far consume sequences of a broker group's next incarnation are shifted in the rows of a stream that has option
-`incarnations`; see `source.offsets`."""
+SEQUENCES_PER_LOG = 1 << 48
+"""How far consume sequences of a broker group's next log are shifted in the rows of a stream that has option
+`logs`; see `source.offsets`."""
 
 CAUSE_CONSUMER_LEFT = "consumer_left"
 CAUSE_UNKNOWN = "unknown"

@@ -93,9 +93,15 @@ class MemberNode(Node, MemberStore):
         if self.metaservers and not self.replica.is_stored and not self.disk.list_dir(self.log_folder):
             self.replica.save(ReplicaState(is_only_member=False, is_new=True))
 
+    def identify_log(self) -> None:
+        """Give the log an ID if it has none, durably, before this node writes to it; in a thread."""
+        if not self.replica.state.log_id:
+            self.replica.set_log_id(self.machine.rng.randbytes(8).hex())
+
     async def _start_alone(self, budget: FileBudget) -> None:
         """Serve as the only member."""
         await self.open_data(budget)
+        await asyncio.to_thread(self.identify_log)
         self.make_committer()
         self.server = self.frame_server(budget)
         if self.metaservers:

@@ -38,6 +38,7 @@ def decode_state(data: bytes) -> ReplicaState:
         _as_bool(fields, "is_only_member"),
         None if copying is None else _decode_copying(copying),
         _as_bool(fields, "is_new") if "is_new" in fields else False,
+        as_text(fields.get("log_id", "")),
     )
 
 
@@ -121,9 +122,15 @@ class ReplicaStateFile:
             self._save(state)
 
     def save_role(self, state: ReplicaState) -> None:
-        """As `save`, but what is being copied stays as it is on disk: that changes while a slave follows."""
+        """As `save`, but what is being copied, and the log's ID, stay as they are on disk: both change while a slave follows."""
         with self._lock:
-            self._save(replace(state, copying=self.state.copying))
+            self._save(replace(state, copying=self.state.copying, log_id=self.state.log_id))
+
+    def set_log_id(self, log_id: str) -> None:
+        """Record durably which log this is, before anything of it is written. Raises OSError as `save`."""
+        with self._lock:
+            if log_id != self.state.log_id:
+                self._save(replace(self.state, log_id=log_id))
 
     def set_copying(self, copying: Copying | None) -> None:
         """Record durably what is being copied; None: nothing, so the node may confirm. Raises OSError as `save`."""

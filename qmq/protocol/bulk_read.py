@@ -119,9 +119,9 @@ class SubjectRange(Structure):
 class RangesPage(Structure):
     """Subjects by name. `next_after` is "" on the last page; `read_at_ms` is the node's time.
 
-    All that was stored, or done, before `read_at_ms` is in the ranges. `incarnation` identifies the data folder that holds the
-    subjects: another one than before means that the node was started with an empty folder, and that its sequences began again at
-    0. "": the node is of a version that does not report it.
+    All that was stored, or done, before `read_at_ms` is in the ranges. `log_id` identifies the log that the subjects
+    are made from, the same on all members of the broker group: another one than before means that the group began again with an
+    empty log, and its sequences at 0. "": the node has none.
     """
 
     broker_group: Text
@@ -129,7 +129,7 @@ class RangesPage(Structure):
     read_at_ms: Int
     subjects: Annotated[tuple[SubjectRange, ...], Counted("i", SubjectRange, "subjects")]
     next_after: Text = ""
-    incarnation: Text = ""
+    log_id: Text = ""
 
 
 # --- READ_INDEX, READ_PROGRESS, READ_MESSAGES -----------------------------------------------------------------------

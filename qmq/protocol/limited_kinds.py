@@ -223,6 +223,10 @@ class MapIncarnation(_MapPattern):
     legal = "16 hexadecimal digits in lower case"
 
 
+class MapLogId(MapIncarnation):
+    """The ID of a broker group's log, or nothing."""
+
+
 # --- UUIDs ----------------------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from qmq.protocol.limited_kinds import (
     MapCount,
     MapCrc,
     MapIncarnation,
+    MapLogId,
     MapName,
     MapNote,
     MapRange,
@@ -106,8 +107,8 @@ class FollowResponse(Structure):
     `session` identifies the connection in COMMITS and CONFIRM. Both logs are equal up to `keep_to` if the slave's log has
     `keep_to_crc` there: the slave then truncates its log to `keep_to`, and the first COMMITS begins there. A slave with an empty
     log that has the master's state gets the begin of the master's log as `keep_to`. The master's log begins
-    at `begin`. `segments` has a pair (base, bytes) for each of its segments, the oldest first. If the slave is not accepted, these
-    fields are 0 or empty.
+    at `begin`. `segments` has a pair (base, bytes) for each of its segments, the oldest first. `log_id` identifies the log on all
+    members. If the slave is not accepted, these fields are 0 or empty.
     """
 
     result: Annotated[FollowResult, MapChoice(FollowResult)]
@@ -121,6 +122,7 @@ class FollowResponse(Structure):
         tuple[tuple[int, int], ...],
         Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 1, I64_MAX)), "segments", SEGMENTS_MAX),
     ]
+    log_id: Annotated[str, MapLogId()] = ""
 
     @classmethod
     def rejection(cls, result: FollowResult, reason: str) -> "FollowResponse":

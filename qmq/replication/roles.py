@@ -58,10 +58,15 @@ class ReplicaState:
     is_new: bool = False
     """Whether the data folder was empty and the node has not been told yet what it is in its group. The folder may have been
     emptied, and others may have the data."""
+    log_id: str = ""
+    """Identifies the log, the same on all members: its first master makes it, and slaves take it from the master that they
+    follow. A log that begins again from nothing, after an operator accepted that, has another one. "": there is no log yet."""
 
     def for_row(self, row: GroupRow) -> "ReplicaState":
         """Return what a node has to have on disk before it acts on a row of which it is a member."""
-        return ReplicaState(row.epoch, row.promotion_id, len(row.members) == 1, self.copying)
+        return ReplicaState(
+            row.epoch, row.promotion_id, len(row.members) == 1, self.copying, log_id=self.log_id
+        )
 
 
 class Step(Enum):

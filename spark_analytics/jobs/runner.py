@@ -26,7 +26,7 @@ from spark_analytics.jobs.reasons import reason
 from spark_analytics.jobs.sampling import probe, sample_nodes, sample_ranges, schema_of
 from spark_analytics.jobs.states import SAMPLED_RANGES, States
 from spark_analytics.lake import Lake
-from spark_analytics.lake.incarnations import add_incarnations
+from spark_analytics.lake.node_logs import add_logs
 from spark_analytics.lake.ingestion import ingest
 from spark_analytics.lake.log import Change
 from spark_analytics.lake.tables import STREAMED, TABLES
@@ -191,10 +191,10 @@ class Runner:
         self._lake.append("nodes", sample_nodes(spark, self._request.source).coalesce(1))
         token = self._request.source.get("token", "")
         brokers = probe(find_nodes(self._request.source["metaserver"], token=token).nodes, token)
-        incarnations = add_incarnations(self._lake.files, brokers.incarnations)
+        logs = add_logs(self._lake.files, brokers.logs)
         if not self._lake.files_of("ranges", now_ms, now_ms + 1):
             # Once an hour: these are as many rows as there are subjects.
-            ranges = list(sample_ranges(brokers, incarnations, token, _at(now_ms)))
+            ranges = list(sample_ranges(brokers, logs, token, _at(now_ms)))
             self._lake.append("ranges", local_frame(spark, ranges, SAMPLED_RANGES).coalesce(1))
         groups = brokers.nodes.keys()
         if groups and not groups - brokers.missing.keys():
@@ -204,7 +204,7 @@ class Runner:
             **self._request.source,
             "on_gap": "record",
             "holes": holes,
-            "incarnations": json.dumps(incarnations, sort_keys=True),
+            "logs": json.dumps(logs, sort_keys=True),
         }
         found = ingest(
             self._lake, source, groups, missing=brokers.missing, say=lambda text: self._say(f"ingest: {text}")

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from qmq.errors import QmqError
 from qmq.protocol.bulk_read import NodeLine
 from spark_analytics.jobs.states import SAMPLED_RANGES, STATE_SCHEMAS
-from spark_analytics.schemas import NODES, SCHEMAS, SEQUENCES_PER_INCARNATION
+from spark_analytics.schemas import NODES, SCHEMAS, SEQUENCES_PER_LOG
 from spark_analytics.source.node_reader import NodeReader
 from spark_analytics.source.planning import masters
 from spark_analytics.source.selection import Selection
@@ -28,8 +28,8 @@ class Brokers:
 
     nodes: dict[str, NodeLine] = field(default_factory=dict)
     """Broker group -> the node to read."""
-    incarnations: dict[str, str] = field(default_factory=dict)
-    """Broker group -> the incarnation of its data folder; of those that can be read."""
+    logs: dict[str, str] = field(default_factory=dict)
+    """Broker group -> the ID of its log; of those that can be read."""
     missing: dict[str, str] = field(default_factory=dict)
     """Broker group that can't be read -> why."""
 
@@ -53,16 +53,16 @@ def probe(nodes: Sequence[NodeLine], token: str) -> Brokers:
     def ask(node: NodeLine) -> tuple[str, str]:
         try:
             with NodeReader(node.address, token=token, attempts_max=PROBE_ATTEMPTS_MAX) as reader:
-                return next(reader.range_pages()).incarnation, ""
+                return next(reader.range_pages()).log_id, ""
         except QmqError as error:
             return "", f"{node.address}: {error}"
 
     with ThreadPoolExecutor(PROBED_AT_ONCE) as pool:
-        for node, (incarnation, why) in zip(found.nodes.values(), pool.map(ask, found.nodes.values()), strict=True):
+        for node, (log_id, why) in zip(found.nodes.values(), pool.map(ask, found.nodes.values()), strict=True):
             if why:
                 found.missing[node.broker_group] = why
             else:
-                found.incarnations[node.broker_group] = incarnation
+                found.logs[node.broker_group] = log_id
     return found
 
 
@@ -72,15 +72,15 @@ def sample_ranges(
     """What each subject keeps on each broker group that can be read: rows of SAMPLED_RANGES. One that fails meanwhile is missing.
 
     Args:
-        known: broker group -> its incarnations, the oldest first.
+        known: broker group -> the IDs of its logs, the oldest first.
     """
-    for group, incarnation in list(brokers.incarnations.items()):
-        shift = known[group].index(incarnation) * SEQUENCES_PER_INCARNATION if incarnation else 0
+    for group, log_id in list(brokers.logs.items()):
+        shift = known[group].index(log_id) * SEQUENCES_PER_LOG if log_id else 0
         try:
             with NodeReader(brokers.nodes[group].address, token=token) as reader:
                 held = [(subject.name, subject.begin + shift, subject.end + shift) for subject in reader.ranges()]
         except QmqError as error:
             brokers.missing[group] = f"{brokers.nodes[group].address}: {error}"
-            del brokers.incarnations[group]
+            del brokers.logs[group]
             continue
         yield from ((at, group, *subject) for subject in held)

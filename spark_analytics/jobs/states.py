@@ -12,7 +12,7 @@ from spark_analytics.jobs.planning import HOUR_MS, states_due
 from spark_analytics.lake import Lake
 from spark_analytics.lake.lake import hour_of
 from spark_analytics.lake.log import Change
-from spark_analytics.schemas import INDEX, PROGRESS, SEQUENCES_PER_INCARNATION
+from spark_analytics.schemas import INDEX, PROGRESS, SEQUENCES_PER_LOG
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
@@ -21,7 +21,7 @@ from spark_analytics.transforms.windows import Window
 
 _AT = StructField("at", TimestampType(), False)
 STORED_HOURS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
-"""What was stored in a subject of an incarnation of a broker group in an hour."""
+"""What was stored in a subject of a log of a broker group in an hour."""
 STATE_SCHEMAS = {
     "group_state": StructType([_AT, *GROUP_STATE.fields]),
     "stored_tail": StructType([_AT, *STORED_SECONDS.fields]),
@@ -160,9 +160,9 @@ class States:
 def _by_hour(seconds: DataFrame) -> DataFrame:
     """STORED_SECONDS summed by hour: STORED_HOURS."""
     hour = F.timestamp_seconds(F.col("second") - F.pmod(F.col("second"), F.lit(3600))).alias("at")
-    # Between two incarnations of a broker group lie sequences that never were.
-    incarnation = F.floor(F.col("first_sequence") / SEQUENCES_PER_INCARNATION)
-    found = seconds.groupBy(hour, "broker_group", "subject", incarnation.alias("incarnation")).agg(
+    # Between two logs of a broker group lie sequences that never were.
+    log = F.floor(F.col("first_sequence") / SEQUENCES_PER_LOG)
+    found = seconds.groupBy(hour, "broker_group", "subject", log.alias("log")).agg(
         F.sum("messages").alias("messages"),
         F.sum("bytes").alias("bytes"),
         F.min("first_sequence").alias("first_sequence"),

@@ -38,7 +38,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from qmq.errors import SettingError
-from spark_analytics.schemas import SCHEMAS, SEQUENCES_PER_INCARNATION
+from spark_analytics.schemas import SCHEMAS, SEQUENCES_PER_LOG
 from spark_analytics.source.holes import Hole, Reason, record, recorded_batch
 from spark_analytics.source.offsets import Key, Observed, Offset, Place, StreamError, advance, between
 from spark_analytics.source.options import NUMBER_COLUMNS, STREAMED, TIME_COLUMNS, ReadOptions, parse_options
@@ -278,7 +278,7 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"subject {subject}{f', group {group},' if group else ''} is no longer on broker group {broker_group}, or"
                     f" the options exclude it, but the checkpoint has an unfinished batch with it; restore the options"
                 )
-            sequence_base = reached.incarnations.get(key[0], 0) * SEQUENCES_PER_INCARNATION
+            sequence_base = reached.logs.get(key[0], 0) * SEQUENCES_PER_LOG
             base = reached.ranges[key].base
             ranges.append(replace(place, begin=begin, end=after, base=base, sequence_base=sequence_base))
         bundles = [InputPartition(bundle) for bundle in plan(ranges, self._options.rows_per_partition)]
@@ -304,9 +304,9 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._record(key, place, "rebuilt")
         return found
 
-    def emptied(self, broker_group: str, incarnation: int) -> None:
+    def emptied(self, broker_group: str, log_number: int) -> None:
         """Write down that what the broker group held behind what was read is not known."""
-        at = incarnation * SEQUENCES_PER_INCARNATION
+        at = log_number * SEQUENCES_PER_LOG
         record(self._options.holes, Hole(self._options.table, broker_group, "", "", at, at, "emptied"))
 
     def _record(self, key: Key, place: Place, reason: Reason) -> None:

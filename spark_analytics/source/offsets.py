@@ -3,7 +3,7 @@
     {"ranges": {BROKER_GROUP: {SUBJECT: [first, next]}},            tables index, messages, retries, dead_letters
      "complete_ms": {BROKER_GROUP: ms}}
     {"ranges": {BROKER_GROUP: {SUBJECT: {GROUP: [first, next, begin, began_at_ms, history, base, forgotten_at_ms]}}},
-     "complete_ms": ..., "incarnations": {BROKER_GROUP: number}}    table progress
+     "complete_ms": ..., "logs": {BROKER_GROUP: number}}    table progress
 
 `first` is where the stream began to read a range: a batch that begins with a range which the batch before did not know reads from
 there, also when it is run again and retention has gone on. `complete_ms`: everything stored, or done, on this broker group
@@ -15,9 +15,10 @@ again, or the node rebuilt its files from its log. It shows by lower numbers, or
 the stream are an entry's number and `base`, so that they continue. That a group was forgotten is a row of the stream, at the next
 position; then `forgotten_at_ms` is when that was noticed.
 
-A broker group that is started with an empty folder begins another incarnation: its sequences begin again at 0. `incarnations` is
-how many there were before (0 is left out); sequences of incarnation n are shifted by n x SEQUENCES_PER_INCARNATION in the stream's
-rows, so that they rise. The ranges of subjects end with their incarnation. Histories of groups end as if the group was forgotten.
+All members of a broker group have one log, so another master changes nothing. A group that begins again with an empty log, after an
+operator accepted that, has another one: its sequences begin again at 0. `logs` is how many there were before (0 is left out);
+sequences of log n are shifted by n x SEQUENCES_PER_LOG in the stream's rows, so that they rise. The ranges of subjects end with
+their log. Histories of groups end as if the group was forgotten.
 
 A subject that its node removed may return with higher sequences: the stream continues at its `origin`, and reports no hole.
 
@@ -105,8 +106,8 @@ class Observed:
     ranges: Mapping[Key, Held]
     read_at_ms: Mapping[str, int]
     is_wanted: Callable[[Key], bool] = lambda key: True
-    incarnations: Mapping[str, int] = field(default_factory=dict)
-    """Broker group -> number of earlier incarnations; an absent one is unknown and assumed unchanged."""
+    logs: Mapping[str, int] = field(default_factory=dict)
+    """Broker group -> number of earlier logs; an absent one is unknown and assumed unchanged."""
 
 
 class Lost(Protocol):
@@ -118,7 +119,7 @@ class Lost(Protocol):
     def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
         """Record that the node rebuilt the history: the stream continues with the first entry that is not before `done_ms`."""
 
-    def emptied(self, broker_group: str, incarnation: int) -> None:
+    def emptied(self, broker_group: str, log_number: int) -> None:
         """The broker group was started with an empty folder."""
 
 
@@ -128,7 +129,7 @@ class Offset:
 
     ranges: Mapping[Key, Place] = field(default_factory=dict)
     complete_ms: Mapping[str, int] = field(default_factory=dict)
-    incarnations: Mapping[str, int] = field(default_factory=dict)
+    logs: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As Spark keeps it."""
@@ -140,8 +141,8 @@ class Offset:
             else:
                 of_subjects[subject] = [place.first, place.next]
         found = {"ranges": tree, "complete_ms": dict(sorted(self.complete_ms.items()))}
-        numbers = {name: number for name, number in sorted(self.incarnations.items()) if number}
-        return found | ({"incarnations": numbers} if numbers else {})
+        numbers = {name: number for name, number in sorted(self.logs.items()) if number}
+        return found | ({"logs": numbers} if numbers else {})
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> "Offset":
@@ -156,10 +157,10 @@ class Offset:
                     else:
                         ranges[broker_group, subject, ""] = Place(*map(int, places))
             complete = {str(name): int(at) for name, at in found.get("complete_ms", {}).items()}
-            incarnations = {str(name): int(number) for name, number in found.get("incarnations", {}).items()}
+            logs = {str(name): int(number) for name, number in found.get("logs", {}).items()}
         except (AttributeError, TypeError, ValueError) as error:
             raise StreamError(f"the checkpoint's offset was not written by data source qmq: {error}") from error
-        return cls(ranges, complete, incarnations)
+        return cls(ranges, complete, logs)
 
 
 def complete_ms(offset_json: str) -> dict[str, int]:
@@ -262,14 +263,14 @@ def advance(
             complete[broker_group] = max(at_ms, complete.get(broker_group, 0))
     if not (taken or is_changed) and not (may_only_complete and complete != dict(start.complete_ms)):
         return start
-    return Offset(places, complete, {**start.incarnations, **seen.incarnations})
+    return Offset(places, complete, {**start.logs, **seen.logs})
 
 
 def _emptied(start: Offset, seen: Observed, known: set[str], lost: Lost | None) -> set[str]:
     """The broker groups that were started with an empty folder since `start`. Raises StreamError."""
     found = set()
-    for broker_group, number in seen.incarnations.items():
-        before = start.incarnations.get(broker_group, 0)
+    for broker_group, number in seen.logs.items():
+        before = start.logs.get(broker_group, 0)
         if broker_group not in known or number == before:
             continue
         if number < before:
@@ -343,8 +344,8 @@ def between(start: Offset, end: Offset) -> Iterable[tuple[Key, int, int]]:
     so."""
     for key, place in end.ranges.items():
         old = start.ranges.get(key)
-        is_same_node = start.incarnations.get(key[0], 0) == end.incarnations.get(key[0], 0)
-        is_same = old is not None and old.history == place.history and (is_same_node or bool(key[2]))
+        is_same_log = start.logs.get(key[0], 0) == end.logs.get(key[0], 0)
+        is_same = old is not None and old.history == place.history and (is_same_log or bool(key[2]))
         begin = max(old.next, place.first) if old is not None and is_same else place.first
         if begin < place.next:
             yield key, begin, place.next

@@ -29,7 +29,7 @@ OPTIONS = {
     " because other queries of the same DataFrame would get its filters (Spark 4.3)",
     "on_gap": "error, or record: data that is no longer available is recorded in the folder of option `holes`",
     "holes": "folder or URI that driver and executors can reach; table `holes` reads it",
-    "incarnations": "for streams, a JSON object: broker group -> list of the incarnations of its data folder, oldest first."
+    "logs": "for streams, a JSON object: broker group -> list of the IDs of its logs, oldest first."
     " With it the stream detects broker groups that were started with an empty folder",
     "rows_per_partition": "approximate number of rows per task",
     "rows_per_batch": "maximum number of rows per batch of a stream",
@@ -70,7 +70,7 @@ class ReadOptions:
     push_filters: bool
     rows_per_partition: int
     rows_per_batch: int
-    incarnations: Mapping[str, Sequence[str]]
+    logs: Mapping[str, Sequence[str]]
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
@@ -112,16 +112,16 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         push_filters=push_filters == "true",
         rows_per_partition=_count(options, "rows_per_partition", by_default),
         rows_per_batch=_count(options, "rows_per_batch", ROWS_PER_BATCH),
-        incarnations=_incarnations(options.get("incarnations", "")),
+        logs=_logs(options.get("logs", "")),
     )
 
 
-def _incarnations(text: str) -> dict[str, tuple[str, ...]]:
+def _logs(text: str) -> dict[str, tuple[str, ...]]:
     try:
         return {str(name): tuple(map(str, found)) for name, found in json.loads(text or "{}").items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise SettingError(
-            f"option incarnations is {text[:80]!r}; must be a JSON object of lists of texts: {error}"
+            f"option logs is {text[:80]!r}; must be a JSON object of lists of texts: {error}"
         ) from error
 
 

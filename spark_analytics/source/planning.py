@@ -77,7 +77,7 @@ def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
     held: dict[Key, Held] = {}
     places: dict[Key, Range] = {}
     read_at_ms: dict[str, int] = {}
-    incarnations: dict[str, int] = {}
+    logs: dict[str, int] = {}
 
     def look(node: NodeLine) -> list[tuple[Range, int]]:
         found: list[tuple[Range, int]] = []
@@ -86,7 +86,7 @@ def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
                 # The first page's time: what happened while later ones were made may lie behind it.
                 if node.broker_group not in read_at_ms:
                     read_at_ms[node.broker_group] = page.read_at_ms
-                    incarnations.update(_incarnation(node, page.incarnation, options))
+                    logs.update(_log_number(node, page.log_id, options))
                 for subject in page.subjects:
                     found += [
                         (one, of_time.begin) for one, of_time in _of_subject(node, subject, options.table, selection)
@@ -101,21 +101,21 @@ def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
     def is_wanted(key: Key) -> bool:
         return key[1] in selection.subjects and key[2] in selection.groups
 
-    return Observed(held, read_at_ms, is_wanted, incarnations), places
+    return Observed(held, read_at_ms, is_wanted, logs), places
 
 
-def _incarnation(node: NodeLine, incarnation: str, options: ReadOptions) -> dict[str, int]:
-    """The number of a broker group's incarnation; empty where options or node name none.
+def _log_number(node: NodeLine, log_id: str, options: ReadOptions) -> dict[str, int]:
+    """The number of a broker group's log; empty where options or node name none.
 
     Raises:
-        QmqError: the options do not know this one: the node was emptied after they were made.
+        QmqError: the options do not know this one: the group began again after they were made.
     """
-    known = options.incarnations.get(node.broker_group)
-    if known is None or not incarnation:
+    known = options.logs.get(node.broker_group)
+    if known is None or not log_id:
         return {}
-    if incarnation not in known:
-        raise QmqError("the node has just been started with an empty folder", code="analytics.incarnation_unknown")
-    return {node.broker_group: known.index(incarnation)}
+    if log_id not in known:
+        raise QmqError("the broker group has just begun again with an empty log", code="analytics.log_unknown")
+    return {node.broker_group: known.index(log_id)}
 
 
 def entry_at(options: ReadOptions, one: Range, at_ms: int) -> int:

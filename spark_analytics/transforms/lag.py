@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from qmq.protocol.names import RETRY_PREFIX
-from spark_analytics.schemas import SEQUENCES_PER_INCARNATION
+from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms import seconds as by_second
 from spark_analytics.transforms.frames import arrow_schema, bucket, original_subject, retrying_group, selected
 from spark_analytics.transforms.outputs import LAG
@@ -192,8 +192,8 @@ class _States:
         first, count = self.first, self.count
         end = by_second.held_until(stored.seconds, np.maximum.accumulate(stored.end_sequences), first, count, 0)
         begin = by_second.held_until(stored.range_seconds, np.maximum.accumulate(stored.range_begins), first, count, 0)
-        # From the first message of a new incarnation on, everything that the broker group held before it is gone.
-        begin = np.maximum(begin, end & -SEQUENCES_PER_INCARNATION)
+        # From the first message of another log on, everything that the broker group held before it is gone.
+        begin = np.maximum(begin, end & -SEQUENCES_PER_LOG)
         none = np.zeros(0, dtype=np.int64)
         moved_at, moved_to = (none, none) if part.moved is None else (_longs(part.moved, "a"), _longs(part.moved, "b"))
         if part.is_retry and len(stored.seconds) and (not len(moved_at) or stored.seconds[0] < moved_at[0]):

@@ -176,6 +176,7 @@ class Follower:
     async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
         """Take commits from the end of the log on."""
         await self._joining.check(answer)
+        await asyncio.to_thread(self.copy.store_log_id, answer.log_id)
         synced_end = self._log.synced_end
         self._confirmations.begin(synced_end, await self._joining.crc_at(synced_end))
         self._segment = answer.segment_of(answer.keep_to)

@@ -64,6 +64,8 @@ class Leading:
     """Of the state that belongs to the log."""
     copy_bytes_per_second: int
     """As `CommitSource` and `StateReads` take it."""
+    log_id: str
+    """That slaves have to store."""
     on_newer_epoch: Callable[[int], None]
     """Called when a member or a metaserver knows a newer epoch: the node is to step down. It may be called repeatedly."""
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
@@ -189,8 +191,9 @@ class Leading:
         segments = tuple((info.base, info.bytes) for info in self.log.segments())
         high_watermark = self._master.value.high_watermark
         return FollowResponse(
-            FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments
-        )
+            FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments,
+            self.log_id,
+        )  # fmt: skip
 
     async def read_copy(self, request: ReadCopyRequest) -> ReadCopyResponse:
         """Return a piece of this node's state to a slave that copies it. Raises ReadRefused."""

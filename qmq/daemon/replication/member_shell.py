@@ -120,6 +120,7 @@ class MemberShell:
             await self._node.applying.apply_all()
             await self._node.prepare_to_lead()
             await self.begin_epoch_on_disk()
+            await asyncio.to_thread(self._node.identify_log)
             self._node.make_committer()
             self._node.checkpoints.committer = self._node.committer
         self._node.committer.start()
@@ -153,6 +154,7 @@ class MemberShell:
             self._node.request_row_change,
             self._node.checkpoint_store,
             self._node.options.copy_bytes_per_second,
+            self._node.replica.state.log_id,
             self._node.member.newer_epoch,
         )
         leading.on_checked = self._node.sends_checked

@@ -108,6 +108,11 @@ class SlaveCopy:
 
     # --- the state on disk -----------------------------------------------------------------------------------------
 
+    def store_log_id(self, log_id: str) -> None:
+        """Make durable that this is the master's log from now on; in a thread. A master that states none changes nothing."""
+        if log_id:
+            self._replica.set_log_id(log_id)
+
     def begin(self) -> None:
         """Confirm nothing that is received from now on. `store_begin` has to follow, in the writing thread."""
         self.is_copying, self._begin = True, self._log.written_end

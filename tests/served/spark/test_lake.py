@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.lake import Lake, LakeBusy, LakeError, ingestion
 from spark_analytics.lake.files import HadoopFiles, LocalFiles
-from spark_analytics.lake.incarnations import add_incarnations, known_incarnations
+from spark_analytics.lake.node_logs import add_logs, known_logs
 from spark_analytics.lake.ingestion import Ingested, ingest
 from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of, partition_of
 from spark_analytics.lake.log import Batch, Change
@@ -364,11 +364,11 @@ def test_a_broker_group_that_is_missing_holds_up_nothing_and_is_named(lake: Lake
     assert lake.missing(("index",), NINE) == ()
 
 
-def test_incarnations_are_kept_in_their_order(lake: Lake) -> None:
-    assert add_incarnations(lake.files, {"g1": "a", "g2": ""}) == {"g1": ["a"]}
-    assert add_incarnations(lake.files, {"g1": "b", "g2": "c"}) == {"g1": ["a", "b"], "g2": ["c"]}
-    assert add_incarnations(lake.files, {"g1": "a"}) == {"g1": ["a", "b"], "g2": ["c"]}
-    assert known_incarnations(Lake(lake.spark, lake.root).files) == {"g1": ["a", "b"], "g2": ["c"]}
+def test_logs_of_nodes_are_kept_in_their_order(lake: Lake) -> None:
+    assert add_logs(lake.files, {"g1": "a", "g2": ""}) == {"g1": ["a"]}
+    assert add_logs(lake.files, {"g1": "b", "g2": "c"}) == {"g1": ["a", "b"], "g2": ["c"]}
+    assert add_logs(lake.files, {"g1": "a"}) == {"g1": ["a", "b"], "g2": ["c"]}
+    assert known_logs(Lake(lake.spark, lake.root).files) == {"g1": ["a", "b"], "g2": ["c"]}
 
 
 class Stream:

@@ -207,9 +207,9 @@ def test_a_broker_group_that_is_down_holds_up_its_own_rows_only(
     assert {(hole.broker_group, hole.reason) for hole in holes.collect()} == {("g2", "emptied")}
     rows = lake.read("index", schemas.INDEX, 0, now_ms() + LATER_MS).where("subject = 'orders' and broker_group = 'g2'")
     first, *others = sorted(row.sequence for row in rows.collect())
-    new = [sequence for sequence in (first, *others) if sequence >= schemas.SEQUENCES_PER_INCARNATION]
+    new = [sequence for sequence in (first, *others) if sequence >= schemas.SEQUENCES_PER_LOG]
     assert len(new) == new_in_g2
-    assert new[0] == schemas.SEQUENCES_PER_INCARNATION
+    assert new[0] == schemas.SEQUENCES_PER_LOG
     assert len(others) + 1 == in_g2 + len(new)
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from qmq.protocol.names import split_subject
-from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, NODES, PROGRESS, RETRIES, SEQUENCES_PER_INCARNATION
+from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, NODES, PROGRESS, RETRIES, SEQUENCES_PER_LOG
 from spark_analytics.transforms import frames, outputs
 from spark_analytics.transforms.anomalies import COUNTED, LAG, SENT, VALUES, anomalies, metric_values
 from spark_analytics.transforms.capacity import team_capacity
@@ -65,7 +65,7 @@ def test_a_group_counts_from_the_second_it_began_in(spark: SparkSession) -> None
 
 def test_what_an_emptied_broker_group_held_is_no_backlog(spark: SparkSession) -> None:
     """Its sequences begin again, shifted; a group that has not come back yet waits for the new messages only."""
-    first = SEQUENCES_PER_INCARNATION
+    first = SEQUENCES_PER_LOG
     stored = STORED + f"b s 40 {first} {first + 3}\n"
     stored += f"b %RETRY%s%g 5 0 7\nb %RETRY%s%g 45 {first} {first + 1}\n"
     row = lag_row(spark, stored, STARTED + "b s g 0 20500 start 0 0 2 0")["s", "g"]

@@ -535,13 +535,13 @@ async def test_a_history_that_is_another_one_can_be_told(tmp_path: Path) -> None
         assert (group.begin, group.end, group.began_at_ms) == (0, 1, begun + 5000)
 
 
-async def test_ranges_report_the_incarnation_of_the_data_folder(tmp_path: Path) -> None:
-    async def incarnation(folder: Path) -> str:
+async def test_ranges_report_the_id_of_the_log(tmp_path: Path) -> None:
+    async def log_id(folder: Path) -> str:
         async with running_broker(folder, read_bytes_per_second=0) as broker:
             (page,) = await read(broker, lambda r: list(r.range_pages()))
-            return page.incarnation
+            return page.log_id
 
-    first = await incarnation(tmp_path / "a")
+    first = await log_id(tmp_path / "a")
     assert first
-    assert await incarnation(tmp_path / "a") == first, "a restart keeps it"
-    assert await incarnation(tmp_path / "b") != first, "an empty folder gets another one"
+    assert await log_id(tmp_path / "a") == first, "a restart keeps it"
+    assert await log_id(tmp_path / "b") != first, "an empty folder gets another one"

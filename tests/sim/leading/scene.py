@@ -336,7 +336,7 @@ class Scene:
             "node_id": "m", "row": self.store.row, "tokens": (TOKEN,), "log": self.log, "committer": self.committer,
             "clock": SimulatedClock(loop), "supervisor": self.supervisor, "rng": loop.rng("sessions"),
             "request": self.store.request, "on_newer_epoch": self.newer_epochs.append,
-            "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "copy_bytes_per_second": 0,
+            "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "copy_bytes_per_second": 0, "log_id": "",
         }  # fmt: skip
         return Leading(**{**arguments, **changes})
 

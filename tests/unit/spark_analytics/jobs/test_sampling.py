@@ -89,7 +89,7 @@ def test_f7_a_node_that_answers_nonsense_is_missing_and_the_others_are_read(
 ) -> None:
     good, forged = start(_frame(GOOD)), start(FORGED[what])
     found = probe([line("evil", forged.address), line("g1", good.address)], "")
-    assert found.incarnations == {"g1": "folder-1"}
+    assert found.logs == {"g1": "folder-1"}
     assert set(found.missing) == {"evil"}
     assert forged.address in found.missing["evil"]
 
@@ -100,5 +100,5 @@ def test_f7_a_node_that_answers_nonsense_is_missing_and_the_others_are_read(
 def test_f7_a_node_with_an_unusable_address_is_missing(start: Callable[[Answer], FakeNode], address: str) -> None:
     good = start(_frame(GOOD))
     found = probe([line("evil", address), line("g1", good.address)], "")
-    assert found.incarnations == {"g1": "folder-1"}
+    assert found.logs == {"g1": "folder-1"}
     assert set(found.missing) == {"evil"}

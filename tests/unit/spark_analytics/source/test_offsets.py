@@ -43,8 +43,8 @@ class Heard:
         self.told.append((f"rebuilt, done to {done_ms}", key, place.next))
         return self.resume
 
-    def emptied(self, broker_group: str, incarnation: int) -> None:
-        self.told.append(("emptied", (broker_group, "", ""), incarnation))
+    def emptied(self, broker_group: str, log_number: int) -> None:
+        self.told.append(("emptied", (broker_group, "", ""), log_number))
 
 
 def rows(start: Offset, end: Offset) -> dict[Key, tuple[int, int]]:
@@ -181,7 +181,7 @@ def emptied(number: int, read_at_ms: int = 90, **held: Held) -> Observed:
     """What is seen of broker groups g1 and g2 after they were started with empty folders."""
     keys = {"a": A, "b": B, "g": G}
     ranges = {keys[name]: one for name, one in held.items()}
-    return Observed(ranges, dict.fromkeys(("g1", "g2"), read_at_ms), incarnations={"g1": number, "g2": number})
+    return Observed(ranges, dict.fromkeys(("g1", "g2"), read_at_ms), logs={"g1": number, "g2": number})
 
 
 @pytest.mark.parametrize("end", [4, 40], ids=["less than was read", "more than was read"])
@@ -193,7 +193,7 @@ def test_what_an_emptied_broker_group_stores_is_read_from_its_beginning(end: int
     after = advance(start, emptied(1, a=Held(0, end, 0)), None, lost=heard)
     assert rows(start, after) == {A: (0, end)}
     assert heard.told == [("emptied", ("g1", "", ""), 1)]
-    assert (B in after.ranges, after.incarnations) == (False, {"g1": 1, "g2": 1})
+    assert (B in after.ranges, after.logs) == (False, {"g1": 1, "g2": 1})
     assert after.complete_ms == {"g1": 90, "g2": 90}
     assert Offset.of_json(json.loads(json.dumps(after.to_json()))) == after
     assert rows(after, advance(after, emptied(1, a=Held(0, end + 2, 0)), None)) == {A: (end, end + 2)}

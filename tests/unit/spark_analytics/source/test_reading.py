@@ -71,7 +71,7 @@ def test_all_pages_in_turn(answers: type[FakeReader]) -> None:
     assert read(selection=Selection(times=Span((NOW_MS + 1) * 1000, (NOW_MS + 2) * 1000))) == [1, 4]
 
 
-def test_sequences_of_a_later_incarnation_are_shifted(answers: type[FakeReader], tmp_path: Path) -> None:
+def test_sequences_of_a_later_log_are_shifted(answers: type[FakeReader], tmp_path: Path) -> None:
     base = 1 << 48
     answers.pages = [page(2, 1, 1, 1, 1)]
     task = Task("index", SCHEMA, Selection(), "secret", "record", str(tmp_path))
@@ -81,7 +81,7 @@ def test_sequences_of_a_later_incarnation_are_shifted(answers: type[FakeReader],
 
 
 @pytest.mark.parametrize(("is_broadcast", "begins"), [(False, [7, 0]), (True, [7 + (1 << 48), 1 << 48])])
-def test_positions_in_a_later_incarnation_are_shifted(
+def test_positions_in_a_later_log_are_shifted(
     answers: type[FakeReader], is_broadcast: bool, begins: list[int]
 ) -> None:
     """Pull sequences are a consumer's own, but a broadcast's are consume sequences. A forgotten group has no position."""
