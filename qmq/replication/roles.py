@@ -64,9 +64,7 @@ class ReplicaState:
 
     def for_row(self, row: GroupRow) -> "ReplicaState":
         """Return what a node has to have on disk before it acts on a row of which it is a member."""
-        return ReplicaState(
-            row.epoch, row.promotion_id, len(row.members) == 1, self.copying, log_id=self.log_id
-        )
+        return ReplicaState(row.epoch, row.promotion_id, len(row.members) == 1, self.copying, log_id=self.log_id)
 
 
 class Step(Enum):

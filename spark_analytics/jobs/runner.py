@@ -26,9 +26,9 @@ from spark_analytics.jobs.reasons import reason
 from spark_analytics.jobs.sampling import probe, sample_nodes, sample_ranges, schema_of
 from spark_analytics.jobs.states import SAMPLED_RANGES, States
 from spark_analytics.lake import Lake
-from spark_analytics.lake.node_logs import add_logs
 from spark_analytics.lake.ingestion import ingest
 from spark_analytics.lake.log import Change
+from spark_analytics.lake.node_logs import add_logs
 from spark_analytics.lake.tables import STREAMED, TABLES
 from spark_analytics.local_rows import local_frame
 from spark_analytics.source.node_reader import find_nodes

@@ -120,7 +120,7 @@ class Lost(Protocol):
         """Record that the node rebuilt the history: the stream continues with the first entry that is not before `done_ms`."""
 
     def emptied(self, broker_group: str, log_number: int) -> None:
-        """The broker group was started with an empty folder."""
+        """The broker group began again with an empty log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ def advance(
 
 
 def _emptied(start: Offset, seen: Observed, known: set[str], lost: Lost | None) -> set[str]:
-    """The broker groups that were started with an empty folder since `start`. Raises StreamError."""
+    """The broker groups that began again with an empty log since `start`. Raises StreamError."""
     found = set()
     for broker_group, number in seen.logs.items():
         before = start.logs.get(broker_group, 0)
@@ -275,13 +275,13 @@ def _emptied(start: Offset, seen: Observed, known: set[str], lost: Lost | None) 
             continue
         if number < before:
             raise StreamError(
-                f"broker group {broker_group} was started with an older data folder; start it with the latest one, or with an"
-                " empty one",
+                f"broker group {broker_group} serves an older log again; start the members of the latest one, or accept its"
+                " loss with empty folders",
                 code="analytics.went_back",
             )
         if lost is None:
             raise StreamError(
-                f"broker group {broker_group} was started with an empty folder. To continue and record the gap, set options"
+                f"broker group {broker_group} began again with an empty log. To continue and record the gap, set options"
                 " on_gap=record and holes",
                 code="analytics.emptied",
             )

@@ -120,9 +120,7 @@ def _logs(text: str) -> dict[str, tuple[str, ...]]:
     try:
         return {str(name): tuple(map(str, found)) for name, found in json.loads(text or "{}").items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise SettingError(
-            f"option logs is {text[:80]!r}; must be a JSON object of lists of texts: {error}"
-        ) from error
+        raise SettingError(f"option logs is {text[:80]!r}; must be a JSON object of lists of texts: {error}") from error
 
 
 def _selection(options: Mapping[str, str]) -> Selection:

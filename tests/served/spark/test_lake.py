@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from spark_analytics.lake import Lake, LakeBusy, LakeError, ingestion
 from spark_analytics.lake.files import HadoopFiles, LocalFiles
-from spark_analytics.lake.node_logs import add_logs, known_logs
 from spark_analytics.lake.ingestion import Ingested, ingest
 from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of, partition_of
 from spark_analytics.lake.log import Batch, Change
+from spark_analytics.lake.node_logs import add_logs, known_logs
 from spark_analytics.schemas import INDEX, SCHEMAS
 from spark_analytics.session import register
 from tests.served.spark.sessions import attach_environment

@@ -43,7 +43,7 @@ def test_state_bytes_mean_what_the_delay_node_means() -> None:
     assert {int(state): word for state, word in WORDS.items()} == r.SCHEDULE_STATES
 
 
-def test_ranges_of_a_node_that_reports_no_incarnation_are_read() -> None:
+def test_ranges_of_a_node_that_reports_no_log_id_are_read() -> None:
     head = encode_strmap({"broker_group": "g1", "node_id": "n", "read_at_ms": "5", "next_after": ""})
     page = r.RangesPage.decode(head + bytes(4))
-    assert (page.broker_group, page.read_at_ms, page.incarnation) == ("g1", 5, "")
+    assert (page.broker_group, page.read_at_ms, page.log_id) == ("g1", 5, "")

@@ -81,9 +81,7 @@ def test_sequences_of_a_later_log_are_shifted(answers: type[FakeReader], tmp_pat
 
 
 @pytest.mark.parametrize(("is_broadcast", "begins"), [(False, [7, 0]), (True, [7 + (1 << 48), 1 << 48])])
-def test_positions_in_a_later_log_are_shifted(
-    answers: type[FakeReader], is_broadcast: bool, begins: list[int]
-) -> None:
+def test_positions_in_a_later_log_are_shifted(answers: type[FakeReader], is_broadcast: bool, begins: list[int]) -> None:
     """Pull sequences are a consumer's own, but a broadcast's are consume sequences. A forgotten group has no position."""
     entries = progress_entry(RecordKind.PULL, begin=7, end=9, after=40) + progress_entry(RecordKind.FORGET, after=-1)
     answers.pages = [EntriesPage(0, 2, 0, entries)]
