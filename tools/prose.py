@@ -1,5 +1,5 @@
-"""Checks the words of texts that users read, those of names in code, and the links of pages: `python -m tools.prose` lists what is
-wrong and exits with 1.
+"""Checks the words of texts that users read, those of names in code, and the links and lines of pages: `python -m tools.prose`
+lists what is wrong and exits with 1.
 
 Texts are the English catalogue of the console, strings and docstrings of the API, the control plane, the command line and the
 client, and the pages of the documentation. docs/glossary.md lists the words, in one table for texts and one for names.
@@ -36,6 +36,11 @@ _HEADING = re.compile(r"^#+ +(.*)$", re.M)
 _NO_WORDS = re.compile(r"dead[- ]letters?|letters?,? (?:or )?digits?", re.I)
 """Phrases with a word of the list in another meaning."""
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
+_CODE_BLOCK = re.compile(r"^ *```.*?^ *```", re.S | re.M)
+_GENERATED = re.compile(r"^This page is generated", re.M)
+_GENERATED_PART = re.compile(r"<!-- generated: .*?<!-- end of generated -->", re.S)
+LINE_CHARS_MAX = 120
+"""Of a line of prose in a page."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -133,6 +138,24 @@ def check_links(project: Path) -> Iterator[Finding]:
                 yield Finding(place, f"link to {target}: there is no such heading")
 
 
+def check_lines(place: str, text: str) -> Iterator[Finding]:
+    """Yield lines of prose with more than LINE_CHARS_MAX characters.
+
+    Tables, code blocks, headings and lines of one word, such as a long address, are excepted, and pages that are generated.
+    """
+    if _GENERATED.search(text):
+        return
+    text = _GENERATED_PART.sub(_empty_lines, _CODE_BLOCK.sub(_empty_lines, text))
+    for number, line in enumerate(text.splitlines(), 1):
+        is_prose = not line.lstrip().startswith(("|", "#")) and " " in line.strip().lstrip("-*> ")
+        if is_prose and len(line) > LINE_CHARS_MAX:
+            yield Finding(f"{place}:{number}", f"{len(line)} characters; wrap prose at {LINE_CHARS_MAX}: {line[:60]}")
+
+
+def _empty_lines(found: re.Match[str]) -> str:
+    return "\n" * found.group().count("\n")
+
+
 def check_names(project: Path, words: dict[str, str]) -> Iterator[Finding]:
     """Yield the names in code that contain a forbidden word."""
     for place, name in identifiers.names_in(project):
@@ -146,6 +169,8 @@ def check(project: Path) -> list[Finding]:
     glossary = (project / GLOSSARY).read_text()
     words = forbidden_words(glossary)
     found = [*check_links(project), *check_names(project, forbidden_words(glossary, identifiers.SECTION))]
+    for page in markdown_pages(project):
+        found += check_lines(str(page.relative_to(project)), page.read_text())
     for key, text in catalogue_texts(project / CATALOGUE):
         found += check_words(f"{CATALOGUE}/{key}", text, words)
     for folder in SOURCES:

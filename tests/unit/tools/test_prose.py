@@ -44,3 +44,26 @@ def test_strings_and_docstrings_are_read_and_log_messages_are_not(tmp_path: Path
 def test_words_are_found_in_any_case_and_over_line_ends(text: str, found: list[str]) -> None:
     words = {"nobody": "no one", "told": "sent", "letters": "dead letter", "who": "the role"}
     assert [str(one).split('"')[1] for one in prose.check_words("a.py:1", text, words)] == found
+
+
+LONG = "word " * 24 + "more"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (f"{LONG}\n", [1]),
+        (f"short\n\n- {LONG}\n", [3]),
+        (f"> {LONG}", [1]),
+        ("x" * 200, []),
+        (f"- [{'x' * 130}](a.md)", []),
+        (LONG[:120], []),
+        (f"| {LONG} | {LONG} |", []),
+        (f"## {LONG}", []),
+        (f"```sh\n{LONG}\n```\n{LONG}", [4]),
+        (f"<!-- generated: commands -->\n{LONG}\n<!-- end of generated -->\n{LONG}", [4]),
+        (f"This page is generated from the code.\n\n{LONG}", []),
+    ],
+)
+def test_lines_of_prose_have_at_most_120_characters(text: str, lines: list[int]) -> None:
+    assert [one.place for one in prose.check_lines("a.md", text)] == [f"a.md:{number}" for number in lines]

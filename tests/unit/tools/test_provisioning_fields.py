@@ -1,0 +1,28 @@
+"""The page about provisioning names every field of a document."""
+
+import re
+
+from metaserver.services import apply, groups, subjects
+from tools.prose import PROJECT
+
+PAGE = PROJECT / "docs/how-to/provisioning.md"
+
+
+def documented() -> dict[str, list[str]]:
+    """Object -> its fields, in the table of the page."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for row in re.findall(r"^\|([^|]*)\| `(\w+)` \|", PAGE.read_text(), re.M):
+        name = row[0].strip() or name
+        found.setdefault(name, []).append(row[1])
+    return found
+
+
+def test_the_page_has_each_field_of_a_document_and_no_other() -> None:
+    assert {name: sorted(fields) for name, fields in documented().items()} == {
+        "team": sorted(apply.KEYS["teams"]),
+        "subject": sorted(apply.KEYS["subjects"]),
+        "consumer group": sorted(apply.GROUP_KEYS),
+    }
+    assert set(subjects.SUBJECT.fields) <= set(apply.KEYS["subjects"])
+    assert set(groups.GROUP.fields) <= set(apply.GROUP_KEYS)
