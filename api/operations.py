@@ -35,7 +35,7 @@ class Operation:
         """Raise Problem 400 for an unknown query parameter, and for a repeated one that is no list."""
         unknown = [name for name in query if name not in self.parameters]
         if unknown:
-            raise _unknown("parameter", {name: self.parameters for name in unknown})
+            raise _unknown("parameter", dict.fromkeys(unknown, self.parameters))
         repeated = [name for name in query if not self.parameters[name] and len(lists(name)) > 1]
         if repeated:
             what = f"{repeated[0]}: is given {len(lists(repeated[0]))} times; specify it once"

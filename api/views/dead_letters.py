@@ -185,8 +185,8 @@ class DeleteView(ReadingView):
 
     @extend_schema(operation_id="dead_letters_delete", request=shapes.Selection, responses=shapes.Progress)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Delete dead letters: they are hidden. The log is append-only, so retention deletes their data later. With `all` the change
-        requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
+        """Delete dead letters: they are hidden. The log is append-only, so retention deletes their data later. With `all` the
+        change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
         """
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
         values = self.body(shapes.Selection)

@@ -245,9 +245,15 @@ def test_delayed_retries_belong_to_the_owner_of_their_real_subject(cluster: Thre
         assert client.get(LIST, {"subject": RETRY, "match": "n=1"}).status_code == 403
         for action, body in (("cancel", {}), ("deliver", {}), ("reschedule", {"delay_seconds": 60})):
             for dry in ("", "?dry_run=true"):
-                assert client.post(f"{LIST}{action}/{dry}", {"message_id": "d0", "subject": RETRY, **body}).status_code == 403
+                assert (
+                    client.post(f"{LIST}{action}/{dry}", {"message_id": "d0", "subject": RETRY, **body}).status_code
+                    == 403
+                )
         for dry in ("", "?dry_run=true"):
-            assert client.post(f"{LIST}bulk-cancel/{dry}", {"subject": RETRY, "all": True, "expected": 2}).status_code == 403
+            assert (
+                client.post(f"{LIST}bulk-cancel/{dry}", {"subject": RETRY, "all": True, "expected": 2}).status_code
+                == 403
+            )
     assert audited("message.read") == []
     assert queries.audit_entries().filter(action__startswith="delayed.").count() == 0
     rows = crew.own.get(LIST, {"subject": RETRY}).json()["results"]

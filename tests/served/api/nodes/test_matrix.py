@@ -485,7 +485,9 @@ def test_unknown_input_is_rejected_by_every_operation_and_changes_nothing(
         for query in _queries(operation, shared):
             refused(caller, method, f"{where}{'&' if case.query else '?'}{query}", case.body)
         if method != "get":
-            schema = shapes[operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]]
+            schema = shapes[
+                operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            ]
             assert schema["additionalProperties"] is False, f"{name}: the file allows unknown fields"
             for body in _bodies(schema, shapes, case.body or {}):
                 refused(caller, method, where, body)
