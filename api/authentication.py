@@ -7,6 +7,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
+from api.problems import csrf_text
 from console.accounts.models import User
 from console.accounts.principals import principal_of
 from console.accounts.roles import Principal
@@ -58,6 +59,13 @@ class SessionAuthentication(authentication.SessionAuthentication):
         if session_key := request.COOKIES.get(settings.SESSION_COOKIE_NAME):
             verified.add(session_key)
         return user, principal_of(user)
+
+    def enforce_csrf(self, request: Request) -> None:
+        try:
+            super().enforce_csrf(request)
+        except exceptions.PermissionDenied as error:
+            reason = str(error.detail).removeprefix("CSRF Failed: ")
+            raise exceptions.PermissionDenied(csrf_text(reason), "access.csrf") from error
 
     def authenticate_header(self, request: Request) -> str:
         return SCHEME

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from api import downloads, idempotency
 from api.authentication import address_of
+from api.operations import operation_of
 from api.pagination import PAGE_MAX, CursorPages
 from api.permissions import missing
 from api.problems import Problem, invalid
@@ -148,6 +149,13 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         values.pop("reason", None)
         return values
 
+    def expected_count(self, values: Mapping[str, Any]) -> int | None:
+        """Return `expected` of the body of a change of many things; None in a dry run. Raises 400 without it."""
+        found: int | None = values.get("expected")
+        if found is None and not self.dry_run:
+            raise invalid("expected", "is required: the number of matches that a dry run (dry_run=true) returned")
+        return None if self.dry_run else found
+
     @property
     def arguments(self) -> changes.Request:
         """Return the arguments that services for changes take."""
@@ -230,8 +238,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         for name, value in kwargs.items():
             if isinstance(value, str) and text_problem(value):
                 raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
-        if request.method not in ("GET", "HEAD") and not isinstance(request.data, dict):
-            raise Problem(400, "request.invalid", "The request body must be a JSON object.")
+        self._check_inputs(request)
         kind = downloads.wanted(request)
         if kind is not None:
             self.download = downloads.Download(self, request, kind)
@@ -242,6 +249,17 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             self._subjects.update(self._named_subjects())
             self.authorize(self._subjects)
             self._idempotency = idempotency.claim(request, self.authorize)
+
+    @staticmethod
+    def _check_inputs(request: Request) -> None:
+        """Raise 400 for a query parameter or a field of the body that the operation does not have."""
+        operation = operation_of(request)
+        operation.check_parameters(request.query_params, request.query_params.getlist)
+        if request.method in ("GET", "HEAD"):
+            return
+        if not isinstance(request.data, dict):
+            raise Problem(400, "request.invalid", "The request body must be a JSON object.")
+        operation.check_body(request.data)
 
     def _named_subjects(self) -> list[str]:
         """Return the subjects named by the URL and the body."""

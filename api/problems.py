@@ -10,6 +10,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import DataError, IntegrityError
 from django.db import Error as DatabaseError
 from django.http import Http404, HttpRequest, JsonResponse
+from django.urls import is_valid_path
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
@@ -178,7 +179,10 @@ def _flat(detail: Any, path: str = "") -> dict[str, str]:
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """Django's own 404, outside any view."""
-    body = problem(404, "request.not_found", f"There is no resource at {request.path}.")
+    text = f"There is no resource at {request.path}."
+    if not request.path_info.endswith("/") and is_valid_path(f"{request.path_info}/"):
+        text += f" Use {request.path}/ with a slash at the end: changes are not redirected."
+    body = problem(404, "request.not_found", text)
     return JsonResponse(body, status=404, content_type=MEDIA_TYPE)
 
 
@@ -202,4 +206,14 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Jso
 
 def csrf_refused(request: HttpRequest, reason: str = "") -> JsonResponse:
     """A change from a browser without the token that only our pages have."""
-    return JsonResponse(problem(403, "access.csrf", f"CSRF: {reason}"), status=403, content_type=MEDIA_TYPE)
+    return JsonResponse(problem(403, "access.csrf", csrf_text(reason)), status=403, content_type=MEDIA_TYPE)
+
+
+def csrf_text(reason: str) -> str:
+    """Why a change without proof that it comes from our pages is rejected, and what to do."""
+    if "trusted origins" not in reason:
+        return f"CSRF: {reason}"
+    return (
+        f"CSRF: {reason} A reverse proxy must pass on the Host header of the browser with its port (nginx: proxy_set_header Host"
+        " $http_host). Or else add the origin to QMQ_TRUSTED_ORIGINS."
+    )

@@ -134,6 +134,26 @@ SHARED_FROM = 2
 """A parameter that this many operations take alike is a component."""
 
 
+def close(result: dict[str, Any], **_: object) -> dict[str, Any]:
+    """State that bodies of requests have no other fields than those described (`api.operations`). A hook of drf-spectacular."""
+    schemas = result["components"]["schemas"]
+    waiting = [operation.get("requestBody") for path in result["paths"].values() for operation in path.values()]
+    closed: set[str] = set()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting += item
+        elif isinstance(item, dict):
+            name = str(item.get("$ref", "")).rpartition("/")[2]
+            if name and name not in closed:
+                closed.add(name)
+                waiting.append(schemas[name])
+            if "properties" in item and item.get("type") == "object":
+                item.setdefault("additionalProperties", False)
+            waiting += item.values()
+    return result
+
+
 def share(result: dict[str, Any], **_: object) -> dict[str, Any]:
     """Replace what operations repeat: parameters by references to components, the usual security by that of the whole file. A hook
     of drf-spectacular."""

@@ -88,10 +88,11 @@ message_urls = [
     path("delayed-messages/", delayed.DelayedMessagesView.as_view(), name="delayed-messages"),
     path("delayed-messages/calendar/", delayed.CalendarView.as_view(), name="delayed-calendar"),
     path("delayed-messages/bulk-cancel/", delayed.BulkCancelView.as_view(), name="delayed-bulk-cancel"),
-    path("delayed-messages/<str:message_id>/", delayed.DelayedMessageView.as_view(), name="delayed-message"),
-    path("delayed-messages/<str:message_id>/cancel/", delayed.CancelView.as_view(), name="delayed-cancel"),
-    path("delayed-messages/<str:message_id>/reschedule/", delayed.RescheduleView.as_view(), name="delayed-reschedule"),
-    path("delayed-messages/<str:message_id>/deliver/", delayed.DeliverView.as_view(), name="delayed-deliver"),
+    # Message IDs can be any text, also one that no path can carry ('..', 'a/b'): they are in the query or in the body.
+    path("delayed-messages/message/", delayed.DelayedMessageView.as_view(), name="delayed-message"),
+    path("delayed-messages/cancel/", delayed.CancelView.as_view(), name="delayed-cancel"),
+    path("delayed-messages/reschedule/", delayed.RescheduleView.as_view(), name="delayed-reschedule"),
+    path("delayed-messages/deliver/", delayed.DeliverView.as_view(), name="delayed-deliver"),
 ]
 
 urlpatterns = [

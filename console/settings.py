@@ -63,7 +63,7 @@ MIDDLEWARE = [
     "console.static_files.StaticFilesMiddleware",
     "console.compression.CompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "console.slashes.SlashMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -223,7 +223,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "VERSION": "1",
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "api.schema.share"],
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "api.schema.close", "api.schema.share"],
     "ENUM_NAME_OVERRIDES": {
         "GroupKind": [("broker", "broker"), ("delay", "delay")],
         "GroupState": [(state, state) for state in ("read_write", "read_only", "write_only", "offline")],

@@ -202,6 +202,12 @@ class ReadRefused(QmqError):
 # --- daemon and metaserver ------------------------------------------------------------------------------------------
 
 
+class CountDiffers(QmqError):
+    """A change of many messages would affect another number of them than expected; nothing was changed."""
+
+    code = "delayed.count_differs"
+
+
 class SettingError(QmqError):
     """A flag, environment variable or configuration value is invalid. The text names it and its valid values."""
 

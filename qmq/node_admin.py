@@ -117,7 +117,7 @@ class NodeAdmin:
     ) -> dict[str, Any]:
         """Search messages that match all conditions, in a window; continue at `next_sequence` until it is None."""
         query = {
-            "property": [f"{key}={value}" for key, value in (properties or {}).items()],
+            "match": [f"{key}={value}" for key, value in (properties or {}).items()],
             "tag": tag,
             "message_id": message_id,
             "sequence": sequence,

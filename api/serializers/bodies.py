@@ -210,6 +210,13 @@ def _errors(field: Any, value: Any) -> Any:
     return []
 
 
+class Expected(serializers.IntegerField):
+    """The number of things that a change of many will affect."""
+
+    def __init__(self, what: str, **options: Any) -> None:
+        super().__init__(min_value=0, required=False, help_text=f"required without dry_run: {what}", **options)
+
+
 REASON_CHARS_MAX = 500
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Moment, NullText, Reason, Row, SequenceField
+from api.serializers.bodies import Expected, Moment, NullText, Reason, Row, SequenceField
 from api.serializers.messages import UNREACHABLE, MessageRow
 from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
 
@@ -125,6 +125,7 @@ class Selection(Reason):
     cursor = serializers.CharField(
         required=False, allow_null=True, help_text="with `all`: `next` of the previous response"
     )
+    expected = Expected("with `all`: `done` of a dry run of the same request")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("sequences" in attrs) == bool(attrs.get("all")):

@@ -1,9 +1,12 @@
 """Serializers of delayed messages."""
 
+from typing import Any
+
 from rest_framework import serializers
 
-from api.serializers.bodies import Reason
+from api.serializers.bodies import Expected, Reason
 from qmq.protocol.delayed import DelayedState
+from qmq.protocol.names import MESSAGE_ID_CHARS_MAX
 
 UNREACHABLE = "delay groups that could not be reached, with the reason; their messages are missing"
 SECONDS_MAX = 10 * 366 * 86_400
@@ -41,8 +44,9 @@ class DelayedFound(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class DelayedTarget(Reason):
-    """Additional properties of a message, which make the lookup faster and identify it among messages with the same ID."""
+    """A message. Subject and due time, if known, make the lookup faster and identify it among messages with the same ID."""
 
+    message_id = serializers.CharField(max_length=MESSAGE_ID_CHARS_MAX, trim_whitespace=False)
     subject = serializers.CharField(required=False, max_length=200)
     was_due_at = serializers.DateTimeField(required=False, help_text="its current due time")
 
@@ -72,14 +76,25 @@ class DelayedChanged(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class BulkCancel(Reason):
-    """Filter of the pending messages to cancel."""
+    """Filter of the pending messages to cancel: `match`, `due_from`, `due_to`, or else `all`."""
 
     subject = serializers.CharField(max_length=200)
-    properties = serializers.DictField(
-        child=serializers.CharField(allow_blank=True, trim_whitespace=False), required=False
+    match = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False),
+        required=False,
+        help_text="properties and their values",
     )
     due_from = serializers.DateTimeField(required=False, allow_null=True)
     due_to = serializers.DateTimeField(required=False, allow_null=True)
+    all = serializers.BooleanField(required=False, help_text="all pending messages of the subject")
+    expected = Expected("number of messages that match, as a dry run returned it in `matched`")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if bool(attrs.get("all")) == any(attrs.get(name) for name in ("match", "due_from", "due_to")):
+            raise serializers.ValidationError(
+                "Specify a filter (match, due_from, due_to), or all to cancel every message."
+            )
+        return attrs
 
 
 class BulkCancelled(serializers.Serializer):  # type: ignore[type-arg]

@@ -160,14 +160,16 @@ class ReplayView(ReadingView):
     @extend_schema(operation_id="dead_letters_replay", request=shapes.Replay, responses=shapes.Progress)
     def post(self, request: Request, subject: str, group: str) -> Response:
         """Replay dead letters: send copies to the consumer group or to all groups of the subject. Dead letters that were already
-        replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`.
+        replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
+        change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
         """
         self.require(Right.SEND, self.owner(subject))
         values = self.body(shapes.Replay)
+        expected = self.expected_count(values) if values.get("all") else None
         progress = decisions.replay(
             subject,
             group,
-            orders.Selection(values.get("sequences"), values.get("cursor")),
+            orders.Selection(values.get("sequences"), values.get("cursor"), expected),
             to=values["to"],
             force=values["force"],
             limit=values["limit"],
@@ -183,13 +185,16 @@ class DeleteView(ReadingView):
 
     @extend_schema(operation_id="dead_letters_delete", request=shapes.Selection, responses=shapes.Progress)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Delete dead letters: they are hidden. The log is append-only, so retention deletes their data later."""
+        """Delete dead letters: they are hidden. The log is append-only, so retention deletes their data later. With `all` the
+        change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
+        """
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
         values = self.body(shapes.Selection)
+        expected = self.expected_count(values) if values.get("all") else None
         progress = decisions.delete(
             subject,
             group,
-            orders.Selection(values.get("sequences"), values.get("cursor")),
+            orders.Selection(values.get("sequences"), values.get("cursor"), expected),
             limit=values["limit"],
             **self.arguments,
         )

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from api.problems import invalid
 from api.serializers import delayed as shapes
 from api.serializers.bodies import moment
-from api.views.messages import CURSOR, LIMIT, PROPERTY, ReadingView
+from api.views.messages import CURSOR, LIMIT, MATCH, ReadingView
 from console.accounts.roles import Right
 from console.cluster import delayed as service
 from metaserver import queries
@@ -82,14 +82,14 @@ class DelayedMessagesView(DelayedView):
         operation_id="delayed_messages_list",
         responses=shapes.DelayedPage,
         parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject; required with `property`."),
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject; required with `match`."),
             DUE_FROM,
             DUE_TO,
             OpenApiParameter(
                 "state", OpenApiTypes.STR, many=True, enum=[str(state) for state in DelayedState],
                 description="Only this state; can be repeated. Default: pending, delivering, refused.",
             ),
-            PROPERTY,
+            MATCH,
             LIMIT,
             CURSOR,
         ],
@@ -100,7 +100,7 @@ class DelayedMessagesView(DelayedView):
         match = tuple(self.pairs().items())
         if match:
             if not subject:
-                raise invalid("subject", "is required to filter by properties")
+                raise invalid("subject", "is required with match")
             # Which messages match tells what they say.
             self.require(Right.READ_MESSAGES, self.owner(subject))
         states = tuple(request.query_params.getlist("state"))
@@ -120,6 +120,7 @@ class DelayedMessageView(DelayedView):
         operation_id="delayed_messages_get",
         responses=shapes.DelayedFound,
         parameters=[
+            OpenApiParameter("message_id", OpenApiTypes.STR, required=True, description="ID of the message."),
             OpenApiParameter("subject", OpenApiTypes.STR, description="Subject of the message, if known."),
             OpenApiParameter(
                 "was_due_at",
@@ -128,8 +129,11 @@ class DelayedMessageView(DelayedView):
             ),
         ],
     )
-    def get(self, request: Request, message_id: str) -> Response:
+    def get(self, request: Request) -> Response:
         """Return all copies of a message, in any state: a rescheduled message has two."""
+        message_id = self.text("message_id")
+        if message_id is None:
+            raise invalid("message_id", "is required")
         target = service.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
         found = service.found(target)
         return Response({"results": self.visible(found.messages), "unreachable": found.problems})
@@ -141,9 +145,9 @@ def _changing(
     """Make a view that changes one message; `text` is for the OpenAPI file."""
 
     @extend_schema(operation_id=operation_id, request=shape, responses=shapes.DelayedChanged, description=text)
-    def post(self: DelayedView, request: Request, message_id: str) -> Response:
+    def post(self: DelayedView, request: Request) -> Response:
         values = self.body(shape)
-        target = service.Target(message_id, values.get("subject", ""), values.get("was_due_at"))
+        target = service.Target(values["message_id"], values.get("subject", ""), values.get("was_due_at"))
         message = service.the_one(service.found(target), target)
         self.note_subject(message.subject)
         self.require(Right.CHANGE_DELAYED, self.owner(message.subject))
@@ -176,15 +180,18 @@ class BulkCancelView(DelayedView):
         operation_id="delayed_messages_bulk_cancel", request=shapes.BulkCancel, responses=shapes.BulkCancelled
     )
     def post(self, request: Request) -> Response:
-        """Cancel all pending messages of a subject that match; a dry run counts them."""
+        """Cancel all pending messages of a subject that match; a dry run counts them. The change itself requires `expected`, the
+        number that matched in a dry run. When another number matches, nothing is cancelled: 409 `delayed.count_differs`.
+        """
         values = self.body(shapes.BulkCancel)
-        subject, match = values["subject"], tuple(values.get("properties", {}).items())
+        expected = self.expected_count(values)
+        subject, match = values["subject"], tuple(values.get("match", {}).items())
         owner = self.owner(subject)
         self.require(Right.CHANGE_DELAYED, owner)
         if match:
             self.require(Right.READ_MESSAGES, owner)
         query = service.Query(subject, values.get("due_from"), values.get("due_to"), (), match)
-        done = service.bulk_cancel(query, **self.arguments)
+        done = service.bulk_cancel(query, expected=expected, **self.arguments)
         return Response(
             {
                 "dry_run": self.dry_run,

@@ -30,8 +30,8 @@ ID_CHARS_MAX = 100
 CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the previous response.")
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Maximum number of messages. Default: {PAGE_DEFAULT}.")
 BROKER_GROUP = OpenApiParameter("broker_group", OpenApiTypes.STR, description="Only this broker group.")
-PROPERTY = OpenApiParameter(
-    "property",
+MATCH = OpenApiParameter(
+    "match",
     OpenApiTypes.STR,
     many=True,
     description="`name=value`: only messages with this property; can be repeated.",
@@ -89,10 +89,10 @@ class ReadingView(ApiView):
         return self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=PAGE_MAX) or PAGE_DEFAULT
 
     def pairs(self) -> dict[str, str]:
-        """Return the values of `?property=name=value`, which can be repeated."""
-        given = [text.partition("=") for text in self.request.query_params.getlist("property")]
+        """Return the values of `?match=name=value`, which can be repeated."""
+        given = [text.partition("=") for text in self.request.query_params.getlist("match")]
         if len(given) > PROPERTIES_MAX or not all(key and equals for key, equals, _ in given):
-            raise invalid("property", f"must be at most {PROPERTIES_MAX} values of the form name=value")
+            raise invalid("match", f"must be at most {PROPERTIES_MAX} values of the form name=value")
         return {key: value for key, _, value in given}
 
     def note_reading(
@@ -109,7 +109,7 @@ class ReadingView(ApiView):
         query = {key: self.request.query_params.getlist(key) for key in sorted(self.request.query_params)}
         query.pop("cursor", None)
         # What was looked for may be as private as what was found.
-        query["property"] = [text.partition("=")[0] for text in query.get("property", [])]
+        query["match"] = [text.partition("=")[0] for text in query.get("match", [])]
         what: dict[str, Any] = {"messages": len(messages), "path": self.request.path, "query": query}
         note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
 
@@ -200,7 +200,7 @@ class SearchView(ReadingView):
         operation_id="messages_search",
         responses=shapes.MessageSlice,
         parameters=[
-            PROPERTY,
+            MATCH,
             OpenApiParameter("tag", OpenApiTypes.STR, description="Only messages with this tag."),
             FROM_TIME,
             TO_TIME,

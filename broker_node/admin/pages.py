@@ -150,7 +150,7 @@ class BrokerPages:
     async def _search(self, request: web.Request) -> bytes:
         store, subject = self._view.store, await self._subject(request)
         query, params = request.query, Params(request.query)
-        pairs = [text.partition("=") for text in query.getall("property", [])]
+        pairs = [text.partition("=") for text in query.getall("match", [])]
         if len(pairs) > CRITERIA_MAX or not all(key and equals for key, equals, _ in pairs):
             raise BadRequest(400, "parameter.wrong", f"property: at most {CRITERIA_MAX}, each as name=value")
         criteria = Criteria(

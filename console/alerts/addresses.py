@@ -16,6 +16,8 @@ URL_CHARS_MAX = 1_000
 _PLAIN = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_IPV6_UNICAST = ipaddress.ip_network("2000::/3")
+"""All global IPv6 addresses; `is_global` is also true of reserved ranges that a local network may use."""
 
 
 class IllegalUrl(ValueError):
@@ -85,9 +87,14 @@ def refusal(text: str, allowed: Iterable[Network]) -> str:
     if any(each in network for network in allowed for each in {address, inner} if each.version == network.version):
         return ""
     for each in (address, inner):
-        if not each.is_global or each.is_multicast:
+        if not each.is_global or each.is_multicast or not _is_assigned(each):
             return f"{text} is not a public address; QMQ_WEBHOOK_NETWORKS can allow its network"
     return ""
+
+
+def _is_assigned(address: Address) -> bool:
+    """Whether it is an address of the Internet, as far as ranges tell; NAT64 and mapped addresses count as the address in them."""
+    return isinstance(address, ipaddress.IPv4Address) or address in _IPV6_UNICAST or _inner(address) != address
 
 
 def _inner(address: Address) -> Address:

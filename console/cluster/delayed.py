@@ -14,7 +14,7 @@ from console.cursors import decode_cursor, encode_cursor
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found
 from qmq.client.message import due_ms_of, moment
-from qmq.errors import QmqError
+from qmq.errors import CountDiffers, QmqError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Operation, Outcome
 
 T = TypeVar("T")
@@ -274,28 +274,42 @@ def _refusal(done: DelayedChange) -> ChangeRefused:
     return NotFound(f"Delayed message {done.message_id} no longer exists.", code="delayed.unknown")
 
 
-def bulk_cancel(query: Query, *, actor: Actor, reason: str = "", dry_run: bool = False) -> BulkCancel:
+def bulk_cancel(
+    query: Query, *, expected: int | None = None, actor: Actor, reason: str = "", dry_run: bool = False
+) -> BulkCancel:
     """Cancel all pending messages of a subject in a range of due times, or those with these properties.
 
+    Args:
+        expected: how many messages match.
+
     Raises:
+        Conflict: another number of messages matches; nothing was cancelled.
         NotFound, NotAllowed: there is no such subject, or it belongs to another team.
         QmqError: no delay group could be reached. CallTimeout: it took longer than BULK_SECONDS; what was cancelled stays so.
     """
 
     def work(messages: DelayedMessages) -> Awaitable[BulkCancel]:
         return messages.cancel_matching(
-            query.subject, match=dict(query.match), begin=query.begin, end=query.end, dry_run=dry_run
+            query.subject,
+            match=dict(query.match),
+            begin=query.begin,
+            end=query.end,
+            dry_run=dry_run,
+            expected=expected,
         )
 
     if dry_run:
         return _with(work, seconds=limits.BULK_SECONDS)
     details = {
-        "properties": sorted(key for key, _ in query.match),
+        "match": sorted(key for key, _ in query.match),
         "due_from": query.begin.isoformat() if query.begin else None,
         "due_to": query.end.isoformat() if query.end else None,
     }
     with recorded(actor, "delayed.bulk_cancel", query.subject, reason, details):
-        done = _with(work, seconds=limits.BULK_SECONDS)
+        try:
+            done = _with(work, seconds=limits.BULK_SECONDS)
+        except CountDiffers as error:
+            raise Conflict(str(error), code=error.code) from error
     counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late,
               "unreachable": dict(done.problems)}  # fmt: skip
     note(actor, "delayed.bulk_cancelled", query.subject, reason, counts)

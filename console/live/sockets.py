@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -22,8 +22,8 @@ SEND_SECONDS = 5.0
 """How long one message may take to leave."""
 CLIENT_MESSAGE_BYTES_MAX = 1_024
 NAME_CHARS_MAX = 400
-KINDS = ("lag", "nodes", "events", "tail")
-"""The websockets there are, by the last part of their path."""
+KINDS: Mapping[str, tuple[str, ...]] = {"lag": ("subject", "group"), "nodes": (), "events": (), "tail": ("subject",)}
+"""The websockets there are, by the last part of their path, with their parameters."""
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -64,13 +64,18 @@ def request_of(path: str, query: bytes) -> Request:
     Raises:
         BadRequest: it is not valid.
     """
-    given = parse_qs(query.decode("latin-1"), max_num_fields=10)
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True, max_num_fields=10)
     subject, group = (given.get(name, [""])[0] or None for name in ("subject", "group"))
     if any(name is not None and (len(name) > NAME_CHARS_MAX or "\n" in name) for name in (subject, group)):
         raise BadRequest(f"a name has more than {NAME_CHARS_MAX} characters or contains a line break")
     kind = path.removeprefix("/ws/").strip("/") if path.startswith("/ws/") else ""
     if kind not in KINDS:
         raise BadRequest(f"available: {', '.join(f'/ws/{name}/' for name in KINDS)}")
+    for name, values in given.items():
+        if name not in KINDS[kind]:
+            raise BadRequest(f"unknown parameter {name[:40]!r}; known: {', '.join(KINDS[kind]) or 'none'}")
+        if len(values) > 1:
+            raise BadRequest(f"parameter {name} is given {len(values)} times")
     if kind == "lag":
         if group is not None and subject is None:
             raise BadRequest("group requires subject")

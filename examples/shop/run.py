@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote
 
 from examples.shop.senders import Senders
 from examples.shop.session import Session
@@ -81,8 +80,8 @@ def _change_some(session: Session, receipts: list[DelayedReceipt]) -> None:
     """Cancel and move a few of the last ones, as an operator would."""
     last = receipts[-CANCELLED_MESSAGES - MOVED_MESSAGES :]
     for number, receipt in enumerate(last):
-        path = f"/delayed-messages/{quote(receipt.message_id, safe='')}"
-        known = {"subject": receipt.subject, "was_due_at": receipt.due_at.isoformat()}
+        path = "/delayed-messages"
+        known = {"message_id": receipt.message_id, "subject": receipt.subject, "was_due_at": receipt.due_at.isoformat()}
         if number < CANCELLED_MESSAGES:
             session.change("POST", f"{path}/cancel/", {**known, "reason": "The customer left"})
         else:

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from qmq.cli import console
 from qmq.cli.status import table
@@ -112,8 +112,7 @@ def show_list(arguments: argparse.Namespace) -> int:
     while path:
         answer = _ask(arguments, "GET", path)
         found += answer["results"]
-        query = urlsplit(answer["next"] or "").query
-        path = f"broker-groups/?{query}" if query else ""
+        path = f"broker-groups/?cursor={quote(answer['next'], safe='')}" if answer["next"] else ""
     if arguments.json:
         print(json.dumps({"broker_groups": found}, indent=2))
     elif found:

@@ -51,7 +51,12 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     _add_hints(command)
     _add_range(command)
     _add_match(command)
+    command.add_argument("--all", action="store_true", help="with --subject: all pending messages, instead of filters")
     command.add_argument("--dry-run", action="store_true", help="with --subject: only count matching messages")
+    command.add_argument(
+        "--expected", type=whole, metavar="N",
+        help="with --subject: the number that --dry-run printed; if another number matches, nothing is cancelled",
+    )  # fmt: skip
 
     command = add("reschedule", reschedule, "change the due time of a message")
     _add_message(command)
@@ -195,21 +200,32 @@ def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[Delay
 
 def cancel(arguments: argparse.Namespace) -> int:
     """Cancel one message, or all that match; 0 when it is cancelled."""
+    filters: dict[str, Any] = {
+        "match": pairs_of(arguments.match, "--match"),
+        "begin": arguments.begin,
+        "end": arguments.end,
+    }
+    has_filter = any(filters.values())
     if arguments.message_id:
-        if arguments.match or arguments.begin or arguments.end or arguments.dry_run:
-            raise SettingError("--match, --from, --to and --dry-run require --subject and no message ID")
+        if has_filter or arguments.all or arguments.dry_run or arguments.expected is not None:
+            raise SettingError(
+                "--match, --from, --to, --all, --dry-run and --expected require --subject and no message ID"
+            )
         return _change(arguments, DelayedMessages.cancel)
     if not arguments.subject:
         raise SettingError("specify a message ID, or --subject to cancel all matching messages")
-    match = pairs_of(arguments.match, "--match")
-    filters: dict[str, Any] = {"match": match, "begin": arguments.begin, "end": arguments.end}
-    done = _with(arguments, lambda m: m.cancel_matching(arguments.subject, **filters, dry_run=arguments.dry_run))
+    if has_filter == arguments.all:
+        raise SettingError("specify filters (--match, --from, --to), or --all to cancel every message of the subject")
+    if not arguments.dry_run and arguments.expected is None:
+        raise SettingError("specify --expected N, the number of messages that the same command prints with --dry-run")
+    counts = {"dry_run": arguments.dry_run, "expected": arguments.expected}
+    done = _with(arguments, lambda m: m.cancel_matching(arguments.subject, **filters, **counts))
     if arguments.json:
         counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late}
         answer = {"subject": arguments.subject, "dry_run": arguments.dry_run, **counts, "unknown": dict(done.problems)}
         print(json.dumps(answer))
     elif arguments.dry_run:
-        print(f"{done.matched - done.too_late} messages would be cancelled; nothing was changed")
+        print(f"{done.matched} messages would be cancelled; nothing was changed")
     else:
         print(f"{done.cancelled} messages cancelled, {done.too_late} could no longer be cancelled")
     _print_problems(done.problems)

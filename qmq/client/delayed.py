@@ -11,7 +11,7 @@ from qmq.client.delay_groups import DelayGroups
 from qmq.client.message import DUE_MS_MAX, due_ms_of, moment
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import QmqError
+from qmq.errors import CountDiffers, QmqError
 from qmq.net.pool import Pool
 from qmq.net.timing import DEFAULT_TIMEOUTS, Timeouts
 from qmq.protocol.codes import Command
@@ -242,8 +242,23 @@ class DelayedMessages:
         begin: datetime | None = None,
         end: datetime | None = None,
         dry_run: bool = False,
+        expected: int | None = None,
     ) -> BulkCancel:
-        """Cancel all pending messages of a subject in a range of due times, or those with these properties."""
+        """Cancel all pending messages of a subject in a range of due times, or those with these properties.
+
+        Args:
+            expected: the number of messages that match, as a dry run returned it. They are counted again first.
+
+        Raises:
+            CountDiffers: another number of messages matches; nothing was cancelled.
+        """
+        if expected is not None and not dry_run:
+            found = await self.cancel_matching(subject, match=match, begin=begin, end=end, dry_run=True)
+            if found.matched != expected:
+                raise CountDiffers(
+                    f"{found.matched} messages of {subject} match, {expected} were expected: nothing was cancelled."
+                    " Count them again with a dry run."
+                )
         from_ms, to_ms = _range(begin, end)
 
         async def request(group: str) -> CancelDelayedResponse:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from django.db import IntegrityError, transaction
 
@@ -76,16 +77,47 @@ def delete(
 
 def _work(order: Order, selection: Selection, limit: int) -> Progress:
     limit = max(1, min(limit, REPLAY_MAX))
-    progress = Progress()
-    deadline = time.monotonic() + limits.BATCHES_SECONDS
     for name in selection.sequences or ():
         broker(name)
     nodes = brokers(selection.sequences)
-    progress.unreachable.update(nodes.unreachable)
+    windows: _Windows = {}
+    unreachable = dict(nodes.unreachable)
     if selection.sequences is None:
-        batches = _all_batches(order, nodes, selection.cursor, limit, progress, deadline)
+        windows = _windows(order, nodes, selection.cursor, unreachable)
+    if selection.expected is not None and not order.dry_run:
+        _check_count(order, nodes, windows, limit, selection.expected)
+    return _pass(order, nodes, selection.sequences, windows, limit, unreachable)
+
+
+_Windows = dict[str, tuple[int, int]]
+"""Sequences of all dead letters by broker group: from the first to the one after the last."""
+
+
+def _check_count(order: Order, nodes: Nodes, windows: _Windows, limit: int, expected: int) -> None:
+    """Raise Conflict unless the request would replay or delete exactly so many dead letters."""
+    found = _pass(replace(order, dry_run=True), nodes, None, windows, limit, {}).done
+    if found != expected:
+        raise Conflict(
+            f"{found} dead letters would be processed, {expected} were expected: nothing was changed. Repeat the dry run.",
+            code="dead_letter.count_differs",
+        )
+
+
+def _pass(
+    order: Order,
+    nodes: Nodes,
+    sequences: Mapping[str, Sequence[int]] | None,
+    windows: _Windows,
+    limit: int,
+    unreachable: Mapping[str, str],
+) -> Progress:
+    """Go through the dead letters once, until the limits are reached."""
+    progress = Progress(unreachable=dict(unreachable))
+    deadline = time.monotonic() + limits.BATCHES_SECONDS
+    if sequences is None:
+        batches = _all_batches(order, nodes, dict(windows), limit, progress, deadline)
     else:
-        batches = _named_batches(order, nodes, selection.sequences, progress, deadline)
+        batches = _named_batches(order, nodes, sequences, progress, deadline)
     for begin, batch in batches:
         progress.looked_at += len(batch)
         readable = []
@@ -99,18 +131,26 @@ def _work(order: Order, selection: Selection, limit: int) -> Progress:
     return progress
 
 
-def _all_batches(
-    order: Order, nodes: Nodes, cursor: str | None, limit: int, progress: Progress, deadline: float
-) -> Iterator[tuple[int, list[Row]]]:
-    """Yield batches of all dead letters with the start of their log, up to the ends of the logs when the request started: dead
-    dead letters that arrive during the request (possibly the replays themselves) are not included.
-    """
-    query = (f"{order.action} dead letters", order.name)
-    windows: dict[str, tuple[int, int]] = {} if cursor is None else decode_cursor(cursor, query)
+def _query(order: Order) -> tuple[str, str]:
+    """What a cursor of a request belongs to."""
+    return f"{order.action} dead letters", order.name
+
+
+def _windows(order: Order, nodes: Nodes, cursor: str | None, unreachable: dict[str, str]) -> _Windows:
+    """Return where the dead letters of each broker group are: those of the cursor, or all that are stored now."""
+    windows: _Windows = {} if cursor is None else decode_cursor(cursor, _query(order))
     fresh = nodes.only(set(nodes.admins) - set(windows))
     ends = fresh.ask(lambda _, admin: admin.messages(order.name, sequence=0, limit=1))
-    windows |= {group: (page["begin_sequence"], page["end_sequence"]) for group, page in ends.values.items()}
-    progress.unreachable.update(ends.unreachable)
+    unreachable.update(ends.unreachable)
+    return windows | {group: (page["begin_sequence"], page["end_sequence"]) for group, page in ends.values.items()}
+
+
+def _all_batches(
+    order: Order, nodes: Nodes, windows: _Windows, limit: int, progress: Progress, deadline: float
+) -> Iterator[tuple[int, list[Row]]]:
+    """Yield batches of all dead letters in these windows with the start of their log. Dead letters that arrive during the request
+    (possibly the replays themselves) are behind the windows. Advances `windows` to where the next request continues.
+    """
     left = limit
     for group in sorted(set(windows) & set(nodes.admins)):
         admin = nodes.admins[group]
@@ -131,7 +171,7 @@ def _all_batches(
             left -= len(batch)
             windows[group] = (reached, end)
     has_more = any(begin < end and g not in progress.unreachable for g, (begin, end) in windows.items())
-    progress.next = encode_cursor(query, windows) if has_more else None
+    progress.next = encode_cursor(_query(order), windows) if has_more else None
 
 
 def _named_batches(

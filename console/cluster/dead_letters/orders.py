@@ -19,6 +19,8 @@ class Selection:
 
     sequences: Mapping[str, Sequence[int]] | None = None
     cursor: str | None = None
+    expected: int | None = None
+    """Of all: how many a dry run of the same request found; with another number nothing is done."""
 
 
 @dataclass(frozen=True, slots=True)

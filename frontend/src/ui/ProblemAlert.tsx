@@ -34,7 +34,7 @@ export function ProblemAlert({
   const [kind] = problem.code.split(".");
   const isUnreachable = problem.code === "console.unreachable";
   const { title, advice } =
-    (isUnreachable ? TEXTS.unreachable : BY_STATUS[problem.status]) ??
+    (isUnreachable ? TEXTS.unreachable : problem.code === "access.csrf" ? TEXTS.other : BY_STATUS[problem.status]) ??
     (problem.isTransient ? TEXTS.transient : TEXTS.other);
   const fields = Object.entries(problem.fields);
   return (

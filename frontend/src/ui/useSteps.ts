@@ -31,10 +31,10 @@ export interface Steps<Found> extends View<Found> {
 
 /**
  * Long work in bounded requests, one after the other, until the end, until it found `foundMax` more, or until it is cancelled. Leaving
- * the page cancels it. `isWhole`: a piece under way ends before the work is cancelled, so that what was done is known.
+ * the page cancels it. `step` is called with the cursor and with how much was found before. `isWhole`: a piece under way ends before the work is cancelled, so that what was done is known.
  */
 export function useSteps<Found>(
-  step: (cursor: string | undefined, signal: AbortSignal) => Promise<Step<Found>>,
+  step: (cursor: string | undefined, signal: AbortSignal, found: number) => Promise<Step<Found>>,
   { foundMax = 1_000, isWhole = false } = {},
 ): Steps<Found> {
   const [view, setView] = useState<View<Found>>(IDLE);
@@ -61,7 +61,7 @@ export function useSteps<Found>(
       report("running");
       try {
         for (;;) {
-          const piece = await latest.current(cursor, signal);
+          const piece = await latest.current(cursor, signal, found.length);
           if (signal.aborted) return;
           found = [...found, ...piece.found];
           done += piece.done;

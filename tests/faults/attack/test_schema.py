@@ -144,7 +144,7 @@ def furnish(up: Up) -> World:
         return eventually(look, what=f"{path} has rows", every_s=ASK_SECONDS)
 
     letters = rows(f"/dead-letters/orders/{GROUP}/")
-    delayed = [row["message_id"] for row in rows("/delayed-messages/")]
+    rows("/delayed-messages/")
     return World(
         up,
         credentials={
@@ -160,7 +160,6 @@ def furnish(up: Up) -> World:
             ("", "sequence"): [0, 1],
             ("dead-letters", "broker_group"): [letters[0]["broker_group"]],
             ("dead-letters", "sequence"): [int(letters[0]["sequence"])],
-            ("delayed-messages", "message_id"): delayed,
             ("teams", "team"): [TEAM],
             ("users", "user_id"): [int(unused["id"]), 1],
             ("tokens", "token_id"): [int(unused_token["id"])],
@@ -182,7 +181,7 @@ def furnish(up: Up) -> World:
             f"DELETE {API}/subjects/{{subject}}/": ("subject", ["orders"]),
             f"DELETE {API}/consumer-groups/{{subject}}/{{group}}/": ("subject", ["orders"]),
             f"POST {API}/delayed-messages/bulk-cancel/": ("", None),
-            f"POST {API}/delayed-messages/{{message_id}}/cancel/": ("message_id", delayed[:2]),
+            f"POST {API}/delayed-messages/cancel/": ("", None),
         },
         pids={process.pid for process in children(up.process.pid)},
     )

@@ -316,7 +316,11 @@ def test_another_sites_page_can_neither_sign_in_nor_change(ada: User) -> None:
     token = page.client.cookies[django_settings.CSRF_COOKIE_NAME].value
     foreign = {"X-CSRFToken": token, "Origin": "https://evil.example"}
     answer = page.client.patch("/api/v1/me/", body, content_type="application/json", headers=foreign)
-    assert answer.status_code == 403
+    assert (answer.status_code, answer.json()["code"]) == (403, "access.csrf")
+    assert "QMQ_TRUSTED_ORIGINS" in answer.json()["detail"]
+    answer = victim.post(f"{SIGN_IN}/auth/login", login, content_type="application/json", headers=foreign)
+    assert (answer.status_code, answer.json()["code"]) == (403, "access.csrf")
+    assert "QMQ_TRUSTED_ORIGINS" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])

@@ -86,7 +86,7 @@ def test_unknown_addresses_and_methods(admin: APIClient) -> None:
         is_problem(APIClient().generic(method, LIST), 401, "request.not_authenticated")
         is_problem(APIClient().generic(method, f"{LIST}?format=csv"), 401, "request.not_authenticated")
     is_problem(send(admin, b"{}", f"{LIST}?format=csv", "DELETE"), 405, "request.method_not_allowed")
-    is_problem(send(admin, b"{}", f"{LIST}?format=csv"), 400, "request.invalid", "name")
+    is_problem(send(admin, b"{}", f"{LIST}?format=csv"), 400, "request.unknown_parameter", "format")
     is_problem(admin.get(LIST, HTTP_ACCEPT="text/html"), 406, "request.not_acceptable")
     is_problem(admin.get(LIST, HTTP_HOST="elsewhere.example"), 400, "request.bad")
 

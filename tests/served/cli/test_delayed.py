@@ -72,7 +72,11 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
     assert hours == {"2027-03-01T00:00:00.000Z": 1, "2027-12-24T17:00:00.000Z": 1}
     counted = answer(served, "delayed", "cancel", "--subject", "later.orders", "--match", "vip=1", "--dry-run")
     assert (counted["matched"], counted["cancelled"]) == (1, 0)
-    assert answer(served, "delayed", "cancel", "--subject", "later.orders")["cancelled"] == 2
+    everything = ("delayed", "cancel", "--subject", "later.orders", "--all")
+    differs = qmq(served, *everything, "--expected", "3")
+    assert (differs.returncode, "2 messages of later.orders match, 3 were expected" in differs.stderr) == (1, True)
+    assert answer(served, *everything, "--dry-run")["matched"] == 2
+    assert answer(served, *everything, "--expected", "2")["cancelled"] == 2
     assert answer(served, "delayed", "show", other["message_ids"][0])["messages"][0]["state"] == "cancelled"
     text = qmq(served, "delayed", "list", "later.orders", "--state", "cancelled")
     assert text.stdout.count("cancelled") == 3
@@ -87,6 +91,8 @@ def test_list_show_reschedule_deliver_cancel(served: System) -> None:
         (("produce", "later.orders", "--delay", "1000d"), 1, "delay.too_far"),
         (("delayed", "cancel"), 2, "specify a message ID"),
         (("delayed", "cancel", "m1", "--match", "a=b"), 2, "require --subject"),
+        (("delayed", "cancel", "--subject", "later.orders", "--expected", "1"), 2, "--all to cancel every message"),
+        (("delayed", "cancel", "--subject", "later.orders", "--all"), 2, "specify --expected N"),
         (("delayed", "list", "later.orders", "--match", "ab"), 2, "KEY=VALUE"),
         (("delayed", "reschedule", "m1"), 2, "one of the arguments"),
         (("delayed", "show", "missing"), 1, "delayed message missing not found"),

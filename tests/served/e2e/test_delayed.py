@@ -69,7 +69,7 @@ def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
     page.go_on("cancel")
     expect(page.drawer.locator("[data-copy=cancelled]")).to_be_visible()
     page.leave()
-    late = console.ask("POST", f"/delayed-messages/{doomed}/deliver/", {"subject": subject})
+    late = console.ask("POST", "/delayed-messages/deliver/", {"message_id": doomed, "subject": subject})
     assert (late.status, late.body["code"]) == (409, "delayed.too_late")
 
     page.look_at("moved")
@@ -96,11 +96,11 @@ def test_what_is_delivered_already_is_too_late_to_cancel(new_visit: Callable[...
     message_id = page.message_id("gone")
     page.look_at("gone")
     expect(page.drawer.locator("[data-copy=pending]")).to_be_visible()
-    console.post(f"/delayed-messages/{message_id}/deliver/", {"subject": subject})
+    console.post("/delayed-messages/deliver/", {"message_id": message_id, "subject": subject})
     code, output = _reader(console, subject, 1).finish(READ_SECONDS)
     assert (code, _names(output)) == (0, ["gone"])
 
-    visit.expects(409, f"/api/v1/delayed-messages/{message_id}/cancel/")
+    visit.expects(409, "/api/v1/delayed-messages/cancel/")
     page.begin("cancel")
     after = page.text("delayed:too_late").removeprefix("{{detail}}")
     shown = rf"Too late: message {re.escape(message_id)} is already (moved|delivered)\.{re.escape(after)}"

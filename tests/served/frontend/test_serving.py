@@ -53,6 +53,15 @@ def test_an_api_address_without_its_slash_is_sent_to_the_one_with_it() -> None:
     assert (answer.status_code, answer.headers["Location"]) == (301, "/api/v1/subjects/")
 
 
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+def test_a_change_without_the_slash_is_not_redirected(method: str) -> None:
+    """Clients repeat a redirected POST as a GET: 200, and nothing was created."""
+    answer = getattr(Client(), method)("/api/v1/subjects", {"name": "a"}, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (404, "request.not_found")
+    assert "Use /api/v1/subjects/ with a slash" in answer.json()["detail"]
+    assert "Use" not in Client().post("/api/v1/nothing").json()["detail"]
+
+
 def test_styles_need_the_nonce_of_this_very_answer() -> None:
     nonces = set()
     for _ in range(3):

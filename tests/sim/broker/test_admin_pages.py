@@ -681,9 +681,9 @@ async def test_a_group_that_comes_back_before_a_checkpoint_needs_no_rebuild_afte
     ("path", "status", "code"),
     [
         ("/subjects/nobody/search", 404, "subject.unknown"),
-        ("/subjects/orders/search?property=novalue", 400, "parameter.wrong"),
-        ("/subjects/orders/search?property==v", 400, "parameter.wrong"),
-        ("/subjects/orders/search?" + "&".join(["property=a=b"] * 21), 400, "parameter.wrong"),
+        ("/subjects/orders/search?match=novalue", 400, "parameter.wrong"),
+        ("/subjects/orders/search?match==v", 400, "parameter.wrong"),
+        ("/subjects/orders/search?" + "&".join(["match=a=b"] * 21), 400, "parameter.wrong"),
         ("/subjects/orders/search?from_time=noon", 400, "parameter.wrong"),
         ("/subjects/orders/search?from_time=" + "9" * 5000, 400, "parameter.wrong"),
         ("/subjects/orders/search?sequence=-1", 400, "parameter.wrong"),

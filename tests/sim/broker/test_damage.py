@@ -111,7 +111,7 @@ async def browse(broker: Broker, client: Client) -> None:
 
 
 async def search(broker: Broker, client: Client) -> None:
-    status, answer = await page(broker, "/subjects/orders/search?property=number=7")
+    status, answer = await page(broker, "/subjects/orders/search?match=number=7")
     assert (status, [item["message_id"] for item in answer["messages"]]) == (200, ["m7"])
     assert (answer["scanned"], answer["unreadable"]) == (SENDS * PER_SEND, 1)
 

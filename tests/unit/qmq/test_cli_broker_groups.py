@@ -66,7 +66,7 @@ def run(*arguments: str) -> int:
 
 
 def test_the_list_goes_on_with_the_next_page(fake: Console, capsys: pytest.CaptureFixture[str]) -> None:
-    fake.answers["broker-groups/"] = {"results": [GROUP], "next": "http://c:1/api/v1/broker-groups/?cursor=x"}
+    fake.answers["broker-groups/"] = {"results": [GROUP], "next": "x"}
     fake.answers["broker-groups/?cursor=x"] = {"results": [{**GROUP, "name": "g2", "master": ""}], "next": None}
     assert run("list") == 0
     lines = capsys.readouterr().out.splitlines()

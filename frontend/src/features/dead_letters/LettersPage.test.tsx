@@ -64,6 +64,7 @@ test("replaying all is tried to its end first, then takes the group's name", asy
   expect(await dialog.findByText("200 dead letters replayed.")).toBeInTheDocument();
   const posts = asked.filter(({ method }) => method === "POST");
   expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
+  expect(posts[1]?.body).toMatchObject({ all: true, expected: 200 });
 });
 
 test("a replay that the system stops says why, and goes on from there", async () => {
@@ -71,7 +72,8 @@ test("a replay that the system stops says why, and goes on from there", async ()
   const { asked } = answer({
     ...common(["read", "send"]),
     [`POST ${BASE}replay/`]: (url: URL) => {
-      if (url.searchParams.get("dry_run") === "true") return progress({ looked_at: 400, done: 400 });
+      if (url.searchParams.get("dry_run") === "true")
+        return real === 0 ? progress({ looked_at: 400, done: 400 }) : progress({ looked_at: 201, done: 201 });
       real += 1;
       return real === 1
         ? progress({ looked_at: 200, done: 199, unknown: 1, stopped: "g1 does not answer", next: "c1" })
@@ -87,7 +89,7 @@ test("a replay that the system stops says why, and goes on from there", async ()
   expect(await dialog.findByText("Reason: g1 does not answer")).toBeInTheDocument();
   await userEvent.click(dialog.getByRole("button", { name: "Continue" }));
   expect(await dialog.findByText("399 dead letters replayed.")).toBeInTheDocument();
-  expect(asked.at(-1)?.body).toMatchObject({ cursor: "c1" });
+  expect(asked.at(-1)?.body).toMatchObject({ cursor: "c1", expected: 201 });
 });
 
 test("selected letters are deleted by their names", async () => {

@@ -22,8 +22,8 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
   const isDangerous = action === "delete" || chosen.kind === "all";
   const { reason, isGiven, inputs } = useConfirmation({ typed: isDangerous ? group : "" });
   const order: Order = { subject, group, action, chosen, to, isForced, reason };
-  const plan = useWork(order, true);
-  const work = useWork(order, false);
+  const plan = useWork(order);
+  const work = useWork(order, plan.found);
   const isPlanning = plan.state === "running";
   const isBusy = isPlanning || work.state === "running";
   const isPlanned = plan.state !== "idle" && !isPlanning;

@@ -1,4 +1,5 @@
 import { Alert, Button, Group, List, Progress, Stack, Text } from "@mantine/core";
+import { useRef } from "react";
 import { useTranslation } from "react-i18next";
 import type { Progress as Answer } from "@/features/dead_letters/queries";
 import { ask, NO_SUMS, summed, type Action, type Order, type Sums } from "@/features/dead_letters/work";
@@ -12,13 +13,26 @@ export type Work = Steps<Answer> & { sums: Sums };
 
 const WHOLE = { foundMax: Infinity, isWhole: true };
 
-/** An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. */
-export function useWork(order: Order, dryRun: boolean): Work {
-  const steps = useSteps<Answer>(async (cursor) => {
-    const answer = await ask(order, cursor, dryRun);
-    return { found: [answer], next: answer.next, done: answer.looked_at, stopped: answer.stopped };
+/**
+ * An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. `planned`: the pieces of the dry run,
+ * whose counts those of the order have to repeat. After a piece that ended early or failed they are others, and are counted anew.
+ */
+export function useWork(order: Order, planned?: readonly Answer[]): Work {
+  const isAsPlanned = useRef(true);
+  const steps = useSteps<Answer>(async (cursor, _, pieces) => {
+    if (planned === undefined) return stepOf(await ask(order, cursor, true));
+    const wasAsPlanned = isAsPlanned.current;
+    isAsPlanned.current = false;
+    const counted = wasAsPlanned || order.chosen.kind === "some" ? planned[pieces] : await ask(order, cursor, true);
+    const answer = await ask(order, cursor, false, counted?.done ?? 0);
+    isAsPlanned.current = wasAsPlanned && answer.stopped === null;
+    return stepOf(answer);
   }, WHOLE);
   return { ...steps, sums: steps.found.reduce(summed, NO_SUMS) };
+}
+
+function stepOf(answer: Answer) {
+  return { found: [answer], next: answer.next, done: answer.looked_at, stopped: answer.stopped };
 }
 
 /** Work under way: how far it is, and a way to stop it. `total` null: not known beforehand. */

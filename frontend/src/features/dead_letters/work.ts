@@ -71,15 +71,23 @@ export function piecesOf(keys: readonly string[], size: number = PIECE): Record<
   return pieces;
 }
 
-/** One bounded request of an order, or of its dry run; `next` of its answer goes on. */
-export async function ask(order: Order, cursor: string | undefined, dryRun: boolean): Promise<Progress> {
+/**
+ * One bounded request of an order, or of its dry run; `next` of its answer goes on. `expected`, of all: how many the same request of the
+ * dry run counted; with another number nothing is done.
+ */
+export async function ask(
+  order: Order,
+  cursor: string | undefined,
+  dryRun: boolean,
+  expected?: number,
+): Promise<Progress> {
   const { subject, group, chosen } = order;
   const pieces = chosen.kind === "some" ? piecesOf(chosen.keys) : null;
   const number = Number(cursor ?? 0);
   const which: Schema<"SelectionRequest"> = pieces
     ? // Sequences may be past 2^53, so they stay texts of digits.
       { sequences: pieces[number], limit: PIECE }
-    : { all: true, limit: PIECE, cursor: cursor ?? null };
+    : { all: true, limit: PIECE, cursor: cursor ?? null, expected };
   const params = { path: { subject, group }, query: { dry_run: dryRun } };
   const body = { ...which, ...(order.reason ? { reason: order.reason } : {}) };
   const answer =

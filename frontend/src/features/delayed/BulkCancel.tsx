@@ -15,17 +15,29 @@ interface Props {
   onClose: () => void;
   subject: string;
   /** What the list is filtered by, to begin with. */
-  initial: { from: string | null; to: string | null; property: string };
+  initial: { from: string | null; to: string | null; match: string };
 }
 
-/** Cancel all pending messages of a subject that match: counted first, then piece by piece. */
+interface Answered {
+  unreachable: Record<string, string>;
+}
+
+function matchedBy(pieces: readonly { expected: number }[]): number {
+  return pieces.reduce((sum, { expected }) => sum + expected, 0);
+}
+
+function unreachableOf(pieces: readonly Answered[]): Record<string, string> {
+  return Object.assign({}, ...pieces.map(({ unreachable }) => unreachable)) as Record<string, string>;
+}
+
+/** Cancel all pending messages of a subject that match: counted first, then cancelled, both piece by piece. */
 export function BulkCancel({ onClose, subject, initial }: Props) {
   const { t } = useTranslation("delayed");
   const language = useLanguage();
   const zone = useZone();
-  const [text, setText] = useState(initial.property);
+  const [text, setText] = useState(initial.match);
   const [range, setRange] = useState<Slice>({ from: initial.from, to: initial.to });
-  const { properties, wrong } = readProperties(text);
+  const { properties: match, wrong } = readProperties(text);
   return (
     <PlannedWork
       onClose={onClose}
@@ -35,14 +47,20 @@ export function BulkCancel({ onClose, subject, initial }: Props) {
       doneMessage={t("bulk.started")}
       isReady={wrong === null}
       inputs={JSON.stringify([text, range])}
-      isWorthIt={({ found }) => found.matched > 0}
+      isWorthIt={(pieces) => matchedBy(pieces) > 0}
       plan={async () => {
-        const found = await bulkCancel({ subject, properties, ...range }, { dryRun: true, reason: "" });
         const { hours } = await askCalendar(subject, range);
-        return { found, pieces: slices(hours, range) };
+        const pieces = [];
+        for (const piece of slices(hours, range)) {
+          const counted = await bulkCancel({ subject, match, ...piece }, { dryRun: true, reason: "" });
+          pieces.push({ ...piece, expected: counted.matched, unreachable: counted.unreachable });
+        }
+        return pieces;
       }}
-      itemsOf={({ pieces }) => pieces}
-      one={(piece, reason, signal) => bulkCancel({ subject, properties, ...piece }, { dryRun: false, reason }, signal)}
+      itemsOf={(pieces) => pieces.filter(({ expected }) => expected > 0)}
+      one={({ from, to, expected }, reason, signal) =>
+        bulkCancel({ subject, match, from, to, expected }, { dryRun: false, reason }, signal)
+      }
       result={(pieces) => {
         const cancelled = pieces.reduce((sum, piece) => sum + piece.cancelled, 0);
         const tooLate = pieces.reduce((sum, piece) => sum + piece.too_late, 0);
@@ -54,19 +72,17 @@ export function BulkCancel({ onClose, subject, initial }: Props) {
             {tooLate > 0 && (
               <Text c="orange">{t("bulk.too_late", { count: tooLate, shown: count(tooLate, language) })}</Text>
             )}
-            <Unreachable
-              of={Object.assign({}, ...pieces.map(({ unreachable }) => unreachable)) as Record<string, string>}
-            />
+            <Unreachable of={unreachableOf(pieces)} />
           </>
         );
       }}
-      show={({ found }) => (
+      show={(pieces) => (
         <Stack gap="xs">
-          <Text size="sm" fw={600} data-matched={found.matched}>
-            {t("bulk.matched", { count: found.matched, shown: count(found.matched, language), subject })}
+          <Text size="sm" fw={600} data-matched={matchedBy(pieces)}>
+            {t("bulk.matched", { count: matchedBy(pieces), shown: count(matchedBy(pieces), language), subject })}
           </Text>
           <List size="sm">
-            {Object.entries(properties).map(([name, value]) => (
+            {Object.entries(match).map(([name, value]) => (
               <List.Item key={name} className="break">
                 {name} = {value}
               </List.Item>
@@ -75,7 +91,7 @@ export function BulkCancel({ onClose, subject, initial }: Props) {
             {range.to && <List.Item>{t("bulk.to", { at: utc(range.to) })}</List.Item>}
           </List>
           <Text size="sm">{t("bulk.for_good")}</Text>
-          <Unreachable of={found.unreachable} />
+          <Unreachable of={unreachableOf(pieces)} />
         </Stack>
       )}
     >

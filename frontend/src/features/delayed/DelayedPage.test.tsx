@@ -35,7 +35,7 @@ function answers(more: Answers = {}): Answers {
     "GET /api/v1/subjects/": { results: [], next: null, previous: null },
     [`GET ${LIST}calendar/`]: calendar(),
     [`GET ${LIST}`]: { results: [row("m1"), row("m2", { state: "delivered" })], next: null, unreachable: {} },
-    [`GET ${LIST}m1/`]: { results: [row("m1")], unreachable: {} },
+    [`GET ${LIST}message/`]: { results: [row("m1")], unreachable: {} },
     ...more,
   };
 }
@@ -110,7 +110,7 @@ test("hours are unknown, not zero, while a delay group does not answer", async (
 
 test("a message is cancelled after its plan was seen", async () => {
   const { asked } = answer(
-    answers({ [`POST ${LIST}m1/cancel/`]: (url: URL) => changed(url.searchParams.get("dry_run") === "true") }),
+    answers({ [`POST ${LIST}cancel/`]: (url: URL) => changed(url.searchParams.get("dry_run") === "true") }),
   );
   await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
   await userEvent.click(await screen.findByText("Cancel message"));
@@ -118,14 +118,19 @@ test("a message is cancelled after its plan was seen", async () => {
   await waitFor(() => {
     const posts = asked.filter(({ method }) => method === "POST");
     expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
-    expect(posts[1]?.body).toEqual({ subject: "order.remind", was_due_at: "2026-12-01T10:20:00Z", reason: "" });
+    expect(posts[1]?.body).toEqual({
+      message_id: "m1",
+      subject: "order.remind",
+      was_due_at: "2026-12-01T10:20:00Z",
+      reason: "",
+    });
   });
 });
 
 test("what came too late is said in full, and nothing can be applied", async () => {
   answer(
     answers({
-      [`POST ${LIST}m1/cancel/`]: Response.json(
+      [`POST ${LIST}cancel/`]: Response.json(
         { code: "delayed.too_late", title: "Conflict", detail: "Too late: message m1 is already delivered." },
         { status: 409 },
       ),
@@ -147,7 +152,7 @@ test("whoever may not change a message can neither choose nor cancel it", async 
     answers({
       "GET /api/v1/me/": { ...operator, rights: ["read"] },
       [`GET ${LIST}`]: { results: [mine], next: null, unreachable: {} },
-      [`GET ${LIST}m1/`]: { results: [mine], unreachable: {} },
+      [`GET ${LIST}message/`]: { results: [mine], unreachable: {} },
     }),
   );
   await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
@@ -169,7 +174,7 @@ test("many are cancelled after they were counted and the subject was typed", asy
           : { ...bulk, dry_run: false, cancelled: 2, too_late: 1 },
     }),
   );
-  await mount(DelayedPage, `${ADDRESS}&subject=order.remind&property=order%3D17`);
+  await mount(DelayedPage, `${ADDRESS}&subject=order.remind&match=order%3D17`);
   await userEvent.click(await screen.findByText("Cancel by filter…"));
   const dialog = await screen.findByRole("dialog");
   await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
@@ -181,7 +186,8 @@ test("many are cancelled after they were counted and the subject was typed", asy
   expect(await screen.findByText("2 messages cancelled")).toBeInTheDocument();
   expect(screen.getByText(/1 message was already being delivered/)).toBeInTheDocument();
   const [dry, real] = asked.filter(({ method }) => method === "POST");
-  expect(dry?.body).toMatchObject({ subject: "order.remind", properties: { order: "17" } });
+  expect(dry?.body).toMatchObject({ subject: "order.remind", match: { order: "17" }, all: false });
+  expect(real?.body).toMatchObject({ match: { order: "17" }, expected: 3 });
   expect(real?.url.searchParams.get("dry_run")).toBe("false");
 });
 
@@ -189,9 +195,13 @@ test("chosen messages are cancelled one by one; too late for one is no failure o
   const { asked } = answer(
     answers({
       [`GET ${LIST}`]: { results: [row("m1"), row("m2")], next: null, unreachable: {} },
-      [`POST ${LIST}m1/cancel/`]: (url: URL) => changed(url.searchParams.get("dry_run") === "true"),
-      [`POST ${LIST}m2/cancel/`]: () =>
-        Response.json({ code: "delayed.too_late", title: "", detail: "m2 is delivering: too late" }, { status: 409 }),
+      [`POST ${LIST}cancel/`]: (url: URL, { message_id }: { message_id: string }) =>
+        message_id === "m1"
+          ? changed(url.searchParams.get("dry_run") === "true")
+          : Response.json(
+              { code: "delayed.too_late", title: "", detail: "m2 is delivering: too late" },
+              { status: 409 },
+            ),
     }),
   );
   await mount(DelayedPage, ADDRESS);
@@ -205,5 +215,6 @@ test("chosen messages are cancelled one by one; too late for one is no failure o
   expect(await screen.findByText("Cancelled: 1")).toBeInTheDocument();
   expect(await screen.findByText("Completed: 2 of 2 steps.")).toBeInTheDocument();
   const real = asked.filter(({ method, url }) => method === "POST" && url.searchParams.get("dry_run") === "false");
-  expect(real.map(({ url }) => url.pathname)).toEqual([`${LIST}m1/cancel/`, `${LIST}m2/cancel/`]);
+  expect(real.map(({ url }) => url.pathname)).toEqual([`${LIST}cancel/`, `${LIST}cancel/`]);
+  expect(real.map(({ body }) => (body as { message_id: string }).message_id)).toEqual(["m1", "m2"]);
 });

@@ -111,7 +111,7 @@ export default function DelayedPage() {
         <BulkCancel
           onClose={() => setCancelling(false)}
           subject={subject}
-          initial={{ from: search.due_from ?? null, to: search.due_to ?? null, property: search.property ?? "" }}
+          initial={{ from: search.due_from ?? null, to: search.due_to ?? null, match: search.match ?? "" }}
         />
       )}
     </>

@@ -30,15 +30,15 @@ export function MessageList({ subject }: { subject: string }) {
   const filters = useMemo<Filter[]>(
     () => [
       choice("state", t("column.state"), STATES, (state) => t(`state.${state}`)),
-      { kind: "text", name: "property", label: t("filter.property"), placeholder: t("filter.property_hint") },
+      { kind: "text", name: "match", label: t("filter.property"), placeholder: t("filter.property_hint") },
       { kind: "instant", name: "due_from", label: t("filter.due_from"), direction: "future" },
       { kind: "instant", name: "due_to", label: t("filter.due_to"), direction: "future" },
     ],
     [t],
   );
   const load = useCallback<Load<Delayed>>((query, signal) => loadDelayed({ ...query, subject }, signal), [subject]);
-  const { property = "" } = search;
-  const isIgnored = property !== "" && !(subject && isProperty(property));
+  const { match = "" } = search;
+  const isIgnored = match !== "" && !(subject && isProperty(match));
   return (
     <div>
       <Title order={2} size="h4" mb="xs">

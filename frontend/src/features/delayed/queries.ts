@@ -45,7 +45,7 @@ export function isProperty(text: string): boolean {
 
 /** A page of the list. What is no property yet is not asked for: the page says so. */
 export function loadDelayed(
-  { subject, due_from, due_to, state, property, limit, cursor }: ListQuery,
+  { subject, due_from, due_to, state, match, limit, cursor }: ListQuery,
   signal: AbortSignal,
 ): Promise<ListPage<Delayed>> {
   const query = {
@@ -55,7 +55,7 @@ export function loadDelayed(
     cursor,
     limit: limit === undefined ? undefined : Number(limit),
     state: state ? [state as State] : undefined,
-    property: property && subject && isProperty(property) ? [property] : undefined,
+    match: match && subject && isProperty(match) ? [match] : undefined,
   };
   return must(api.GET("/api/v1/delayed-messages/", { params: { query }, signal }));
 }
@@ -64,9 +64,8 @@ export function loadDelayed(
 export function messageOptions(messageId: string, subject: string) {
   return queryOptions({
     queryKey: [...delayedKey, "message", messageId, subject],
-    queryFn: read("/api/v1/delayed-messages/{message_id}/", {
-      path: { message_id: messageId },
-      query: { subject: subject || undefined },
+    queryFn: read("/api/v1/delayed-messages/message/", {
+      query: { message_id: messageId, subject: subject || undefined },
     }),
     // Reading is limited and noted in the audit log: only when it was opened, or after a change.
     refetchOnWindowFocus: false,
@@ -85,11 +84,10 @@ export function changeMessage(
   to?: string,
   signal?: AbortSignal,
 ): Promise<Changed> {
-  const address = "/api/v1/delayed-messages/{message_id}" as const;
-  const body = { subject, was_due_at: due_at ?? undefined };
-  const rest = { path: { message_id }, signal };
-  if (operation !== "reschedule") return change("post", `${address}/${operation}/`, attempt, { ...rest, body });
-  return change("post", `${address}/reschedule/`, attempt, { ...rest, body: { ...body, due_at: to } });
+  const body = { message_id, subject, was_due_at: due_at ?? undefined };
+  if (operation !== "reschedule")
+    return change("post", `/api/v1/delayed-messages/${operation}/`, attempt, { body, signal });
+  return change("post", "/api/v1/delayed-messages/reschedule/", attempt, { body: { ...body, due_at: to }, signal });
 }
 
 export function isTooLate(error: unknown): error is Problem {
@@ -115,14 +113,17 @@ export async function orTooLate(change: Promise<Changed>, t: TFunction<"delayed"
 
 export interface BulkQuery extends Slice {
   subject: string;
-  properties: Readonly<Record<string, string>>;
+  match: Readonly<Record<string, string>>;
+  /** How many match, as the preview counted them: with another number nothing is cancelled. */
+  expected?: number;
 }
 
 export function bulkCancel(
-  { subject, properties, from, to }: BulkQuery,
+  { subject, match, from, to, expected }: BulkQuery,
   attempt: Attempt,
   signal?: AbortSignal,
 ): Promise<BulkCancelled> {
-  const body = { subject, properties, due_from: from, due_to: to };
+  const all = Object.keys(match).length === 0 && !from && !to;
+  const body = { subject, match, due_from: from, due_to: to, all, expected };
   return change("post", "/api/v1/delayed-messages/bulk-cancel/", attempt, { body, signal });
 }

@@ -76,11 +76,11 @@ test("a search goes on step by step to its end and tells what it looked at", asy
     [`GET ${BASE}search/`]: (url: URL) =>
       url.searchParams.get("cursor") ? found([row("9")], null, 1) : found([row("3")], "c2", 0.5),
   });
-  await mount(Page, "/subjects/order.paid?view=search&property=region%3Deu%0Anote%3Da%2Cb&tag=gift");
+  await mount(Page, "/subjects/order.paid?view=search&match=region%3Deu%0Anote%3Da%2Cb&tag=gift");
   expect(await screen.findByText(/2 matches in 4,000 messages/)).toBeInTheDocument();
   expect(screen.getByText(/1 message could not be read/)).toBeInTheDocument();
   const first = asked.find(({ url }) => url.pathname === `${BASE}search/`)?.url.searchParams;
-  expect(first?.getAll("property")).toEqual(["region=eu", "note=a,b"]);
+  expect(first?.getAll("match")).toEqual(["region=eu", "note=a,b"]);
   expect(first?.get("tag")).toBe("gift");
 });
 

@@ -16,7 +16,7 @@ const BETWEEN = "\n";
 
 /** Criteria as the address has them; null when none was asked for yet. Pure. */
 export function criteriaOf(search: Search): Criteria | null {
-  const properties = (search.property ?? "").split(BETWEEN).filter(Boolean);
+  const properties = (search.match ?? "").split(BETWEEN).filter(Boolean);
   const tag = search.tag ?? "";
   if (properties.length === 0 && !tag) return null;
   return {
@@ -31,7 +31,7 @@ export function criteriaOf(search: Search): Criteria | null {
 /** The address's parameters for criteria. */
 export function searchOf({ properties, tag, from, to, brokerGroup }: Criteria): Record<string, string | undefined> {
   return {
-    property: properties.join(BETWEEN) || undefined,
+    match: properties.join(BETWEEN) || undefined,
     tag: tag || undefined,
     after: from || undefined,
     before: to || undefined,

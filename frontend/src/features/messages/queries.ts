@@ -47,7 +47,7 @@ export function searchStep(
   signal: AbortSignal,
 ): Promise<Found> {
   const query = {
-    property: properties.length > 0 ? [...properties] : undefined,
+    match: properties.length > 0 ? [...properties] : undefined,
     tag: tag || undefined,
     from_time: from || undefined,
     to_time: to || undefined,

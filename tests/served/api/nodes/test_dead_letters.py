@@ -100,6 +100,31 @@ def test_letters_say_why(crew: Crew, letters: list[dict[str, Any]]) -> None:
     assert crew.own.get("/api/v1/dead-letters/orders/nobody/").json()["results"] == []
 
 
+def do_all(crew: Crew, url: str, **more: Any) -> dict[str, Any]:
+    """Replay or delete all dead letters: as many as a dry run counts."""
+    body = {"all": True, **more}
+    expected = crew.own.post(url + "?dry_run=true", body).json()["done"]
+    answer: dict[str, Any] = crew.own.post(url, body | {"expected": expected}).json()
+    return answer
+
+
+@pytest.mark.parametrize("url", [REPLAY, DELETE])
+def test_another_number_than_expected_changes_nothing(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]], url: str
+) -> None:
+    unsaid = crew.own.post(url, {"all": True})
+    assert (unsaid.status_code, list(unsaid.json()["fields"])) == (400, ["expected"])
+    for expected in (0, 9, 11):
+        differs = crew.own.post(url, {"all": True, "expected": expected})
+        assert (differs.status_code, differs.json()["code"]) == (409, "dead_letter.count_differs")
+        assert "10 dead letters would be processed" in differs.json()["detail"]
+    assert states(crew) == {"open": 10}
+    first = crew.own.post(url, {"all": True, "limit": 4, "expected": 4}).json()
+    assert crew.own.post(url, {"all": True, "cursor": first["next"], "expected": 5}).status_code == 409
+    assert crew.own.post(url, {"all": True, "cursor": first["next"], "expected": 6}).json()["done"] == 6
+    assert crew.own.post(url, {"all": True, "expected": 0}).json()["already"] == 10
+
+
 def test_a_replay_goes_to_its_group_alone_and_only_once(
     cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
 ) -> None:
@@ -109,7 +134,7 @@ def test_a_replay_goes_to_its_group_alone_and_only_once(
     assert (dry["dry_run"], dry["done"], dry["already"]) == (True, 10, 0)
     assert cluster.small.counts(RETRY) == before
     assert states(crew) == {"open": 10}
-    done = crew.own.post(REPLAY, body).json()
+    done = crew.own.post(REPLAY, body | {"expected": 10}).json()
     assert (done["done"], done["failed"], done["unknown"], done["next"]) == (10, 0, 0, None)
     copies = [message for message in cluster.small.stored(RETRY) if message.message_id.startswith("replay.")]
     assert sorted(copy.properties[sending.KEY_REPLAY_OF] for copy in copies) == sorted(f"m{n}" for n in range(10))
@@ -119,7 +144,7 @@ def test_a_replay_goes_to_its_group_alone_and_only_once(
     assert {delivery.attempt for delivery in got} == {1}
     assert {delivery.properties["n"] for delivery in got} == {str(n) for n in range(10)}
     assert all(delivery.properties[KEY_USER].startswith("olga") for delivery in got)
-    again = crew.own.post(REPLAY, body).json()
+    again = crew.own.post(REPLAY, body | {"expected": 0}).json()
     assert (again["done"], again["already"]) == (0, 10)
     rows, _ = all_pages(crew.own, LETTERS)
     assert {row["decision"]["replay_id"] for row in rows} == {copy.message_id for copy in copies}
@@ -166,8 +191,7 @@ def test_a_replay_goes_on_where_it_ended(
     monkeypatch.setattr(decisions, "BATCH", 2)
     seen, cursor = [], None
     while True:
-        body = {"all": True, "limit": 3} | ({"cursor": cursor} if cursor else {})
-        answer = crew.own.post(REPLAY, body).json()
+        answer = do_all(crew, REPLAY, limit=3, **({"cursor": cursor} if cursor else {}))
         seen.append(answer["looked_at"])
         cursor = answer["next"]
         if cursor is None:
@@ -175,9 +199,9 @@ def test_a_replay_goes_on_where_it_ended(
     assert seen == [3, 3, 3, 1]
     assert states(crew) == {"replayed": 10}
     assert {entry.after["letters"] for entry in audited("dead_letter.replay")} <= {1, 2}
-    assert crew.own.post(REPLAY, {"all": True, "cursor": "nonsense"}).status_code == 400
-    delete_cursor = crew.own.post(DELETE, {"all": True, "limit": 1}).json()["next"]
-    assert crew.own.post(REPLAY, {"all": True, "cursor": delete_cursor}).status_code == 400
+    assert crew.own.post(REPLAY, {"all": True, "expected": 0, "cursor": "nonsense"}).status_code == 400
+    delete_cursor = crew.own.post(DELETE + "?dry_run=true", {"all": True, "limit": 1}).json()["next"]
+    assert crew.own.post(REPLAY, {"all": True, "expected": 0, "cursor": delete_cursor}).status_code == 400
 
 
 def test_deleted_letters_are_hidden_and_stay_where_they_are(
@@ -195,7 +219,7 @@ def test_deleted_letters_are_hidden_and_stay_where_they_are(
     assert sum(cluster.small.counts(DEAD).values()) == 10, "the log is append-only"
     (count,) = crew.own.get(COUNTS, {"subject": "orders"}).json()["results"]
     assert (count["stored"], count["open"], count["deleted"]) == (10, 6, 4)
-    replayed = crew.own.post(REPLAY, {"all": True}).json()
+    replayed = do_all(crew, REPLAY)
     assert (replayed["done"], replayed["already"]) == (6, 4)
     entries = audited("dead_letter.delete")
     assert sum(entry.after["letters"] for entry in entries) == 4
@@ -206,10 +230,10 @@ def test_a_letter_that_another_request_is_at_is_left_alone(crew: Crew, letters: 
     row = DeadLetterDecision.objects.get()
     row.state, row.replays = State.REPLAYING, 0
     row.save()
-    assert crew.own.post(REPLAY, {"all": True}).json()["under_way"] == 1
+    assert do_all(crew, REPLAY)["under_way"] == 1
     row.at = timezone.now() - timedelta(seconds=limits.CLAIM_SECONDS + 1)
     row.save()
-    assert crew.own.post(REPLAY, {"all": True}).json()["done"] == 1, "whoever claimed it has ended"
+    assert do_all(crew, REPLAY)["done"] == 1, "whoever claimed it has ended"
     row.refresh_from_db()
     assert (row.state, row.replays) == (State.REPLAYED, 1)
 
@@ -226,14 +250,14 @@ def test_what_nobody_knows_is_sent_again_under_the_same_id(
     short = Timeouts(connect=0.2, send=0.2, delivery=0.5, route=0.2)
     with monkeypatch.context() as impatient:
         impatient.setattr(limits, "SEND_TIMEOUTS", short)
-        answer = crew.own.post(REPLAY, {"all": True}).json()
+        answer = do_all(crew, REPLAY)
     assert (answer["done"], answer["unknown"]) == (0, 3)
     assert answer["stopped"]
     assert answer["next"] is not None
     assert states(crew, "unknown") == {"unknown": 3}
     ids = {row.replay_id for row in DeadLetterDecision.objects.all()}
     settings.META_URL = cluster.meta_url
-    answer = crew.own.post(REPLAY, {"all": True, "cursor": answer["next"]}).json()
+    answer = do_all(crew, REPLAY, cursor=answer["next"])
     assert (answer["done"], answer["next"]) == (10, None), "the batch that was stopped at comes again"
     stored = {message.message_id for message in cluster.small.stored(RETRY)}
     assert ids <= stored
@@ -245,7 +269,7 @@ def test_refused_letters_are_open_again(
 ) -> None:
     """A copy that can't be encoded is surely not stored."""
     monkeypatch.setattr(sending, "KEY_REPLAY_OF", "x" * 70_000)
-    answer = crew.own.post(REPLAY, {"all": True}).json()
+    answer = do_all(crew, REPLAY)
     assert (answer["done"], answer["failed"], len(answer["failures"])) == (0, 10, 10)
     assert DeadLetterDecision.objects.count() == 0
     crew.own.post(DELETE, {"sequences": named(letters[0])})
@@ -259,7 +283,7 @@ def test_a_broker_that_is_down_leaves_its_letters_for_later(
 ) -> None:
     there = [row for row in letters if row["broker_group"] == "g1"]
     cluster.stop_broker("g2")
-    answer = crew.own.post(REPLAY, {"all": True}).json()
+    answer = do_all(crew, REPLAY)
     assert (answer["done"], list(answer["unreachable"])) == (len(there), ["g2"])
     answer = crew.own.post(DELETE, {"sequences": named(*letters)}).json()
     assert (answer["done"], list(answer["unreachable"])) == (len(there), ["g2"])
@@ -278,10 +302,10 @@ def test_what_is_named_and_not_there_fails(crew: Crew, letters: list[dict[str, A
 
 def test_a_decision_does_not_stick_to_another_letter(crew: Crew, letters: list[dict[str, Any]]) -> None:
     """A node that lost its log numbers anew."""
-    crew.own.post(DELETE, {"all": True})
+    do_all(crew, DELETE)
     DeadLetterDecision.objects.update(message_id="another")
     assert states(crew) == {"open": 10}
-    assert crew.own.post(REPLAY, {"all": True}).json()["done"] == 10
+    assert do_all(crew, REPLAY)["done"] == 10
     assert DeadLetterDecision.objects.count() == 10
 
 
@@ -289,7 +313,7 @@ def test_decisions_go_with_the_letters(
     crew: Crew, letters: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Retention took all letters but the newest of each broker group."""
-    crew.own.post(DELETE, {"all": True})
+    do_all(crew, DELETE)
     real = decisions._read
 
     def shortened(*arguments: Any) -> dict[str, Any]:
@@ -317,9 +341,10 @@ def test_decisions_go_with_the_letters(
         {"sequences": {"g1": [1 << 63]}},
         {"sequences": {"g1": list(range(decisions.SEQUENCES_MAX + 1))}},
         {"sequences": {"g1": [1]}, "cursor": "x"},
-        {"all": True, "limit": decisions.REPLAY_MAX + 1},
-        {"all": True, "limit": 0},
-        {"all": True, "to": "everybody"},
+        {"all": True, "expected": -1},
+        {"all": True, "expected": 0, "limit": decisions.REPLAY_MAX + 1},
+        {"all": True, "expected": 0, "limit": 0},
+        {"all": True, "expected": 0, "to": "everybody"},
     ],
 )
 def test_orders_that_make_no_sense_are_refused(crew_without_nodes: Crew, body: dict[str, Any]) -> None:
@@ -327,7 +352,7 @@ def test_orders_that_make_no_sense_are_refused(crew_without_nodes: Crew, body: d
 
 
 def test_who_may_not_decide_does_not(cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]) -> None:
-    body = {"all": True}
+    body = {"all": True, "expected": 10}
     for client in (crew.viewer, crew.other):
         assert client.post(REPLAY, body).status_code == 403
         assert client.post(DELETE, body).status_code == 403
@@ -341,10 +366,10 @@ def test_who_may_not_decide_does_not(cluster: ThreadedSystem, crew: Crew, letter
 def test_text_that_was_no_utf8_is_not_copied_by_mistake(cluster: ThreadedSystem, crew: Crew) -> None:
     cluster.send("orders", 1, first=50, note="bro\N{REPLACEMENT CHARACTER}ken")
     cluster.make_dead("orders", "g", 11)
-    answer = crew.own.post(REPLAY, {"all": True}).json()
+    answer = do_all(crew, REPLAY)
     assert (answer["done"], answer["failed"]) == (10, 1)
     assert "UTF-8" in answer["failures"][0]["why"]
-    assert crew.own.post(REPLAY, {"all": True}).json()["failed"] == 1
+    assert do_all(crew, REPLAY)["failed"] == 1
     rows, _ = all_pages(crew.own, LETTERS, state=["open"])
     assert crew.own.post(REPLAY, {"sequences": named(*rows), "force": True}).json()["done"] == 1
 

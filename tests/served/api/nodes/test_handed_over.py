@@ -60,12 +60,12 @@ def test_nothing_is_changed_on_nodes(cluster: ThreadedSystem, crew: Crew, monkey
         ("post", f"{API}/subjects/orders/messages/", {"properties": {"a": "b"}}),
         ("post", f"{group}reset/", {"to": "earliest"}),
         ("delete", group, {"force": True}),
-        ("post", f"{letters}replay/", {"all": True}),
-        ("post", f"{letters}delete/", {"all": True}),
-        ("post", f"{delayed}d0/cancel/", {}),
-        ("post", f"{delayed}d0/reschedule/", {"delay_seconds": 60}),
-        ("post", f"{delayed}d0/deliver/", {}),
-        ("post", f"{delayed}bulk-cancel/", {"subject": "orders"}),
+        ("post", f"{letters}replay/", {"all": True, "expected": 2}),
+        ("post", f"{letters}delete/", {"all": True, "expected": 2}),
+        ("post", f"{delayed}cancel/", {"message_id": "d0"}),
+        ("post", f"{delayed}reschedule/", {"message_id": "d0", "delay_seconds": 60}),
+        ("post", f"{delayed}deliver/", {"message_id": "d0"}),
+        ("post", f"{delayed}bulk-cancel/", {"subject": "orders", "all": True, "expected": 1}),
     ]
     before = queries.audit_entries().count()
     for method, path, body in calls:

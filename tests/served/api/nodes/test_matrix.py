@@ -6,6 +6,7 @@ team shop. Changes are dry runs, so that the calls do not depend on each other.
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,7 +75,7 @@ def of_subject(**values: Any) -> tuple[Case, ...]:
 
 
 OWN_OPERATOR = frozenset({"own operator"})
-DELAYED = (Case(arguments={"message_id": "delayed"}), Case(arguments={"message_id": "delayed_retry"}))
+DELAYED = (Case({"message_id": "d-orders"}), Case({"message_id": "d-retry"}))
 CASES: dict[str, tuple[Case, ...]] = {
     "alert_channels_list": (Case(),),
     "alert_channels_create": (Case({"kind": "email", "name": "more", "addresses": ["a@example.com"]}, status=200),),
@@ -139,32 +140,32 @@ CASES: dict[str, tuple[Case, ...]] = {
             shows=True,
         ),
     ),
-    "dead_letters_delete": (Case({"all": True}, arguments={"group": "dead"}),),
+    "dead_letters_delete": (Case({"all": True, "expected": 2}, arguments={"group": "dead"}),),
     "dead_letters_replay": (
-        Case({"all": True}, arguments={"group": "dead"}),
-        Case({"all": True, "to": "subject", "force": True}, arguments={"group": "dead"}),
+        Case({"all": True, "expected": 2}, arguments={"group": "dead"}),
+        Case({"all": True, "expected": 2, "to": "subject", "force": True}, arguments={"group": "dead"}),
     ),
     "delayed_messages_list": (
         Case(shows=True),
         Case(query="subject=orders", shows=True),
         Case(query=f"subject={RETRY}".replace("%", "%25"), shows=True),
-        Case(query="subject=orders&property=a%3Db", right=Right.READ_MESSAGES, shows=True),
-        Case(query=f"subject={RETRY}".replace("%", "%25") + "&property=a%3Db", right=Right.READ_MESSAGES, shows=True),
+        Case(query="subject=orders&match=a%3Db", right=Right.READ_MESSAGES, shows=True),
+        Case(query=f"subject={RETRY}".replace("%", "%25") + "&match=a%3Db", right=Right.READ_MESSAGES, shows=True),
     ),
     "delayed_messages_get": (
-        Case(arguments={"message_id": "delayed"}, shows=True),
-        Case(arguments={"message_id": "delayed_retry"}, shows=True),
+        Case(query="message_id=d-orders", shows=True),
+        Case(query="message_id=d-retry", shows=True),
     ),
     "delayed_messages_cancel": DELAYED,
     "delayed_messages_deliver": DELAYED,
     "delayed_messages_reschedule": (
-        Case({"delay_seconds": 60}, arguments={"message_id": "delayed"}),
-        Case({"due_at": LATER}, arguments={"message_id": "delayed_retry"}),
+        Case({"message_id": "d-orders", "delay_seconds": 60}),
+        Case({"message_id": "d-retry", "due_at": LATER}),
     ),
     "delayed_messages_bulk_cancel": (
-        Case({"subject": "orders"}),
-        Case({"subject": RETRY}),
-        Case({"subject": RETRY, "properties": {"a": "b"}}),
+        Case({"subject": "orders", "all": True, "expected": 1}),
+        Case({"subject": RETRY, "all": True, "expected": 1}),
+        Case({"subject": RETRY, "match": {"a": "b"}, "expected": 1}),
     ),
     "delayed_messages_calendar": (Case(),),
     "history": (Case(query="subject=orders"),),
@@ -336,8 +337,6 @@ def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         "team": TEAM,
         "empty_team": "empty",
         "node_id": "g1-a",
-        "delayed": "d-orders",
-        "delayed_retry": "d-retry",
         "channel": str(AlertChannel.objects.create(name="mail", kind="email", addresses=["a@example.com"]).pk),
         "unused_channel": str(AlertChannel.objects.create(name="unused", kind="email").pk),
         "rule": str(of_orders.pk),
@@ -433,6 +432,84 @@ def test_every_caller_may_what_the_tables_say(world: dict[str, str], callers: li
     assert queries.audit_entries().exclude(action="message.read").count() == entries, (
         "dry runs and refusals change nothing"
     )
+
+
+def _queries(operation: dict[str, Any], shared: dict[str, Any]) -> Iterator[str]:
+    """Query strings that an operation has to reject: unknown names, repeated parameters, unknown values."""
+    yield "dryrun=true"
+    yield "unheard_of=1"
+    for parameter in operation.get("parameters", ()):
+        found = shared[parameter["$ref"].rpartition("/")[2]] if "$ref" in parameter else parameter
+        schema = found["schema"]
+        if found["in"] != "query":
+            continue
+        if schema["type"] != "array":
+            yield f"{found['name']}=true&{found['name']}=false"
+        schema = schema.get("items", schema)
+        if "enum" in schema or schema["type"] in ("boolean", "integer") or schema.get("format") == "date-time":
+            yield f"{found['name']}=unheard-of"
+
+
+def _bodies(schema: dict[str, Any], shapes: dict[str, Any], valid: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A valid body with an unknown field: in itself, and in each object in it."""
+    yield {**valid, "unheard_of": 1}
+    for name, inner in schema["properties"].items():
+        for part in (inner, *inner.get("allOf", ()), *inner.get("oneOf", ())):
+            if "$ref" in part and "properties" in (shape := shapes[part["$ref"].rpartition("/")[2]]):
+                assert shape["additionalProperties"] is False, name
+                yield {**valid, name: {"unheard_of": 1}}
+
+
+def test_unknown_input_is_rejected_by_every_operation_and_changes_nothing(
+    world: dict[str, str], callers: list[Caller]
+) -> None:
+    """Without dry_run: a misspelled `dryrun` must not become a change."""
+    document = yaml.safe_load((Path(PROJECT) / "api/openapi.yaml").read_text())
+    shapes, shared = document["components"]["schemas"], document["components"]["parameters"]
+    admin, olga = (next(caller for caller in callers if caller.name == name) for name in ("admin", "own operator"))
+    before = queries.audit_entries().count()
+    wrong, codes = [], set()
+
+    def refused(caller: Caller, method: str, where: str, body: dict[str, Any] | None) -> None:
+        answer = getattr(caller.client, method)(where, body)
+        if answer.status_code != 400 or not answer.json()["fields"]:
+            wrong.append(f"{method} {where} {body}: {answer.status_code} {answer.content[:200]!r}")
+        else:
+            codes.add(answer.json()["code"])
+
+    for name, (method, path) in operations().items():
+        case = CASES[name][0]
+        caller = olga if case.only else admin
+        operation = document["paths"][path][method]
+        where = _address(path, case, world)
+        for query in _queries(operation, shared):
+            refused(caller, method, f"{where}{'&' if case.query else '?'}{query}", case.body)
+        if method != "get":
+            schema = shapes[
+                operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            ]
+            assert schema["additionalProperties"] is False, f"{name}: the file allows unknown fields"
+            for body in _bodies(schema, shapes, case.body or {}):
+                refused(caller, method, where, body)
+    if wrong:
+        raise PromiseBroken("\n".join(wrong))
+    assert codes == {
+        "request.invalid", "request.unknown_field", "request.unknown_parameter", "request.repeated_parameter",
+    }  # fmt: skip
+    assert queries.audit_entries().count() == before, "nothing was changed"
+
+
+def test_what_is_nearly_right_is_named(world: dict[str, str], callers: list[Caller]) -> None:
+    admin = next(caller for caller in callers if caller.name == "admin").client
+    answer = admin.post("/api/v1/subjects/", {"name": "x.y", "retention": 3, "zzz": 1}).json()
+    assert answer["code"] == "request.unknown_field"
+    assert answer["fields"]["retention"] == "unknown field; did you mean 'retention_hours'?"
+    assert answer["fields"]["zzz"].startswith("unknown field; known: ")
+    assert "name" in answer["fields"]["zzz"]
+    answer = admin.get("/api/v1/subjects/?serch=foo").json()
+    assert answer["detail"] == "'serch': unknown parameter; did you mean 'search'?"
+    nested = admin.patch("/api/v1/me/", {"preferences": {"them": "dark"}}).json()
+    assert nested["fields"] == {"preferences.them": "unknown field; did you mean 'theme'?"}
 
 
 def test_websockets_follow_the_same_tables(world: dict[str, str], callers: list[Caller]) -> None:

@@ -110,7 +110,7 @@ def test_contents_are_for_those_who_may_read_them(crew: Crew) -> None:
         assert all(row["masked"] and row["properties"] is None for row in rows)
         assert client.get(ORDERS + "g1/0/").json()["masked"]
         assert client.get(ORDERS + "g1/0/trace/").json()["message"]["properties"] is None
-        assert client.get(ORDERS + "search/", {"property": "n=1"}).status_code == 403
+        assert client.get(ORDERS + "search/", {"match": "n=1"}).status_code == 403
     assert audited("message.read") == []
     assert not crew.admin.get(ORDERS + "g1/0/").json()["masked"]
     (entry,) = audited("message.read")
@@ -151,7 +151,7 @@ def test_a_group_keeps_its_place_while_it_is_down(cluster: ThreadedSystem, crew:
 def test_search_goes_step_by_step_to_an_end(cluster: ThreadedSystem, crew: Crew) -> None:
     cluster.send("orders", 40, first=10, colour="red")
     cluster.send("orders", 10, first=50, colour="blue")
-    url, query = ORDERS + "search/", {"property": "colour=red", "tag": "odd", "scan_limit": 7}
+    url, query = ORDERS + "search/", {"match": "colour=red", "tag": "odd", "scan_limit": 7}
     results, pages, cursor = [], [], None
     while True:
         page = crew.own.get(url, query | ({"cursor": cursor} if cursor else {})).json()
@@ -171,9 +171,9 @@ def test_search_goes_step_by_step_to_an_end(cluster: ThreadedSystem, crew: Crew)
     assert sum(page["scanned"] for page in pages) == 60, "what came meanwhile is not chased"
     assert max(page["scanned"] for page in pages) <= 14
     moment = crew.own.get(ORDERS, {"message_id": "m20"}).json()["results"][0]["stored_at"]
-    before = crew.own.get(url, {"to_time": moment, "property": "colour=red"}).json()["results"]
+    before = crew.own.get(url, {"to_time": moment, "match": "colour=red"}).json()["results"]
     assert sorted(row["message_id"] for row in before) == sorted(f"m{n}" for n in range(10, 20))
-    for wrong in ({"property": "colour"}, {"property": [f"a{n}=b" for n in range(21)]}, {"scan_limit": 20_001}):
+    for wrong in ({"match": "colour"}, {"match": [f"a{n}=b" for n in range(21)]}, {"scan_limit": 20_001}):
         assert crew.own.get(url, wrong).status_code == 400
 
 
@@ -347,9 +347,9 @@ def test_so_many_groups_are_asked_at_a_time(crew: Crew, monkeypatch: pytest.Monk
 
 
 def test_the_audit_log_does_not_keep_what_was_looked_for(crew: Crew) -> None:
-    crew.own.get(ORDERS + "search/", {"property": ["n=7", "n=7"], "tag": "odd"})
+    crew.own.get(ORDERS + "search/", {"match": ["n=7", "n=7"], "tag": "odd"})
     (entry,) = audited("message.read")
-    assert entry.after["query"] == {"property": ["n", "n"], "tag": ["odd"]}
+    assert entry.after["query"] == {"match": ["n", "n"], "tag": ["odd"]}
 
 
 def test_reading_is_limited(cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,114 @@
+"""What every operation takes, as api/openapi.yaml describes it. A request with anything else is rejected: an ignored misspelling of
+`dry_run` or of a filter would change what nobody asked to change.
+"""
+
+import difflib
+import functools
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rest_framework.request import Request
+
+from api.problems import Problem
+
+FILE = Path(__file__).resolve().parent / "openapi.yaml"
+NAME_CHARS_SHOWN_MAX = 60
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CONVERTER = re.compile(r"<(?:\w+:)?(\w+)>")
+"""An argument in a URL pattern of Django."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The inputs of an operation."""
+
+    parameters: Mapping[str, bool]
+    """Its query parameters; true: it can be repeated."""
+    body: Mapping[str, Any]
+    """The JSON schema of its body, references resolved; empty: it has none."""
+
+    def check_parameters(self, query: Mapping[str, Any], lists: Any) -> None:
+        """Raise Problem 400 for an unknown query parameter, and for a repeated one that is no list."""
+        unknown = [name for name in query if name not in self.parameters]
+        if unknown:
+            raise _unknown("parameter", dict.fromkeys(unknown, self.parameters))
+        repeated = [name for name in query if not self.parameters[name] and len(lists(name)) > 1]
+        if repeated:
+            what = f"{repeated[0]}: is given {len(lists(repeated[0]))} times; specify it once"
+            raise Problem(400, "request.repeated_parameter", what, dict.fromkeys(repeated, "must be given once"))
+
+    def check_body(self, body: Mapping[str, Any]) -> None:
+        """Raise Problem 400 for a body with unknown fields, nested ones included."""
+        unknown = dict(_unknown_fields(self.body, body, ""))
+        if unknown:
+            raise _unknown("field", unknown)
+
+
+def operation_of(request: Request) -> Operation:
+    """Return the operation that a request names by method and path."""
+    assert request.resolver_match is not None
+    method = "GET" if request.method == "HEAD" else str(request.method)
+    path = _CONVERTER.sub(r"{\1}", f"/{request.resolver_match.route}")
+    return _operations()[method, path]
+
+
+@functools.cache
+def _operations() -> Mapping[tuple[str, str], Operation]:
+    """The operations of the file by method and path."""
+    document = yaml.load(FILE.read_bytes(), _LOADER)
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, list):
+            return [resolved(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            found = document
+            for part in value["$ref"].removeprefix("#/").split("/"):
+                found = found[part]
+            return resolved(found)
+        return {key: resolved(item) for key, item in value.items()}
+
+    found = {}
+    for path, methods in document["paths"].items():
+        for method, description in methods.items():
+            parameters = [resolved(parameter) for parameter in description.get("parameters", ())]
+            repeatable = {p["name"]: p["schema"].get("type") == "array" for p in parameters if p["in"] == "query"}
+            content = description.get("requestBody", {}).get("content", {})
+            body = resolved(content["application/json"]["schema"]) if content else {}
+            found[method.upper(), path] = Operation(repeatable, body)
+    return found
+
+
+def _unknown_fields(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[tuple[str, Collection[str]]]:
+    """Yield the dotted names of unknown fields, each with the known ones of its place."""
+    for part in (*schema.get("allOf", ()), *schema.get("oneOf", ()), *schema.get("anyOf", ())):
+        yield from _unknown_fields(part, value, path)
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown_fields(schema.get("items", {}), item, f"{path}{index}.")
+    if not isinstance(value, dict):
+        return
+    known, rest = schema.get("properties", {}), schema.get("additionalProperties", True)
+    for name, item in value.items():
+        if name in known:
+            yield from _unknown_fields(known[name], item, f"{path}{name}.")
+        elif rest is False:
+            yield f"{path}{name}", known
+        elif isinstance(rest, dict):
+            yield from _unknown_fields(rest, item, f"{path}{name}.")
+
+
+def _unknown(kind: str, unknown: Mapping[str, Collection[str]]) -> Problem:
+    """The problem that names unknown fields or parameters, with the nearest known name, or else all known ones."""
+    fields = {}
+    for path, known in list(unknown.items())[:20]:
+        near = difflib.get_close_matches(path.rpartition(".")[2], known, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
+        fields[path[:NAME_CHARS_SHOWN_MAX]] = f"unknown {kind}; {advice}"
+    text = " ".join(f"{name!r}: {what}." if what[-1] != "?" else f"{name!r}: {what}" for name, what in fields.items())
+    return Problem(400, f"request.unknown_{kind}", text, fields)
