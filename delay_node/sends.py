@@ -22,6 +22,7 @@ from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE
 from qmq.protocol.names import SUBJECT_OVER_LIMIT
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import Run
+from qmq.protocol.values import LONG_MAX, whole_number
 
 RUN_BYTES_MAX = 8 << 20
 """Messages of one send that become one record of the log, unless a single one is larger."""
@@ -84,8 +85,8 @@ class DelaySends(SendHandler):
         """
         flags, dues = flags_and_times(data, np.array(run.raw_begins, dtype=np.int64))
         for i in np.flatnonzero((flags & FLAG_DELAY) == 0).tolist():
-            text = RawView(data, run.raw_begins[i]).property_text(KEY_SCHEDULE.encode()) or ""
-            dues[i] = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else now_ms
+            text = RawView(data, run.raw_begins[i]).property_text(KEY_SCHEDULE.encode())
+            dues[i] = whole_number(text, now_ms, LONG_MAX)
         wrong = np.flatnonzero((dues < 0) | (dues > now_ms + self._delay_max_ms)).tolist()
         past = dues < now_ms
         past[wrong] = False

@@ -1,6 +1,7 @@
 """Files and folders for the owner of the process alone: umask, data folders, secrets."""
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -114,7 +115,19 @@ def replace_secret(path: str, text: str) -> None:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise SettingError(f"{path} is a link; delete it, and the next start creates a new secret") from error
+        raise
+    with open(fd, encoding="utf-8") as file:
+        owner = os.fstat(fd).st_uid
+        if owner != os.geteuid():
+            raise SettingError(
+                f"{path} belongs to user {owner}, this process runs as user {os.geteuid()}: that user knows the secret;"
+                " delete the file, and the next start creates a new one"
+            )
         text = file.read().strip()
     if not text:
         raise SettingError(f"{path} is empty; delete it, and the next start creates a new secret")

@@ -1,5 +1,21 @@
 """Words of texts that people read. Pure."""
 
+import re
+
+UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters (C0, DEL, C1), bidirectional characters, line separators and lone surrogates: they act on a terminal, forge
+lines of a log, change the order of what is read, or can't be written."""
+
+
+def printable(text: str) -> str:
+    """A text of others as one line for terminals and logs: each character of UNPRINTABLE as \\x1b or \\u202e."""
+    return text if text.isprintable() else UNPRINTABLE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: "1 message", "3 messages". `plural` is for nouns that take more than an "s"."""

@@ -1,11 +1,13 @@
 """class StoredMessage: a message as a test sees it on the server."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
 
 from qmq.client.bodies import body_bytes, body_text, decode_body, visible_properties
+from qmq.client.delivery import created_at
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
+from qmq.protocol.values import whole_number
 
 T = TypeVar("T")
 
@@ -56,7 +58,7 @@ class StoredMessage:
     @property
     def attempt(self) -> int:
         """1 for the first attempt, increased by each retry."""
-        return _whole(self.message.properties.get(KEY_ATTEMPT), 1)
+        return whole_number(self.message.properties.get(KEY_ATTEMPT), 1)
 
     @property
     def retry_cause(self) -> str:
@@ -66,16 +68,4 @@ class StoredMessage:
     @property
     def created_at(self) -> datetime:
         """When the message, or this attempt of it, was created, in UTC."""
-        return moment(_whole(self.message.properties.get(KEY_CREATED), self.message.created_at_ms))
-
-
-def moment(milliseconds: int) -> datetime:
-    """A time in milliseconds since the epoch as a datetime in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _whole(text: str | None, default: int) -> int:
-    try:
-        return int(text) if text else default
-    except ValueError:
-        return default
+        return created_at(self.message.properties.get(KEY_CREATED), self.message.created_at_ms)

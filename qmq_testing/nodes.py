@@ -33,10 +33,11 @@ from qmq.log.disk import Disk, SystemDisk
 from qmq.protocol.delayed import DelayedState, ListDelayedRequest
 from qmq.protocol.messages import decode_raws
 from qmq.protocol.names import check_group, check_subject, dead_letter_subject, retry_subject
+from qmq.protocol.values import moment
 from qmq.supervisor import Supervisor
 from qmq_testing.clock import MovableClock
 from qmq_testing.disk import UnsyncedDisk
-from qmq_testing.messages import StoredMessage, moment
+from qmq_testing.messages import StoredMessage
 from qmq_testing.repository import MemoryRepository
 from qmq_testing.settings import ServerSettings
 

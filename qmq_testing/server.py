@@ -6,9 +6,10 @@ from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from qmq.protocol.values import moment
 from qmq_testing.clock import MovableClock
 from qmq_testing.loop_thread import LoopThread
-from qmq_testing.messages import StoredMessage, moment
+from qmq_testing.messages import StoredMessage
 from qmq_testing.nodes import Nodes
 from qmq_testing.settings import ServerSettings
 

@@ -19,6 +19,7 @@ from console.cluster.dead_letters import attempts, counts, decisions, letters, o
 from console.cluster.messages import whole_property
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
+from qmq.protocol.values import LONG_MAX
 
 COUNTS_MAX = 100
 """Counts of one page: each requires requests to every broker group that holds dead letters of the consumer group."""
@@ -136,7 +137,7 @@ def _changes(found: Mapping[str, tuple[str | None, str | None]]) -> list[dict[st
 def _row(dead_letter: letters.DeadLetter, masked: bool) -> dict[str, Any]:
     message, decision = dead_letter.message, dead_letter.decision
     attempt = whole_property(message, KEY_ATTEMPT, None)
-    pulled = whole_property(message, KEY_PULL_OFFSET, None)
+    pulled = whole_property(message, KEY_PULL_OFFSET, None, LONG_MAX)
     return {
         **message_row(message, masked=masked),
         # The number that a consumer writes is that of the attempt that is not made any more.

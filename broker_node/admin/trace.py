@@ -21,6 +21,7 @@ from qmq.errors import LogError
 from qmq.log.index import IndexView
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
+from qmq.protocol.values import whole_number
 from qmq.words import counted
 
 TRACE_GROUPS_MAX = 50
@@ -251,8 +252,7 @@ def _original(subject: Subject, message: dict[str, Any] | None) -> dict[str, Any
 
 
 def _attempt(message: dict[str, Any]) -> int:
-    text = message["properties"].get(KEY_ATTEMPT, "1")
-    return int(text) if text.isdecimal() else 1
+    return whole_number(message["properties"].get(KEY_ATTEMPT), 1)
 
 
 async def _in_group(

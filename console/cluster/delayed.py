@@ -13,9 +13,10 @@ from console.cluster.entries import note, recorded
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found
-from qmq.client.message import due_ms_of, moment
+from qmq.client.message import due_ms_of
 from qmq.errors import CountDiffers, QmqError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Operation, Outcome
+from qmq.protocol.values import moment
 
 T = TypeVar("T")
 _CHANGEABLE = frozenset({DelayedState.PENDING, DelayedState.REFUSED})

@@ -12,6 +12,7 @@ from metaserver.services.changes import NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
 from qmq.protocol.names import SubjectName, split_subject
+from qmq.protocol.values import INT_MAX, whole_number
 
 SUBJECT_UNKNOWN = "subject.unknown"
 SCAN_BUSY = "scan.busy"
@@ -265,7 +266,6 @@ def search(
     )
 
 
-def whole_property(message: Row, key: str, default: int | None) -> Any:
-    """Return a property as a whole number; the default if it is not one."""
-    text = message.get("properties", {}).get(key, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else default
+def whole_property(message: Row, key: str, default: int | None, maximum: int = INT_MAX) -> Any:
+    """Return a property as a whole number up to `maximum`; the default if it is not one."""
+    return whole_number(message.get("properties", {}).get(key), default, maximum)

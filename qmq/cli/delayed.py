@@ -14,9 +14,9 @@ from qmq.cli.pages import with_advice
 from qmq.cli.status import table
 from qmq.cli.values import delay_of, iso, moment_of, pairs_of, whole
 from qmq.client.delayed import DelayedMessage, DelayedMessages
-from qmq.client.message import moment
 from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
+from qmq.protocol.values import moment
 
 FAILED = 1
 LIST_LIMIT = 50

@@ -16,10 +16,10 @@ from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.delivery import Delivery
-from qmq.client.message import moment
 from qmq.client.producer import Producer
 from qmq.errors import ClientFailed, ConsumeFailed, SettingError
 from qmq.protocol.names import check_subject
+from qmq.protocol.values import moment
 from qmq.words import counted
 
 APP = "qmq-cli"

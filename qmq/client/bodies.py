@@ -257,7 +257,8 @@ def decode_body(properties: Mapping[str, str], type_: type[T]) -> T:
     - Any other annotation, such as `list[Order]`: `data` as JSON.
 
     Raises:
-        BodyUndecodable: the body does not fit; `field` and the message name the first field that does not.
+        BodyUndecodable: the body does not fit; `field` and the message name the first field that does not. Whatever the body
+            contains and the type raises, it is this error.
     """
     if type_ is str or type_ is bytes:
         body = body_text(properties) if type_ is str else body_bytes(properties)
@@ -274,8 +275,14 @@ def decode_body(properties: Mapping[str, str], type_: type[T]) -> T:
         if type_ is Json:
             return cast(T, Json(conversion.load(text)))
         return cast(T, conversion.from_json(text, type_))
+    except BodyUndecodable:
+        raise
     except Mismatch as error:
         raise _undecodable(type_, error.reason, error.field, error.code) from error
+    except RecursionError as error:
+        raise _undecodable(type_, "it is nested too deeply") from error
+    except Exception as error:  # raised by the type itself, for example by its `__post_init__` or a validator
+        raise _undecodable(type_, f"{type(error).__name__}: {error}") from error
 
 
 def _is_by_name(properties: Mapping[str, str], type_: Any) -> bool:

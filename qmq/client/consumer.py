@@ -25,6 +25,7 @@ from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType
 from qmq.supervisor import Supervisor
+from qmq.words import printable
 
 ATTEMPTS_MAX = 32
 """Attempts before a message becomes a dead letter, as in QMQ."""
@@ -102,14 +103,14 @@ class Consumer(Client):
         self._producer.on_failure = self._task_failed
         self._ready = ReadyQueue(limits)
         self._retries = Retries(
-            subject, self._producer.send_message, attempts_max=attempts_max, at_most_once=at_most_once, backoff=backoff,
+            subject, self._producer.send_entry, attempts_max=attempts_max, at_most_once=at_most_once, backoff=backoff,
             clock=clock,
         )  # fmt: skip
         self._workers = Workers(self._ready, self._retries, self.middleware)
         self._pool = Pool(timeouts.connect, limits.answer_bytes)
         context = PullContext(
             self, self._ready.prefetch, self._pool, limits, timeouts, backoff, self.supervisor, clock, at_most_once,
-            self._producer.send_message,
+            self._producer.send_entry,
         )  # fmt: skip
         self._fetchers = Fetchers(context, self.middleware, self._subscription, self._session, self._ready)
         self._is_open = False
@@ -175,7 +176,7 @@ class Consumer(Client):
         if cancelled := await self._workers.stop(loop.time() + seconds / 2, deadline):
             logger.warning(
                 "%s, group %s: %d handlers did not finish before the consumer closed and were cancelled: %s",
-                self.subject, self.group, len(cancelled), ", ".join(cancelled[:10]),
+                self.subject, self.group, len(cancelled), printable(", ".join(cancelled[:10])),
             )  # fmt: skip
         ends = await self._fetchers.stop(deadline)
         # Handlers that still run, and fetchers that return messages, may send until here.

@@ -21,6 +21,7 @@ from qmq.client.models import (
     SCALARS,
     Convert,
     Mismatch,
+    check_hashes,
     datetime_of,
     expected,
     is_pydantic,
@@ -40,6 +41,7 @@ CONVERTERS_MAX = 1000
 _ABSENT = object()
 _MAPPINGS = (dict, Mapping, abc.MutableMapping)
 _LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
+_HASHED = (set, frozenset)
 _SETS = {set: set, abc.MutableSet: set, frozenset: frozenset, abc.Set: frozenset}
 
 
@@ -78,7 +80,7 @@ def _with_iso_times(texts: dict[str, str], cls: Any) -> dict[str, str]:
     """Milliseconds since the epoch in fields that are times as ISO 8601: msgspec takes numbers as seconds, pydantic guesses."""
     for name in _time_names(cls) & texts.keys():
         if is_whole(texts[name]):
-            with contextlib.suppress(OverflowError):  # then the library rejects the number
+            with contextlib.suppress(OverflowError, ValueError):  # then the library rejects the number
                 texts[name] = datetime_of(texts[name]).isoformat()
     return texts
 
@@ -260,6 +262,8 @@ def _list(convert_item: Convert, make: Callable[[list[Any]], Any]) -> Convert:
             raise expected("a list", value)
         items = _convert_all(value, [convert_item] * len(value))
         try:
+            if make in _HASHED:
+                check_hashes(items)
             return items if make is list else make(items)
         except TypeError as error:
             raise Mismatch(f"the items of a set must be hashable: {error}") from error
@@ -300,13 +304,14 @@ def _mapping(convert_key: Convert, convert_value: Convert) -> Convert:
 
 
 def _convert_items(items: Mapping[str, Any], convert_key: Convert, convert_value: Convert) -> dict[Any, Any]:
-    found = {}
+    converted = []
     for key, item in items.items():
         try:
-            found[convert_key(key)] = convert_value(item)
+            converted.append((convert_key(key), convert_value(item)))
         except Mismatch as mismatch:
             raise mismatch.inside(key) from mismatch.__cause__
-    return found
+    check_hashes([key for key, _ in converted])
+    return dict(converted)
 
 
 @lru_cache(maxsize=CONVERTERS_MAX)

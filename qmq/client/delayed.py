@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from qmq.client.delay_groups import DelayGroups
-from qmq.client.message import DUE_MS_MAX, due_ms_of, moment
+from qmq.client.message import DUE_MS_MAX, due_ms_of
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import CountDiffers, QmqError
@@ -32,6 +32,7 @@ from qmq.protocol.delayed import (
     Operation,
     Outcome,
 )
+from qmq.protocol.values import moment
 
 
 @dataclass(frozen=True, slots=True)

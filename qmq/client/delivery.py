@@ -1,19 +1,20 @@
 """A message as an application receives it, alone or in a batch, and what its consumer keeps of it until it is settled."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self, TypeVar, overload
 
 from qmq.client.ack_window import BUSY, OPEN, SETTLED, Span
 from qmq.client.bodies import KEY_DATA, body_bytes, body_text, decode_body, visible_properties
-from qmq.client.message import cause_label, whole_number
+from qmq.client.message import cause_label
 from qmq.client.prefetch import Prefetch
 from qmq.errors import DeliveryAlreadySettled
-from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message, resent_entry
 from qmq.protocol.raw import PropertyFinder, RawView, decode_properties
+from qmq.protocol.values import TIME_MS_MAX, moment, whole_number
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -22,6 +23,11 @@ _ATTEMPT = KEY_ATTEMPT.encode()
 _CREATED = KEY_CREATED.encode()
 _DATA = KEY_DATA.encode()
 _RETRY_CAUSE = KEY_RETRY_CAUSE.encode()
+
+
+def created_at(text: str | None, stored_ms: int) -> datetime:
+    """When a message was created, in UTC: as its property says, else as its raw form says. Any text and any number is allowed."""
+    return moment(whole_number(text, stored_ms, TIME_MS_MAX))
 
 
 class Hooks(Protocol):
@@ -203,9 +209,8 @@ class Delivery:
 
     @property
     def created_at(self) -> datetime:
-        """When the message, or this attempt of it, was created, in UTC."""
-        stamp_ms = whole_number(self._protocol_text(_CREATED), RawView(self._raw).created_at_ms)
-        return datetime.fromtimestamp(stamp_ms / 1000, UTC)
+        """When the message, or this attempt of it, was created, in UTC. A time outside of the calendar is its nearest end."""
+        return created_at(self._protocol_text(_CREATED), RawView(self._raw).created_at_ms)
 
     @property
     def is_settled(self) -> bool:
@@ -291,6 +296,11 @@ class Delivery:
             await self.ack()
         else:
             await self.retry(cause=kind.__name__)
+
+
+def next_entry(delivery: Delivery, subject: str, now_ms: int, properties: Mapping[str, str | None]) -> bytes:
+    """The message of a delivery as `resent_entry` makes it."""
+    return resent_entry(delivery._raw, subject, now_ms, properties)
 
 
 class Deliveries(Sequence[D]):

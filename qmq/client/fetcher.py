@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from qmq.client.acker import Acker
@@ -17,7 +17,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, PullRequest, PullResponse
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP, resent_entry
 from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.raw import RawView, split_raws
 
@@ -242,10 +242,10 @@ class Fetcher:
         # As a broker does: no consumer pulls the retry subject of a dead-letter subject.
         is_dead = split_subject(source.subject).kind == "dead"
         subject = source.subject if is_dead else retry_subject(source.subject, source.group)
-        returned = replace(RawView(raw).message(), subject=subject, flag=0, created_at_ms=now_ms, time_ms=now_ms)
+        returned = resent_entry(raw, subject, now_ms, {})
         try:
             async with asyncio.timeout(self._context.timeouts.send):
-                await self._context.send(returned)
+                await self._context.send(subject, RawView(raw).message_id, returned)
         except TimeoutError as error:
             raise CallTimeout(f"it was not confirmed in {self._context.timeouts.send:g} s") from error
         pulled.settle(index)

@@ -7,7 +7,6 @@ from functools import partial
 
 from qmq.client.delivery import Delivery, Pulled
 from qmq.client.fetcher import Fetcher
-from qmq.client.message import whole_number
 from qmq.client.middleware import MiddlewareChain
 from qmq.client.ready_queue import ReadyQueue
 from qmq.client.source import Link, PullContext, Source, Subscription
@@ -17,6 +16,7 @@ from qmq.net.session import MetaSession
 from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_GROUP
 from qmq.protocol.raw import decode_properties
+from qmq.protocol.values import whole_number
 
 ROUTE_CHECK_SECONDS = 1.0
 """How often routes are checked without a message of the metaserver, and whether a consumer that is offline may pull again."""

@@ -81,14 +81,6 @@ def delayed_message(message: Message, due_ms: int) -> Message:
     return replace(message, properties=properties, flag=message.flag | FLAG_DELAY, time_ms=due_ms)
 
 
-def whole_number(text: str | None, default: int) -> int:
-    """The number that a property contains; `default` when it contains none."""
-    try:
-        return int(text) if text else default
-    except ValueError:
-        return default
-
-
 def cause_label(text: str) -> str:
     """A cause as it is stored: one line, at most CAUSE_CHARS_MAX characters, nothing that can't be written as UTF-8."""
     return " ".join(text.encode("utf-8", "replace").decode().split())[:CAUSE_CHARS_MAX].rstrip()
@@ -117,8 +109,3 @@ def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYST
     if not 0 <= due_ms <= DUE_MS_MAX:
         raise LocalProtocolError(f"due time {due_ms} ms: must be 0 to {DUE_MS_MAX}", code="delay.too_far")
     return due_ms
-
-
-def moment(milliseconds: int) -> datetime:
-    """A time of the wire as a datetime in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -8,7 +8,7 @@ import re
 import sys
 import types
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -19,6 +19,9 @@ from uuid import UUID
 
 SHOWN_CHARS = 60
 """Characters of a value in an error message; the rest is left out."""
+
+EQUAL_HASHES_MAX = 100
+"""Different items of a set, or keys of a mapping, with the same hash."""
 
 Convert = Callable[[Any], Any]
 
@@ -53,6 +56,22 @@ def expected(what: str, value: object) -> Mismatch:
         return Mismatch(f"expected {what}, got null")
     kind = _KINDS.get(type(value), "a value")
     return Mismatch(f"expected {what}, got {kind}: {shown(value)}")
+
+
+def check_hashes(keys: Sequence[Hashable]) -> None:
+    """Raises Mismatch if more than EQUAL_HASHES_MAX different keys have the same hash.
+
+    Multiples of 2^61 - 1, and UUIDs and decimals made of them, have equal hashes: a set or dict of many takes quadratic time.
+    """
+    if len(keys) <= EQUAL_HASHES_MAX:
+        return
+    by_hash: dict[int, list[Hashable]] = {}
+    for key in keys:
+        same = by_hash.setdefault(hash(key), [])
+        if key not in same:
+            same.append(key)
+            if len(same) > EQUAL_HASHES_MAX:
+                raise Mismatch(f"more than {EQUAL_HASHES_MAX} different keys or items have the same hash")
 
 
 def _exactly(kind: type, what: str) -> Convert:

@@ -16,6 +16,7 @@ from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import NO_SPACE, is_subject_refusal
+from qmq.words import printable
 
 Outcome = Receipt | SendFailed
 Key = tuple[str, ClientType]
@@ -161,7 +162,11 @@ class Batch:
         stored = "it may be stored by an earlier attempt" if self.may_be_stored else "it is not stored"
         text = f"of {self.subject}; {stored}" + (f". Last: {problem}" if problem else "")
         return [
-            SendFailed(f"no {kind} has space for message {message_id} {text}", code="client.no_space", retriable=True)
+            SendFailed(
+                f"no {kind} has space for message {printable(message_id)} {text}",
+                code="client.no_space",
+                retriable=True,
+            )
             for message_id in self.ids
         ]
 
@@ -171,7 +176,7 @@ class Batch:
         text = f"was not confirmed in {seconds:g} s and {self.attempts} attempts; {stored}."
         problem = self.last_problem or "it was not sent yet"
         return [
-            SendFailed(f"message {message_id} for {self.subject} {text} Last: {problem}", retriable=True)
+            SendFailed(f"message {printable(message_id)} for {self.subject} {text} Last: {problem}", retriable=True)
             for message_id in self.ids
         ]
 
@@ -217,7 +222,7 @@ def classify(batch: Batch, failures: dict[str, SendFailure], group: str) -> Clas
         if failure is None or failure.result == SendResult.MESSAGE_DUPLICATE:
             found.stored.append(place)
         elif failure.result in _PERMANENT:
-            text = f"{group} rejected message {message_id}: {failure.remark} (result {failure.result})"
+            text = f"{group} rejected message {printable(message_id)}: {printable(failure.remark)} (result {failure.result})"
             found.rejected[place] = SendFailed(text, code=_code_of(failure.remark))
         elif failure.remark.startswith(NO_SPACE):
             found.full.append(place)

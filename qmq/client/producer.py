@@ -240,9 +240,13 @@ class Producer(Client):
         return await self._queue.send_many(subject, bodies, tags, self._observed, lambda: self._is_open)
 
     async def send_message(self, message: Message) -> Receipt:
-        """Send a message unchanged, including protocol properties. Consumers use it for retries."""
+        """Send a message unchanged, including protocol properties."""
+        return await self.send_entry(message.subject, message.message_id, encode_entry(message))
+
+    async def send_entry(self, subject: str, message_id: str, entry: bytes) -> Receipt:
+        """Send a message that is encoded already. Consumers use it for retries."""
         self._check_open()
-        return await self._queue.send((message.subject, ClientType.PRODUCER), message.message_id, encode_entry(message))
+        return await self._queue.send((subject, ClientType.PRODUCER), message_id, entry)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -17,7 +17,6 @@ from qmq.protocol.codes import Command, TagType
 from qmq.protocol.commands import BrokerGroupRoute, TagFilter
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
-from qmq.protocol.messages import Message
 from qmq.protocol.names import (
     GROUP_CHARS_MAX,
     TAGS_MAX,
@@ -98,7 +97,7 @@ class PullContext:
     clock: Clock
     ack_first: bool
     """Acknowledge each pulled batch before it is delivered, for at-most-once delivery."""
-    send: Callable[[Message], Awaitable[object]]
+    send: Callable[[str, str, bytes], Awaitable[object]]
     """Publishes a message, and returns when it is stored."""
 
 

@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from qmq.client.delivery import Delivery
+from qmq.client.delivery import Delivery, next_entry
 from qmq.client.handlers import THREAD_NAME, Handler, Invoke, invoker, is_coroutine_handler
 from qmq.client.lifecycle import client_failed
-from qmq.client.message import whole_number
 from qmq.client.middleware import MiddlewareChain
 from qmq.client.ready_queue import ReadyQueue
 from qmq.clock import Clock
@@ -22,9 +21,10 @@ from qmq.protocol.messages import (
     KEY_MAX_RETRY,
     KEY_PULL_OFFSET,
     KEY_RETRY_CAUSE,
-    Message,
 )
 from qmq.protocol.names import dead_letter_subject, retry_subject
+from qmq.protocol.values import INT_MAX, whole_number
+from qmq.words import printable
 
 logger = logging.getLogger("qmq.client")
 
@@ -34,7 +34,8 @@ class Retries:
     """Stores the next attempts, or dead letters, of one consumer's messages, by `send`; unless it receives `at_most_once`."""
 
     subject: str
-    send: Callable[[Message], Awaitable[object]]
+    send: Callable[[str, str, bytes], Awaitable[object]]
+    """Called with subject, message ID and entry."""
     attempts_max: int
     """Of messages that set no limit of their own."""
     at_most_once: bool
@@ -54,8 +55,6 @@ class Retries:
     def next_attempt(self, delivery: Delivery) -> tuple[int, int, bool]:
         """The number of the next attempt, the most attempts of this message, and whether it becomes a dead letter instead."""
         attempts_max = whole_number(delivery.message.properties.get(KEY_MAX_RETRY), self.attempts_max)
-        if attempts_max < 0:
-            attempts_max = self.attempts_max
         attempt = delivery.attempt + 1
         return attempt, attempts_max, attempt > attempts_max
 
@@ -69,38 +68,34 @@ class Retries:
             return
         if middleware is not None:
             middleware.before_retry(delivery, cause)
-        old = delivery.message
         attempt, attempts_max, is_dead_letter = self.next_attempt(delivery)
         target = dead_letter_subject if is_dead_letter else retry_subject
         now_ms = self.clock.wall_ms()
         properties = {
-            **old.properties,
-            KEY_ATTEMPT: str(attempt),
+            KEY_ATTEMPT: str(min(attempt, INT_MAX)),
             KEY_CREATED: str(now_ms),
             KEY_GROUP: group,
             KEY_MAX_RETRY: str(attempts_max),
             KEY_PULL_OFFSET: str(delivery.pull_sequence),
-            KEY_RETRY_CAUSE: cause,
-        }
-        if not cause:
             # The one before had a cause perhaps: it is not this one's.
-            del properties[KEY_RETRY_CAUSE]
+            KEY_RETRY_CAUSE: cause or None,
+        }
         subject = target(self.subject, group)
-        await self._store(Message(subject, old.message_id, properties, old.tags, 0, now_ms, now_ms))
+        await self._store(subject, delivery.message_id, next_entry(delivery, subject, now_ms, properties))
         if middleware is not None:
             middleware.after_retry(delivery, cause, is_dead_letter)
 
-    async def _store(self, message: Message) -> None:
+    async def _store(self, subject: str, message_id: str, entry: bytes) -> None:
         failures = 0
         while True:
             try:
-                await self.send(message)
+                await self.send(subject, message_id, entry)
                 return
             except SendFailed as error:
                 if not error.retriable or self.is_stopped:
                     raise
                 failures += 1
-                logger.warning("message %s could not be sent back yet: %s", message.message_id, error)
+                logger.warning("message %s could not be sent back yet: %s", printable(message_id), error)
             await asyncio.sleep(self.backoff.pause(failures))
 
 
@@ -174,14 +169,18 @@ class Workers:
         finally:
             if self._middleware is not None:
                 self._middleware.after_process(delivery, error)
-        if error is not None:
-            logger.error(
-                "handling message %s failed, %s",
-                delivery.message_id,
-                self._retries.what_follows(delivery),
-                exc_info=error,
-            )
+        await self._settle(delivery, error)
+
+    async def _settle(self, delivery: Delivery, error: BaseException | None) -> None:
+        """Acknowledge or retry a message. An error concerns it alone: it stays unsettled, and the broker delivers it again."""
         try:
+            if error is not None:
+                logger.error(
+                    "handling message %s failed, %s",
+                    printable(delivery.message_id),
+                    self._retries.what_follows(delivery),
+                    exc_info=error,
+                )
             if delivery.is_settled:
                 return
             if error is None:
@@ -191,7 +190,9 @@ class Workers:
         except DeliveryAlreadySettled:
             pass  # by the handler's own task, meanwhile
         except QmqError as failure:
-            logger.error("message %s could not be retried, it comes again: %s", delivery.message_id, failure)
+            logger.error("message %s could not be retried, it comes again: %s", printable(delivery.message_id), failure)
+        except Exception:
+            logger.exception("message %s could not be settled, it comes again", printable(delivery.message_id))
 
     async def stop(self, until: float, deadline: float) -> list[str]:
         """Let handlers finish until a loop time, then cancel them and wait until another one; IDs of the cancelled messages."""

@@ -91,8 +91,15 @@ def _package(zstandard: Any) -> Codec:
                 raise _too_large()
             content: bytes = reader.decompress(data, max_output_size=CONTENT_BYTES_MAX, allow_extra_data=False)
         except zstandard.ZstdError as error:
-            raise _damaged(error) from error
+            # The same error for a frame that is cut, and for one whose content is too large without saying so.
+            raise _too_large() if exceeds_limit(reader, data) else _damaged(error) from error
         return content
+
+    def exceeds_limit(reader: Any, data: bytes) -> bool:
+        try:
+            return len(reader.stream_reader(data).read(CONTENT_BYTES_MAX + 1)) > CONTENT_BYTES_MAX
+        except zstandard.ZstdError:
+            return False
 
     return Codec(compress, decompress)
 

@@ -27,6 +27,7 @@ from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
+from qmq.protocol.scan import SENT_BACK_BYTES, EntryLimits
 
 JOB_SECONDS = 1.0
 """Period of a node's jobs: free space, retention, rates."""
@@ -210,8 +211,9 @@ class Node(Daemon):
     @property
     def admission(self) -> Admission:
         """What decides about messages. The largest is as the option says, or less where the log's segments are small."""
-        message_bytes_max = min(self.options.message_bytes_max, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
-        return Admission(self.refuse_sends, self.send_gate, message_bytes_max, self.may_answer_sends)
+        option, bytes_max = self.options.message_bytes_max, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX
+        limits = EntryLimits(min(option, bytes_max), min(option + SENT_BACK_BYTES, bytes_max))
+        return Admission(self.refuse_sends, self.send_gate, limits, self.may_answer_sends)
 
     def may_answer_sends(self) -> bool:
         """Whether enough members of the broker group are in sync for sends to be answered."""

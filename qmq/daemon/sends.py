@@ -16,7 +16,7 @@ from qmq.protocol.codes import ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.raw import RawView
-from qmq.protocol.scan import BatchScanner, Run
+from qmq.protocol.scan import BatchScanner, EntryLimits, Run
 
 UNSYNCED_BYTES_MAX = 64 << 20
 """Bytes appended and not yet on disk; above it sends are answered busy."""
@@ -49,8 +49,7 @@ class Admission:
     """Why all sends are refused at the moment (read only, disk full); "" when they are accepted."""
     send_gate: SendGate
     """Which subjects' messages are refused though."""
-    message_bytes_max: int
-    """The largest entry."""
+    bytes_max: EntryLimits
     may_answer: Callable[[], bool] = lambda: True
     """Whether a send that every in-sync member has stored may be answered: enough members are in sync."""
 
@@ -78,7 +77,7 @@ class SendHandler(ABC):
         self._refuse_sends = admission.refuse_sends
         self._send_gate = admission.send_gate
         self._may_answer = admission.may_answer
-        self._scanner = BatchScanner(admission.message_bytes_max)
+        self._scanner = BatchScanner(admission.bytes_max)
         self._waiting: dict[Connection, deque[Frame]] = {}
         """Sends that wait, by connection; those of a closed connection are dropped."""
         self._watched: WeakSet[Connection] = WeakSet()

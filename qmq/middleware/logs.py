@@ -8,6 +8,7 @@ from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import SendFailed
+from qmq.words import printable
 
 _processing: ProcessState[float] = ProcessState("qmq_logs_begin")
 """Monotonic seconds at which the processing began. Shared, so that one filter serves all clients of a process."""
@@ -18,7 +19,7 @@ class LoggingMiddleware(Middleware):
 
     Each record has these attributes, as if passed as `extra`: `event` (sent, send_failed, received, processed, process_failed,
     acked, retried, dead_letter), `subject`, `message_id` and, where they apply, `group`, `attempt`, `seconds`, `broker_group`,
-    `cause`, `code`.
+    `cause`, `code`. Control and bidirectional characters in subjects and message IDs are written as `\\x1b` or `\\u202e`.
 
     Args:
         logger: None: the logger "qmq.messages".
@@ -108,5 +109,5 @@ _OUTSIDE: dict[str, Any] = {"subject": "", "message_id": "", "group": "", "attem
 
 
 def _fields_of(about: OutgoingMessage | Delivery) -> dict[str, Any]:
-    fields: dict[str, Any] = {"subject": about.subject, "message_id": about.message_id}
+    fields: dict[str, Any] = {"subject": printable(about.subject), "message_id": printable(about.message_id)}
     return fields | ({"group": about.group, "attempt": about.attempt} if isinstance(about, Delivery) else {})

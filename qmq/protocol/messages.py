@@ -8,11 +8,11 @@ from struct import Struct
 
 from qmq.checksum import crc32
 from qmq.errors import LocalProtocolError, ProtocolError
-from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, characters
+from qmq.protocol.names import TAGS_MAX, VALUE_BYTES_MAX, characters, message_id_problem
 from qmq.protocol.primitives import I32, I64, U16, encode_str, utf8
 from qmq.protocol.raw import FLAG_DELAY as FLAG_DELAY
 from qmq.protocol.raw import FLAG_TAGS as FLAG_TAGS
-from qmq.protocol.raw import TIME_AT, RawBytes, RawView, property_places, split_raws
+from qmq.protocol.raw import TIME_AT, RawBytes, RawView, message_places, property_places, split_raws
 from qmq.protocol.raw import Message as Message
 
 KEY_CREATED = "qmq_createTime"
@@ -66,13 +66,11 @@ def encode_raw(message: Message) -> bytes:
 
 
 def message_id_bytes(message_id: str) -> bytes:
-    """A message id without its length. Raises LocalProtocolError for an empty or too long one."""
+    """A message id without its length. Raises LocalProtocolError for an empty or illegal one."""
     if not message_id:
         raise LocalProtocolError("the message id is empty")
-    if characters(message_id) > MESSAGE_ID_CHARS_MAX:
-        raise LocalProtocolError(
-            f"message id of {characters(message_id)} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
-        )
+    if problem := message_id_problem(message_id):
+        raise LocalProtocolError(problem)
     return utf8(message_id)
 
 
@@ -115,6 +113,32 @@ def redate_entry(entry: bytes | memoryview, due_ms: int) -> bytes:
             I32.pack_into(raw, view.properties_begin - I32.size, size)
             break
     return I64.pack(crc32(raw)) + bytes(raw)
+
+
+def resent_entry(raw: RawBytes, subject: str, now_ms: int, properties: Mapping[str, str | None]) -> bytes:
+    """A raw message as an entry of another subject that is sent now, with some properties set, or removed (None).
+
+    Message ID, tags and other properties are copied as bytes, so that any message that a broker has stored can be sent back.
+    Raises ProtocolError for bytes that are no message, LocalProtocolError for a value that can't be sent.
+    """
+    subject_end, _, begin, end = message_places(raw, 0, len(raw))
+    keys = {key.encode() for key in properties}
+    parts = [
+        bytes(raw[key_begin - U16.size : value_end])
+        for key_begin, key_end, _, value_end in property_places(raw, begin, end)
+        if bytes(raw[key_begin:key_end]) not in keys
+    ]
+    parts += [_encode_property(key, value) for key, value in properties.items() if value is not None]
+    new = b"".join(
+        (
+            _TIMES(raw[0] & FLAG_TAGS, now_ms, now_ms),
+            encode_str(subject),
+            bytes(raw[subject_end : begin - I32.size]),
+            I32.pack(sum(map(len, parts))),
+            *parts,
+        )
+    )
+    return I64.pack(crc32(new)) + new
 
 
 def decode_raw(data: RawBytes, begin: int = 0) -> tuple[Message, int]:

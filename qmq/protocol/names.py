@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from qmq.errors import IllegalName
+from qmq.words import UNPRINTABLE
 
 RETRY_PREFIX = "%RETRY%"
 DEAD_PREFIX = "%DEAD_RETRY%"
@@ -108,6 +109,16 @@ def dead_letter_subject(subject: str, group: str) -> str:
 def characters(text: str) -> int:
     """Length as the official client counts it: UTF-16 code units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def message_id_problem(message_id: str) -> str:
+    """Why a new message may not have this ID; "" if it may."""
+    count = characters(message_id)
+    if count > MESSAGE_ID_CHARS_MAX:
+        return f"message id of {count} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
+    if message_id.isprintable() or (found := UNPRINTABLE.search(message_id)) is None:
+        return ""
+    return f"the message id {message_id!a} contains {found[0]!a}; control and bidirectional characters are not allowed"
 
 
 def check_subject(name: str) -> None:

@@ -19,7 +19,7 @@ from qmq.protocol.codes import SendResult
 from qmq.protocol.commands import SendFailure
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.protocol.messages import KEY_CREATED
-from qmq.protocol.names import MESSAGE_ID_CHARS_MAX, TAGS_MAX, VALUE_BYTES_MAX, check_subject
+from qmq.protocol.names import DEAD_PREFIX, RETRY_PREFIX, TAGS_MAX, VALUE_BYTES_MAX, check_subject, message_id_problem
 from qmq.protocol.primitives import I32, I64, U16
 from qmq.protocol.raw import (
     FLAG_TAGS,
@@ -39,11 +39,19 @@ CRC_BYTES = 8
 
 BATCH_MESSAGES_MAX = 10_000
 """Most messages one SEND may hold. The official client sends 30, its delay node 50, our bench 500."""
+CREATED_DIGITS_MAX = 18
+"""Digits of a create time."""
 LAYOUTS_MAX = 4096
 """Subjects whose messages' layout a scanner remembers, one for each length of message ids."""
 LAYOUT_HEAD_BYTES_MAX = 512
 """A longer subject's layout is not remembered."""
 
+SENT_BACK_BYTES = 4096
+"""How much larger than other messages those of retry and dead-letter subjects may be: consumers add properties and lengthen the
+subject of a message that was accepted before, and it has to be stored."""
+
+_SENT_BACK = (RETRY_PREFIX.encode(), DEAD_PREFIX.encode())
+_VISIBLE_ASCII = bytes(range(0x20, 0x7F))
 _SUBJECT_AT = CRC_BYTES + SUBJECT_AT
 _CREATED_KEY = U16.pack(len(KEY_CREATED)) + KEY_CREATED.encode()
 _CREATED_VALUE_AT = len(_CREATED_KEY) + U16.size
@@ -55,6 +63,15 @@ class BadChecksum(ProtocolError):
     """An entry's CRC does not match its bytes: damaged on the way, or not an entry at all."""
 
     code = "protocol.bad_crc"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLimits:
+    """The most bytes of an entry. A larger one is a failure of its own; the rest of its batch is not affected."""
+
+    new: int = MESSAGE_BYTES_MAX
+    sent_back: int = MESSAGE_BYTES_MAX + SENT_BACK_BYTES
+    """In retry and dead-letter subjects."""
 
 
 @dataclass(slots=True)
@@ -146,11 +163,11 @@ class _Template:
     """The layout of entries without tags that have the same lengths everywhere."""
 
     lengths: Struct
-    """Reads one whole entry: flag, lengths, and the bytes of subject and create-time key."""
+    """Reads one whole entry: flag, lengths, and the bytes of the subject and of keys that are as long as the create time's."""
     expected: tuple[int | bytes, ...]
     """What it reads from each entry of this layout."""
     values: Struct
-    """Reads one whole entry: its CRC and its create time."""
+    """Reads one whole entry: its CRC, its message id and its create time."""
 
 
 @dataclass(eq=False, slots=True)
@@ -158,6 +175,8 @@ class _Layouts:
     """What the last accepted messages of one subject looked like, with message ids of one length."""
 
     subject: str
+    is_sent_back: bool
+    """Messages of retry and dead-letter subjects: their ids were accepted before."""
     template: _Template | None = None
     last_shape: tuple[int, ...] = ()
 
@@ -174,14 +193,16 @@ class _Layouts:
             return
         if len(shape) > SHAPE_FIELDS_MAX or self.template is not None:
             return
-        id_bytes = U16.unpack_from(data, _id_at(data, position) - U16.size)[0]
+        id_at = _id_at(data, position)
+        id_bytes = U16.unpack_from(data, id_at - U16.size)[0]
+        crc_and_id = f">q{id_at - position - CRC_BYTES}x{id_bytes}s"
         head_bytes = id_end - id_bytes - position - _SUBJECT_AT
         form, at, created_value = f">8xb16x{head_bytes}s{id_bytes}xi", id_end + I32.size, ""
         for key_bytes, value_bytes in zip(shape[1::2], shape[2::2], strict=True):
-            form += f"H{key_bytes}{'s' if at == created_at else 'x'}H{value_bytes}x"
+            form += f"H{key_bytes}{'s' if key_bytes == len(KEY_CREATED) else 'x'}H{value_bytes}x"
             at += 2 * U16.size + key_bytes + value_bytes
             if at - value_bytes == created_at + _CREATED_VALUE_AT:
-                created_value = f">q{at - value_bytes - position - CRC_BYTES}x{value_bytes}s"
+                created_value = f"{crc_and_id}{at - value_bytes - id_end}x{value_bytes}s"
         lengths, values = Struct(form), Struct(f"{created_value}{at - position - Struct(created_value).size}x")
         self.template = _Template(lengths, lengths.unpack_from(data, position), values)
 
@@ -196,8 +217,7 @@ def _id_at(data: RawBytes, position: int) -> int:
 class BatchScanner:
     """Checks SEND bodies. It remembers how the messages of subjects looked, which makes it faster for those that follow."""
 
-    _message_bytes_max: int = MESSAGE_BYTES_MAX
-    """A larger entry is a failure of its own; the rest of its batch is not affected."""
+    _bytes_max: EntryLimits = EntryLimits()
     _layouts: dict[bytes, _Layouts] = field(default_factory=dict, init=False)
     """By the subject with its length, and the length of the message id."""
 
@@ -214,19 +234,19 @@ class BatchScanner:
                 stored (the reference answers such a request 51 as a whole).
         """
         end = len(data) if end is None else end
-        return _Scan(self._layouts, data, end, self._message_bytes_max).scan(begin)
+        return _Scan(self._layouts, data, end, self._bytes_max).scan(begin)
 
 
 class _Scan:
     """The scan of one batch."""
 
-    __slots__ = ("_count", "_data", "_end", "_failures", "_layouts", "_message_bytes_max", "_run", "_runs", "_view")
+    __slots__ = ("_bytes_max", "_count", "_data", "_end", "_failures", "_layouts", "_run", "_runs", "_view")
 
     def __init__(
-        self, layouts: dict[bytes, _Layouts], data: bytes | bytearray, end: int, message_bytes_max: int
+        self, layouts: dict[bytes, _Layouts], data: bytes | bytearray, end: int, bytes_max: EntryLimits
     ) -> None:
         self._layouts = layouts
-        self._message_bytes_max = message_bytes_max
+        self._bytes_max = bytes_max
         self._data = data
         self._end = end
         self._view = memoryview(data)
@@ -241,7 +261,7 @@ class _Scan:
                 head = bytes(self._view[position + _SUBJECT_AT : _id_at(self._data, position)])
                 layouts = self._layouts.get(head)
                 if layouts is not None and layouts.template is not None:
-                    following = self._scan_alike(position, layouts.subject, layouts.template)
+                    following = self._scan_alike(position, layouts, layouts.template)
                     if following > position:
                         position = following
                         continue
@@ -252,7 +272,7 @@ class _Scan:
                 raise ProtocolError(f"a SEND holds at most {BATCH_MESSAGES_MAX} messages; send smaller batches")
         return self._runs, self._failures
 
-    def _scan_alike(self, position: int, subject: str, template: _Template) -> int:
+    def _scan_alike(self, position: int, layouts: _Layouts, template: _Template) -> int:
         """Take as many messages of the template's layout as follow; the place of the first that differs."""
         view, entry_bytes = self._view, template.lengths.size
         room = min((self._end - position) // entry_bytes, BATCH_MESSAGES_MAX - self._count)
@@ -261,19 +281,21 @@ class _Scan:
         if not count:
             return position
         entries = view[position : position + count * entry_bytes]
-        crcs, created = zip(*template.values.iter_unpack(entries), strict=True)
+        crcs, ids, created = zip(*template.values.iter_unpack(entries), strict=True)
         if not b"".join(created).isdigit():
             count = len([*takewhile(bytes.isdigit, created)])
-            if not count:
-                return position
-            crcs = crcs[:count]
+        if not layouts.is_sent_back and b"".join(ids).translate(None, _VISIBLE_ASCII):
+            count = min(count, len([*takewhile(_is_legal_id, ids)]))
+        if not count:
+            return position
+        crcs = crcs[:count]
         end = position + count * entry_bytes
         begins = range(position + CRC_BYTES, end, entry_bytes)
         raw_bytes = entry_bytes - CRC_BYTES
         if crcs != tuple([crc32(view[begin : begin + raw_bytes]) for begin in begins]):
             raise BadChecksum(f"one of the {count} messages from message {self._count} of the batch on has a wrong CRC")
         self._count += count
-        run = self._run_at(position, subject)
+        run = self._run_at(position, layouts.subject)
         run.raw_begins.extend(begins)
         run.crcs.extend(crcs)
         run.tag_bits.extend(repeat(0, count))
@@ -309,12 +331,12 @@ class _Scan:
                 problem = "an empty tag"
         lengths = property_lengths(data, properties_begin, end)
         created_at, created_problem = self._created(properties_begin, lengths)
-        if end - position > self._message_bytes_max:
-            problem = (
-                f"{end - position} bytes, the limit of one message is {self._message_bytes_max} (message_bytes_max)"
-            )
-        if id_bytes > MESSAGE_ID_CHARS_MAX:
-            problem = problem or _too_long(data[subject_end + U16.size : id_end])
+        is_sent_back = head.startswith(_SENT_BACK, U16.size)
+        bytes_max = self._bytes_max.sent_back if is_sent_back else self._bytes_max.new
+        if end - position > bytes_max:
+            problem = f"{end - position} bytes, the limit of one message is {bytes_max} (message_bytes_max)"
+        if not is_sent_back:
+            problem = problem or _id_problem(bytes(data[subject_end + U16.size : id_end]))
         problem = problem or created_problem or _too_wide(lengths)
         self._count += 1
         if problem:
@@ -331,21 +353,24 @@ class _Scan:
         run.crcs.append(crc)
         run.tag_bits.append(tag_digest(tags) if tags else 0)
         run.end = end
-        if not tags and id_bytes <= MESSAGE_ID_CHARS_MAX:
+        if not tags:
             layouts.learn(data, position, (flag, *lengths), id_end, created_at)
         return end
 
     def _created(self, at: int, lengths: list[int]) -> tuple[int, str]:
         """Where the property with the create time begins, of those at `at`; and what is wrong with it."""
         # Trap T11: without a numeric create time the official consumer dies on the message and never acks it.
-        data = self._data
+        data, created_at = self._data, -1
         for key_bytes, value_bytes in zip(lengths[::2], lengths[1::2], strict=True):
             if data.startswith(_CREATED_KEY, at):
-                value_at = at + _CREATED_VALUE_AT
-                is_number = data[value_at : value_at + value_bytes].isdigit()
-                return at, "" if is_number else f"property {KEY_CREATED} is not a number of milliseconds"
+                if created_at >= 0:
+                    return at, f"property {KEY_CREATED} occurs twice"
+                created_at, value_at = at, at + _CREATED_VALUE_AT
+                # The official consumer reads it as a long: 18 digits fit.
+                if value_bytes > CREATED_DIGITS_MAX or not data[value_at : value_at + value_bytes].isdigit():
+                    return at, f"property {KEY_CREATED} is not a number of milliseconds"
             at += 2 * U16.size + key_bytes + value_bytes
-        return at, f"property {KEY_CREATED} is missing"
+        return created_at, "" if created_at >= 0 else f"property {KEY_CREATED} is missing"
 
     def _new_layouts(self, head: bytes) -> _Layouts | None:
         """Remember a subject, at LAYOUTS_MAX instead of the oldest; None when its name is illegal."""
@@ -354,7 +379,7 @@ class _Scan:
             check_subject(name)
         except (UnicodeDecodeError, IllegalName):
             return None
-        layouts = _Layouts(name)
+        layouts = _Layouts(name, head.startswith(_SENT_BACK, U16.size))
         if len(head) <= LAYOUT_HEAD_BYTES_MAX:
             self._layouts[head] = layouts
             if len(self._layouts) > LAYOUTS_MAX:
@@ -366,11 +391,15 @@ class _Scan:
         self._run = None
 
 
-def _too_long(message_id: bytes | bytearray) -> str:
-    characters = len(message_id.decode("utf-8", "replace").encode("utf-16-be")) // 2
-    if characters <= MESSAGE_ID_CHARS_MAX:
-        return ""
-    return f"message id of {characters} characters, the limit is {MESSAGE_ID_CHARS_MAX}"
+def _is_legal_id(message_id: bytes) -> bool:
+    return not _id_problem(message_id)
+
+
+def _id_problem(message_id: bytes) -> str:
+    try:
+        return message_id_problem(message_id.decode())
+    except UnicodeDecodeError as error:
+        return f"the message id is not UTF-8: {error.reason} at byte {error.start}"
 
 
 def _too_wide(lengths: list[int]) -> str:

@@ -1,13 +1,13 @@
 """Where groups were at the ends of hours: what a window's computation begins with, kept in the lake."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from qmq.protocol.values import moment
 from spark_analytics.jobs.planning import HOUR_MS, states_due
 from spark_analytics.lake import Lake
 from spark_analytics.lake.lake import hour_of
@@ -79,7 +79,7 @@ class States:
         made = 0
         for window in states_due(last, to_ms):
             self._make(Window(window.from_ms, window.to_ms))
-            say(f"state at {datetime.fromtimestamp(window.to_ms / 1000, UTC):%Y-%m-%d %H:%M}")
+            say(f"state at {moment(window.to_ms):%Y-%m-%d %H:%M}")
             made += 1
         return made
 

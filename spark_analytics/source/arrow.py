@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from qmq.checksum import crc32
 from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES, PROGRESS_ENTRY_BYTES, SCHEDULE_ENTRY_BYTES, SCHEDULE_STATES
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_RETRY_CAUSE
+from qmq.protocol.values import TIME_MS_MAX, TIME_MS_MIN
 from spark_analytics.source.raw_messages import RawMessages
 
 INDEX = np.dtype(
@@ -50,8 +51,6 @@ KINDS = {2: "pull", 3: "ack", 4: "offline", 5: "start", 6: "forget", 7: "settle"
 PROGRESS_LAYOUT = 1
 """The one layout of progress entries that is read; before it a pull was one entry whatever it took, which no release wrote."""
 
-TIME_MS_MIN, TIME_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999, which are all that a TIMESTAMP can be shown as."""
 HOUR_MS = 3_600_000
 
 CAUSE_CONSUMER_LEFT, CAUSE_UNKNOWN = "consumer_left", "unknown"

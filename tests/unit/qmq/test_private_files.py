@@ -40,6 +40,38 @@ def test_a_new_folder_is_private(tmp_path: Path) -> None:
     assert mode(tmp_path / "a/data") == 0o700
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_secret_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: bool) -> None:
+    path = tmp_path / "node_token"
+    assert keep_secret(str(path), lambda: "ours") == "ours"
+    owner = os.fstat
+    found: list[int] = []
+
+    def fstat(fd: int) -> os.stat_result:
+        values = owner(fd)
+        if stat.S_ISREG(values.st_mode):
+            found.append(values.st_uid)
+            return os.stat_result((*values[:4], values.st_uid + other, *values[5:10]))
+        return values
+
+    monkeypatch.setattr("qmq.private_files.os.fstat", fstat)
+    if other:
+        with pytest.raises(SettingError, match=f"node_token belongs to user {os.geteuid() + 1}, .*delete the file"):
+            keep_secret(str(path), lambda: "new")
+    else:
+        assert keep_secret(str(path), lambda: "new") == "ours"
+    assert found == [os.geteuid()]
+    assert path.read_text() == "ours\n"
+
+
+def test_a_secret_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("theirs")
+    (tmp_path / "node_token").symlink_to(tmp_path / "elsewhere")
+    tmp_path.chmod(0o700)
+    with pytest.raises(SettingError, match=r"node_token is a link; delete it"):
+        keep_secret(str(tmp_path / "node_token"), lambda: "new")
+
+
 def test_an_existing_folder_and_everything_in_it_is_restricted(tmp_path: Path) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"
     (data / "g1-a/log").mkdir(parents=True)

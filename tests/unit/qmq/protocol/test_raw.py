@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmq.errors import ProtocolError
-from qmq.protocol.messages import Message, decode_raw, decode_raws, encode_entry, encode_raw
+from qmq.protocol.messages import Message, decode_raw, decode_raws, encode_entry, encode_raw, resent_entry
 from qmq.protocol.primitives import I32, I64, U16, Reader
 from qmq.protocol.raw import (
     FLAG_TAGS,
@@ -20,6 +20,7 @@ from qmq.protocol.raw import (
     property_places,
     split_raws,
 )
+from tests.support.nonsense import CREATED, entry
 
 I8 = struct.Struct(">b")
 
@@ -29,7 +30,7 @@ times = st.integers(-(2**63), 2**63 - 1)
 messages = st.builds(
     Message,
     subject=names,
-    message_id=names,
+    message_id=names.filter(str.isprintable),
     properties=st.dictionaries(texts, texts, max_size=5),
     tags=st.lists(names, max_size=4).map(tuple),
     flag=st.integers(-128, 127).map(lambda flag: flag & ~FLAG_TAGS),
@@ -262,3 +263,15 @@ def test_entries_are_split_behind_their_checksums() -> None:
     assert [data[begin - 8 : end] for begin, end in zip(begins, ends, strict=True)] == entries
     with pytest.raises(ProtocolError):
         split_raws(data + b"\0" * 5, gap=8)
+
+
+def test_a_message_that_is_sent_back_keeps_its_bytes_whatever_they_are() -> None:
+    tags, kept = (b"\xff", b"b"), [(b"\xfe", b"\xff" * 32767), (b"k", b"v"), (b"k", b"w")]
+    old = entry("orders", b"m\n\xff", CREATED, (b"qmq_times", b"9" * 5000), *kept, tags=tags)
+    new = resent_entry(
+        old[8:], "%RETRY%orders%g", 17, {"qmq_createTime": "17", "qmq_times": "2", "qmq_retryCause": None}
+    )
+    changed = ((b"qmq_createTime", b"17"), (b"qmq_times", b"2"))
+    assert new == entry("%RETRY%orders%g", b"m\n\xff", *kept, *changed, tags=tags, created_ms=17)
+    with pytest.raises(ProtocolError):
+        resent_entry(old[8:-1], "orders", 17, {})

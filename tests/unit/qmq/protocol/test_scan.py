@@ -18,12 +18,15 @@ from qmq.protocol.scan import (
     LAYOUTS_MAX,
     BadChecksum,
     BatchScanner,
+    EntryLimits,
     tag_digest,
     walk_raws,
     walk_stored,
 )
+from tests.support.nonsense import entry
 
 CREATED = {"qmq_createTime": "1600000000000"}
+CREATED_TIME = (b"qmq_createTime", b"1600000000000")
 
 
 def message(number: int, subject: str = "orders", tags: tuple[str, ...] = (), **properties: str) -> Message:
@@ -149,7 +152,7 @@ batches = st.lists(
 def test_a_scanner_judges_a_batch_the_same_whatever_it_scanned_before(
     batches: list[list[tuple[str, str, str, str, tuple[str, ...]]]],
 ) -> None:
-    scanner = BatchScanner(200)
+    scanner = BatchScanner(EntryLimits(200))
     for items in batches:
         body = bytes(
             body_of(
@@ -160,7 +163,7 @@ def test_a_scanner_judges_a_batch_the_same_whatever_it_scanned_before(
                 )
             )
         )
-        assert scanner.scan(body) == BatchScanner(200).scan(body)
+        assert scanner.scan(body) == BatchScanner(EntryLimits(200)).scan(body)
 
 
 def test_a_scanner_remembers_a_limited_number_of_subjects() -> None:
@@ -277,7 +280,52 @@ def test_a_message_above_the_limit_is_a_failure_of_its_own_whatever_its_shape() 
     body = bytes(
         body_of(*(replace(small, message_id=f"s{n}") for n in range(5)), large, small, small, large, large, small)
     )
-    runs, failures = BatchScanner(400).scan(body)
+    runs, failures = BatchScanner(EntryLimits(400)).scan(body)
     assert sum(run.count for run in runs) == 8
     assert [failure.result for failure in failures] == [SendResult.BLOCK] * 3
     assert "the limit of one message is 400 (message_bytes_max)" in failures[0].remark
+
+
+BAD_IDS = ["m\n1", "m\x1b1", "m\x001", "m\x7f1", "m\x9b1", "m\u202e1", "m\u20281", "m\u061c1"]
+
+
+@pytest.mark.parametrize("message_id", [*(text.encode() for text in BAD_IDS), b"m\xff1", b"m\xed\xa0\x80"])
+@pytest.mark.parametrize("before", [0, 5])
+def test_ids_with_control_characters_are_refused_alone(message_id: bytes, before: int) -> None:
+    def body(subject: str) -> bytes:
+        ids = [message_id if number == before else b"m%d" % number for number in range(2 * before + 1)]
+        return b"".join(entry(subject, own_id.ljust(8, b"x"), CREATED_TIME) for own_id in ids)
+
+    scanner = BatchScanner()
+    runs, (failure,) = scanner.scan(body("orders"))
+    assert (failure.result, sum(run.count for run in runs)) == (SendResult.BLOCK, 2 * before)
+    assert "the message id" in failure.remark
+    assert failure.remark.isprintable()
+    # Consumers send back what was stored before.
+    for _ in range(3):
+        (run,), failures = scanner.scan(body("%RETRY%orders%g"))
+        assert (run.count, failures) == (2 * before + 1, [])
+
+
+def test_ids_of_other_scripts_are_accepted() -> None:
+    messages = [replace(message(number), message_id=f"主题-ü-🙂{number} /") for number in range(9)]
+    ((run,), failures) = BatchScanner().scan(bytes(body_of(*messages)))
+    assert (run.count, failures) == (9, [])
+
+
+@pytest.mark.parametrize("value", [b"9" * 19, b"", b"-1", "٣".encode()])
+def test_a_create_time_that_is_no_long_of_java_is_refused(value: bytes) -> None:
+    bad = entry("orders", b"m1", (b"qmq_createTime", value))
+    for body in (bad, entry("orders", b"m1", CREATED_TIME, (b"qmq_createTime", value))):
+        runs, (failure,) = BatchScanner().scan(body)
+        assert not runs
+        assert "qmq_createTime" in failure.remark
+
+
+def test_a_second_create_time_is_refused_also_where_others_have_a_key_of_its_length() -> None:
+    def one(key: bytes) -> bytes:
+        return entry("orders", b"m1", CREATED_TIME, (key, b"0000000000soon"))
+
+    runs, (failure,) = BatchScanner().scan(b"".join([one(b"x" * 14)] * 5 + [one(b"qmq_createTime"), one(b"x" * 14)]))
+    assert sum(run.count for run in runs) == 6
+    assert "twice" in failure.remark
