@@ -56,8 +56,8 @@ class Consumer(Client):
         attempts_max: attempts before a message becomes a dead letter, unless the message sets its own limit.
         middleware: hooks around what happens to deliveries, see `qmq.client.middleware`.
         consumer_id: must be stable across restarts and unique among running consumers. None: `start` chooses the
-            lowest ID of this program, subject and group that no other consumer on this host uses (`qmq.client.identity`);
-            the attribute is "" until then. Set it if several containers share a host name.
+            lowest ID of this program, subject and group that no other consumer of this host or container uses
+            (`qmq.client.identity`); the attribute is "" until then. Set it if a new container continues the work of an old one.
     """
 
     def __init__(
