@@ -176,6 +176,12 @@ class ClientFailed(QmqError):
     code = "client.failed"
 
 
+class ClientForked(ClientFailed):
+    """The client was started before this process was forked. Create and start it in the child process."""
+
+    code = "client.forked"
+
+
 class DeliveryAlreadySettled(QmqError):
     """The delivery was already acknowledged or retried."""
 

@@ -1,6 +1,5 @@
 """Sending from Django: one producer per process, and messages that are sent when the transaction has committed."""
 
-import atexit
 import copy
 import os
 import threading
@@ -20,7 +19,8 @@ _producer: Producer | None = None
 
 
 def producer() -> Producer:
-    """Return this process's producer (`qmq.sync.Producer`). It starts with the first call and closes when the process ends.
+    """Return this process's producer (`qmq.sync.Producer`). It starts with the first call. When the
+    process ends, it sends what is queued, as all producers do.
 
     Raises:
         ImproperlyConfigured: QMQ_URL is not set.
@@ -90,6 +90,5 @@ def _forget_producer() -> None:
     _lock, _producer = threading.Lock(), None
 
 
-atexit.register(close_producer)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_producer)

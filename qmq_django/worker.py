@@ -4,7 +4,6 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -13,6 +12,7 @@ from django.db import close_old_connections
 import qmq
 from qmq import sync
 from qmq.client.handlers import is_coroutine_handler
+from qmq.client.threads import DaemonThreads
 
 AnyApp = qmq.App | sync.App
 
@@ -89,7 +89,8 @@ class Worker:
     async def _run(self) -> None:
         loop, wake = asyncio.get_running_loop(), asyncio.Event()
         self._wake = functools.partial(loop.call_soon_threadsafe, wake.set)
-        with ThreadPoolExecutor(max(1, len(self._apps)), "qmq-app") as threads:
+        threads = DaemonThreads(max(1, len(self._apps)), "qmq-app")
+        try:
             running: list[asyncio.Future[None]] = [
                 loop.run_in_executor(threads, app.run) if isinstance(app, sync.App) else loop.create_task(app.run())
                 for app in self._apps
@@ -104,6 +105,8 @@ class Worker:
                 for app in self._apps:
                     app.stop()
                 await asyncio.wait(running, timeout=STOP_AGAIN_SECONDS)
+        finally:
+            threads.shutdown(wait=False)
         self._wake = lambda: None
         errors = [error for task in running if (error := task.exception()) is not None]
         if errors:

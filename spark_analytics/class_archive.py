@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from uuid import uuid4
 
 import pyspark
 from pyspark import SparkContext
@@ -34,7 +35,7 @@ class ClassArchive:
         changed_ns = jars.stat().st_mtime_ns if jars.is_dir() else 0
         known_by = f"{version_text(executable)}\n{jars}\n{changed_ns}"
         self.path = folder / f"spark-{pyspark.__version__}-{hashlib.sha256(known_by.encode()).hexdigest()[:16]}.jsa"
-        self._unfinished = self.path.with_suffix(f".{os.getpid()}.new")
+        self._unfinished = self.path.with_suffix(f".{uuid4().hex}.new")
         self.is_written = may_write and not self.path.exists() and _is_writable(folder)
         """This session's JVM is to write it."""
 

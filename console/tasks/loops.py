@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -112,7 +113,7 @@ def claim(loop: Loop, holder: str, now: datetime) -> ControlLoop | None:
 def run(name: str, *, holder: str | None = None) -> Outcome:
     """Run a loop once if it is due and free. A failure is stored with the loop, logged, and never raised."""
     loop = LOOPS[name]
-    holder = holder or f"{socket.gethostname()}:{os.getpid()}"
+    holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     try:
         row = claim(loop, holder, timezone.now())
     except DatabaseError as error:

@@ -12,6 +12,7 @@ from qmq.client.handlers import Handler, arguments_of
 from qmq.client.identity import ConsumerSlot, claim_slot
 from qmq.client.lifecycle import Client, client_failed, reach
 from qmq.client.middleware import Middleware, MiddlewareChain
+from qmq.client.open_clients import client_forked, open_clients
 from qmq.client.producer import Producer
 from qmq.client.ready_queue import ReadyQueue
 from qmq.client.source import PullContext, Subscription
@@ -57,8 +58,8 @@ class Consumer(Client):
         attempts_max: attempts before a message becomes a dead letter, unless the message sets its own limit.
         middleware: hooks around what happens to deliveries, see `qmq.client.middleware`.
         consumer_id: must be stable across restarts and unique among running consumers. None: `start` chooses the
-            lowest ID of this program, subject and group that no other consumer on this host uses (`qmq.client.identity`);
-            the attribute is "" until then. Set it if several containers share a host name.
+            lowest ID of this program, subject and group that no other consumer of this host or container uses
+            (`qmq.client.identity`); the attribute is "" until then. Set it if a new container continues the work of an old one.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Consumer(Client):
             url, app=app, linger=0.0, limits=limits, timeouts=timeouts, backoff=backoff, clock=clock
         )
         self._producer.on_failure = self._task_failed
+        self._producer.must_close_at_exit = False
         self._ready = ReadyQueue(limits)
         self._retries = Retries(
             subject, self._producer.send_entry, attempts_max=attempts_max, at_most_once=at_most_once, backoff=backoff,
@@ -113,16 +115,16 @@ class Consumer(Client):
             self._producer.send_entry,
         )  # fmt: skip
         self._fetchers = Fetchers(context, self.middleware, self._subscription, self._session, self._ready)
-        self._is_open = False
         self._is_closing = False
 
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start pulling."""
+        self.check_process()
         if self._is_open:
             return
-        self._is_open = True
+        self._opened()
         if not self.consumer_id:
             scope = "" if self._subscription.broadcast else self.group
             self._slot = await asyncio.to_thread(claim_slot, self._app, self.subject, scope)
@@ -137,7 +139,27 @@ class Consumer(Client):
         self._fetchers.start(self._subscription.sources(self.group, self.consumer_id))
 
     def _task_failed(self, name: str, error: BaseException) -> None:
+        if not self._is_closing:
+            self.warn_unclosed(f"its background tasks ended ({error})")
         self._ready.fail(error)
+
+    def forked(self) -> None:
+        super().forked()
+        self._ready.failure = client_forked()
+        self._fetchers.forked()
+
+    @property
+    def close_seconds(self) -> float:
+        return 2 * self._timeouts.ack
+
+    def _unfinished(self) -> str:
+        held = self._ready.prefetch.messages
+        if not held or self._is_closing or self._retries.at_most_once:
+            return ""
+        return (
+            f"a consumer of {self.subject}, group {self.group}, holds {held} messages that are not acknowledged and are delivered"
+            " again when it restarts or its lease ends"
+        )
 
     async def close(self, timeout: float | None = None) -> list[str]:
         """Stop pulling, let handlers of `run` finish, send pending acknowledgements, return unprocessed messages to the group,
@@ -162,8 +184,9 @@ class Consumer(Client):
         if not self._is_open or self._is_closing:
             return []
         self._is_closing = True
+        open_clients.discard(self)
         loop = asyncio.get_running_loop()
-        seconds = 2 * self._timeouts.ack if timeout is None else timeout
+        seconds = self.close_seconds if timeout is None else timeout
         deadline = loop.time() + seconds
         self._retries.is_stopped = True
         dropped = self._ready.close()
@@ -200,6 +223,7 @@ class Consumer(Client):
 
     async def wait_connected(self, timeout: float) -> None:
         """Wait until a broker that serves the subject accepts a connection, at most `timeout` seconds. Raises RouteUnknown."""
+        self.check_process()
         await reach(
             self._session, self._pool, self.subject, ClientType.CONSUMER, self.group,
             seconds=timeout, backoff=self._backoff,
@@ -207,14 +231,17 @@ class Consumer(Client):
 
     def pause(self) -> None:
         """Stop pulling until `resume`. Messages that were already pulled are still delivered."""
+        self.check_process()
         self._fetchers.resumed.clear()
 
     def resume(self) -> None:
         """Continue pulling."""
+        self.check_process()
         self._fetchers.resumed.set()
 
     def _check_open(self) -> None:
         if not self._is_open or self._is_closing:
+            self.check_process()
             raise ClientClosed("the consumer is not started or already closed")
 
     # --- receiving -------------------------------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from qmq.client.open_clients import client_forked
 from qmq.client.own_commands import OwnCommands
 from qmq.errors import ConnectionLost, ProtocolError, QmqError
 from qmq.net.discovery import STATUS_NOT_FOUND, STATUS_OK, all_lost, http_get, meta_urls, page_beside, pages_missing
@@ -30,9 +32,18 @@ class DelayGroups:
         self._pool = pool
         self._groups: dict[str, str] = {}
         self._groups_until = 0.0
+        self._process: int | None = None
+        """The process that uses it, whose event loop the connections belong to."""
+
+    def check_process(self) -> None:
+        """Raise ClientForked if a parent of this process has used it."""
+        if self._process not in (None, process := os.getpid()):
+            raise client_forked()
+        self._process = process
 
     async def groups(self) -> dict[str, str]:
         """Delay groups and their masters' addresses. Raises ConnectionLost if no metaserver was ever reached."""
+        self.check_process()
         now = asyncio.get_running_loop().time()
         if now < self._groups_until:
             return self._groups

@@ -112,6 +112,10 @@ class DelayedMessages:
         if self._own_pool:
             await self._pool.close()
 
+    def check_process(self) -> None:
+        """Raise ClientForked if a parent of this process has used it."""
+        self._groups.check_process()
+
     async def find(self, message_id: str, *, subject: str = "", due: datetime | None = None) -> Found:
         """Return all copies of a message with their current states. The due time makes the lookup faster."""
         body = FindDelayedRequest(_target(message_id, subject, due)).encode()

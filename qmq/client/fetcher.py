@@ -9,6 +9,7 @@ from typing import cast
 
 from qmq.client.acker import Acker
 from qmq.client.delivery import Pulled
+from qmq.client.open_clients import client_forked
 from qmq.client.prefetch import PullSize
 from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
@@ -66,6 +67,15 @@ class Fetcher:
         self.link.route = route
         self._moved.set()
         self._acker.moved()
+
+    def forked(self) -> None:
+        """Raise ClientForked when a delivery is settled: in a child of the consumer's process no ack is sent."""
+
+        def refuse() -> None:
+            raise client_forked()
+
+        for pulled in cast("list[Pulled]", list(self._window.spans)):
+            pulled.on_settled = refuse
 
     async def stop_pulling(self) -> None:
         """Stop pulling. Acks are sent until `stop`."""

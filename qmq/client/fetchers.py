@@ -49,6 +49,11 @@ class Fetchers:
             self._session.register(source.subject, ClientType.CONSUMER, source.group)
         self._task = self._context.supervisor.critical("routes", self._follow_routes())
 
+    def forked(self) -> None:
+        """This is a child of the consumer's process."""
+        for fetcher in self._fetchers.values():
+            fetcher.forked()
+
     async def stop_pulling(self) -> None:
         """Stop pulling. Acknowledgements are sent until `stop`, to other masters too when broker groups get them."""
         self._is_stopping = True

@@ -4,11 +4,11 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
 from qmq.client.delivery import Delivery
+from qmq.client.threads import DaemonThreads
 from qmq.errors import LocalProtocolError
 
 Handler = Callable[..., object]
@@ -79,7 +79,7 @@ def is_coroutine_handler(handler: Handler) -> bool:
     return found
 
 
-def invoker(handler: Handler, threads: ThreadPoolExecutor | None) -> Invoke:
+def invoker(handler: Handler, threads: DaemonThreads | None) -> Invoke:
     """Return the function that calls a handler with a delivery and waits for its end. Raises LocalProtocolError.
 
     A handler that is not a coroutine function runs in `threads`, in a copy of the caller's context.

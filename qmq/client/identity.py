@@ -1,10 +1,14 @@
 """Ids of clients: stable over restarts; a consumer's also differs from those of other running processes.
 
 The broker keeps what a consumer pulled and did not ack for the consumer's id. An id that survives a restart gets these
-messages back at once; an id that two running processes share gives both of them every message. So the default id of a
-consumer is a digest of what stays the same over restarts, and a *slot*: the lowest number that no other running consumer
-of the same program, subject and group on this host holds. A slot is held by a lock on a file, which the operating system
-releases when the process ends, however it ends.
+messages back at once; with an id that two running processes share, each gets a part of them, and neither gets all of its own
+back. So the default id of a consumer is made of what stays the same over restarts (host name, application, program, folder),
+of its *place*, and of a *slot*: the lowest number that no other running consumer of the same program, subject and group there
+holds. A slot is held by a lock on a file, which the operating system releases when the process ends, however it ends.
+
+Containers often share host name, program and folder, but neither files nor locks. So the place is the container, where it is
+one of a known kind, and otherwise a random number that is stored beside the lock files. Processes without common lock files
+never have the same place.
 """
 
 import contextlib
@@ -28,14 +32,20 @@ except ImportError:  # pragma: no cover - not a POSIX system
 SLOTS_MAX = 1_024
 """Default consumer ids per host for one program, subject and group; consumers beyond them get random ids."""
 FOLDER = "qmq"
+PLACE_FILE = "place"
+_PLACE_BYTES = 32
 _PRIVATE = 0o700
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 logger = logging.getLogger("qmq.client")
 
 
-def default_client_id(app: str) -> str:
-    """A client id that stays the same over restarts: host name and a digest of application, program and folder."""
-    text = "\n".join((app, *_program()))
+def default_client_id(app: str, place: str = "") -> str:
+    """A client id that stays the same over restarts: host name and a digest of application, program, folder, and place.
+
+    Producers have no place: their id only names the program to operators, and may be shared.
+    """
+    text = "\n".join((app, *_program(), *filter(None, (place,))))
     return f"{socket.gethostname()}@@{_digest(text)}"
 
 
@@ -95,46 +105,95 @@ def claim_slot(
 ) -> ConsumerSlot:
     """Claim the default id of a consumer. Blocks on the file system; call it outside the event loop's thread.
 
-    The first slot's id is `default_client_id(app)`; the others' add `-1`, `-2` and so on. Where no lock is available, the id
-    is random, and a warning is logged: it is distinct, but does not survive a restart.
+    The first slot's id is `default_client_id(app, place)`; the others' add `-1`, `-2` and so on. Where no lock is available, the
+    id is random, and a warning is logged: it is distinct, but does not survive a restart.
 
     Args:
         group: "" for a broadcast consumer, whose group is its id.
         folders: where lock files may be, best first; the first usable one is taken.
     """
-    base = default_client_id(app)
     if fcntl is None:
-        return _random_slot(base, "this system has no fcntl.flock")
-    scope = _digest("\n".join((base, subject, group)))
+        return _random_slot(app, "this system has no fcntl.flock")
+    scope = _digest("\n".join((default_client_id(app), subject, group)))
     problem = "no folder for lock files"
     for folder in (folders or lock_folders)():
         try:
-            return _claim_in(folder, base, scope, slots_max)
+            return _claim_in(folder, app, scope, slots_max)
         except OSError as error:
             problem = f"{folder}: {error.strerror or error}"
-    return _random_slot(base, problem)
+    return _random_slot(app, problem)
 
 
-def _claim_in(folder: Path, base: str, scope: str, slots_max: int) -> ConsumerSlot:
+def _claim_in(folder: Path, app: str, scope: str, slots_max: int) -> ConsumerSlot:
     """The lowest free slot of a folder, or a random one when all are held. Raises OSError."""
     folder_descriptor = _open_private(folder)
     try:
         for slot in range(slots_max):
             descriptor = _lock(folder_descriptor, f"{scope}-{slot}.lock")
             if descriptor is not None:
+                try:
+                    container = container_of(_mounts())
+                    # Two users of a container have different folders.
+                    place = f"{container}\n{folder}" if container else _stored_place(folder_descriptor)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                base = default_client_id(app, place)
                 return ConsumerSlot(base if slot == 0 else f"{base}-{slot}", descriptor)
     finally:
         os.close(folder_descriptor)
-    return _random_slot(base, f"all {slots_max} slots are held")
+    return _random_slot(app, f"all {slots_max} slots are held")
 
 
-def _random_slot(base: str, problem: str) -> ConsumerSlot:
+def _random_slot(app: str, problem: str) -> ConsumerSlot:
     logger.warning(
         "no stable default consumer id: %s. This consumer uses a random id; messages it has not acked when its process is"
         " killed are redelivered only when the broker's lease of that id expires. Pass consumer_id to avoid this.",
         problem,
     )
-    return ConsumerSlot(f"{base}-{secrets.token_hex(8)}", None)
+    return ConsumerSlot(f"{default_client_id(app)}-{secrets.token_hex(8)}", None)
+
+
+def container_of(mounts: str) -> str:
+    """What identifies the container or pod of this process: the file that is mounted as its /etc/hostname. "" outside of one.
+
+    Docker, Podman, containerd and CRI-O mount a file there whose path contains the random id of the container, or of the pod. It
+    stays the same when the container is restarted, also where its file system is new then, as in Kubernetes.
+
+    Args:
+        mounts: text of /proc/self/mountinfo.
+    """
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) > 4 and fields[4] == "/etc/hostname":
+            return fields[3]
+    return ""
+
+
+def _mounts() -> str:
+    try:
+        return Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+
+
+def _stored_place(folder_descriptor: int) -> str:
+    """The random number stored in a folder of lock files; the first process stores it. Raises OSError."""
+    descriptor = os.open(PLACE_FILE, _FLAGS, 0o600, dir_fd=folder_descriptor)
+    try:
+        stored = os.pread(descriptor, _PLACE_BYTES, 0)
+        if len(stored) == _PLACE_BYTES:
+            return stored.decode("ascii", "replace")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        stored = os.pread(descriptor, _PLACE_BYTES, 0)
+        if len(stored) < _PLACE_BYTES:  # new, or its writer was killed
+            stored = secrets.token_hex(_PLACE_BYTES // 2).encode()
+            os.pwrite(descriptor, stored, 0)
+            os.fsync(descriptor)
+            os.fsync(folder_descriptor)
+        return stored.decode("ascii", "replace")
+    finally:
+        os.close(descriptor)
 
 
 def lock_folders() -> Iterator[Path]:
@@ -167,8 +226,7 @@ def _open_private(folder: Path) -> int:
 
 def _lock(folder_descriptor: int, name: str) -> int | None:
     """The descriptor of a lock file, locked; None when another consumer holds it. Lock files are never deleted."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o600, dir_fd=folder_descriptor)
+    descriptor = os.open(name, _FLAGS, 0o600, dir_fd=folder_descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

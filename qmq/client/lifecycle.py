@@ -1,10 +1,12 @@
 """What producers and consumers have in common: start, close, failure, and the first connection to a broker."""
 
 import asyncio
+import logging
 from types import TracebackType
 from typing import Self
 
-from qmq.errors import ClientFailed, QmqError, RouteUnknown
+from qmq.client.open_clients import client_forked, open_clients
+from qmq.errors import ClientFailed, ClientForked, QmqError, RouteUnknown
 from qmq.net.pool import Pool
 from qmq.net.routing import READABLE, WRITABLE, usable
 from qmq.net.session import MetaSession
@@ -12,11 +14,54 @@ from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
 
+logger = logging.getLogger("qmq.client")
+
 _STATES = {int(state): state.name.lower() for state in BrokerGroupState}
 
 
 class Client:
     """Base of Producer and Consumer: `async with` starts and closes it."""
+
+    loop: asyncio.AbstractEventLoop
+    """The event loop on which it was started."""
+    must_close_at_exit = True
+    """Whether it is closed when the process ends, if its event loop still runs then; False for one that another client closes."""
+    _is_open = False
+    _is_forked = False
+    _is_reported = False
+
+    def _opened(self) -> None:
+        self._is_open = True
+        self.loop = asyncio.get_running_loop()
+        open_clients.add(self)
+
+    def check_process(self) -> None:
+        """Raise ClientForked if it was started before this process was forked."""
+        if self._is_forked:
+            raise client_forked()
+
+    def forked(self) -> None:
+        """This is a child of the process that started the client."""
+        self._is_open, self._is_forked = False, True
+
+    @property
+    def close_seconds(self) -> float:
+        """How long `close` takes at most by default."""
+        raise NotImplementedError
+
+    def warn_unclosed(self, why: str) -> None:
+        """Log once what is lost or late because it was not closed, if there is anything."""
+        if self.must_close_at_exit and not self._is_reported and (what := self._unfinished()):
+            self._is_reported = True
+            logger.warning("%s: it was not closed before %s. Close clients, by `async with` or `close`", what, why)
+
+    def _unfinished(self) -> str:
+        """What it has not finished, with the number of messages; "" for nothing."""
+        raise NotImplementedError
+
+    def __del__(self) -> None:
+        if self._is_open:
+            self.warn_unclosed("it was deleted")
 
     async def start(self) -> None:
         raise NotImplementedError
@@ -41,6 +86,8 @@ class Client:
 
 def client_failed(what: str, error: BaseException) -> ClientFailed:
     """The error of a producer or consumer whose background task failed, with the task's exception as its cause."""
+    if isinstance(error, ClientForked):
+        return client_forked()
     failure = ClientFailed(f"the {what} failed: {error}")
     failure.__cause__ = error.__cause__ or error
     return failure

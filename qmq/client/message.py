@@ -2,11 +2,10 @@
 
 import itertools
 import os
-import socket
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 
 from qmq.client.bodies import Body, encode_body
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -17,25 +16,22 @@ MakeId = Callable[[], str]
 """Returns a new message id at each call."""
 
 
-def this_process() -> str:
-    """This host's address and this process's number, as ids name them. Waits for the name service once in a process."""
-    return f"{_host()}.{os.getpid()}"
-
-
-@cache
-def _host() -> str:
-    try:
-        return socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return "0.0.0.0"
+def random_origin() -> str:
+    """64 random bits in hexadecimal: what the ids of one process have in common, and no other process's have."""
+    return secrets.token_hex(8)
 
 
 class MessageIds:
-    """Makes ids like the official client's: UTC time, host address, process (`origin`), counter. Unique enough to trace by."""
+    """Makes ids that no other process makes: UTC time to the second, `origin`, counter.
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK, origin: Callable[[], str] = this_process) -> None:
+    The official client writes its host's address and process number in place of the origin. In containers these are the same for
+    many processes, so ours is random. As in the official client's ids, the time is at the beginning.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, origin: Callable[[], str] = random_origin) -> None:
         self._clock = clock
-        self._origin = origin
+        self._new_origin = origin
+        self._origin = origin()
         self._numbers = itertools.count()
         self._second = -1
         self._prefix = ""
@@ -44,18 +40,19 @@ class MessageIds:
         second = self._clock.wall_ms() // 1000
         if second != self._second:
             self._second = second
-            self._prefix = f"{datetime.fromtimestamp(second, UTC):%y%m%d.%H%M%S}.{self._origin()}."
+            self._prefix = f"{datetime.fromtimestamp(second, UTC):%y%m%d.%H%M%S}.{self._origin}."
         return f"{self._prefix}{next(self._numbers)}"
 
-    def forget_origin(self) -> None:
-        """Ask for the origin again, because this is another process now."""
+    def change_origin(self) -> None:
+        """Use another origin, because this is another process now."""
+        self._origin = self._new_origin()
         self._second = -1
 
 
 new_message_id = MessageIds()
 """The ids of this process: all producers share its counter."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=new_message_id.forget_origin)
+    os.register_at_fork(after_in_child=new_message_id.change_origin)
 
 
 CAUSE_CHARS_MAX = 120

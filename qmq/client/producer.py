@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed, reach
 from qmq.client.message import MakeId, due_ms_of, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
+from qmq.client.open_clients import open_clients
 from qmq.client.outgoing import Outcome, Token
 from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
@@ -85,17 +86,23 @@ class Producer(Client):
         self._observed = ObservedSends(Encoder(app, clock, make_id, compress_above), self._chain)
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
-        self._is_open = False
+        self._is_closing = False
+        self.take_over: Callable[[], Awaitable[None]] | None = None
+        """Queues what other threads have handed over, for `flush` and `close`."""
 
     def _failed(self, name: str, error: BaseException) -> None:
+        if self._is_open:
+            self.warn_unclosed(f"its background tasks ended ({error})")
         self._queue.fail(error)
         if self.on_failure is not None:
             self.on_failure(name, error)
 
     async def start(self) -> None:
         """Start the background tasks; messages can be sent from now on."""
+        self.check_process()
         if not self._is_open:
-            self._is_open = True
+            self._opened()
+            self._delayed.check_process()
             self._session.start(self.supervisor)
             self._sender.start(self.supervisor)
 
@@ -250,6 +257,7 @@ class Producer(Client):
 
     def _check_open(self) -> None:
         if not self._is_open:
+            self.check_process()
             raise ClientClosed("the producer is not started or already closed")
 
     @property
@@ -259,24 +267,44 @@ class Producer(Client):
 
     async def flush(self) -> None:
         """Wait until every message queued so far has been stored or has failed."""
+        self.check_process()
+        if self.take_over is not None:
+            await self.take_over()
         await self._queue.flush()
+
+    @property
+    def close_seconds(self) -> float:
+        return self._timeouts.delivery
+
+    def _unfinished(self) -> str:
+        count = self._queue.unsettled
+        return f"a producer has {count} messages that are not stored" if count else ""
 
     async def close(self, timeout: float | None = None) -> list[str]:
         """Send queued messages for at most `timeout` seconds (default: the delivery timeout) and close.
 
         Returns:
-            IDs of the messages that were not stored; their futures have SendFailed.
+            IDs of the messages that were not stored; their futures have SendFailed. The number of messages that were not stored
+            since the call is logged.
 
         Raises:
             ClientFailed: a background task has failed; the producer is closed nevertheless.
         """
-        if not self._is_open:
+        if not self._is_open or self._is_closing:
             return []
-        self._is_open = False
+        self._is_closing = True
+        failures_before = self._queue.failures
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timeouts.delivery if timeout is None else timeout):
+                if self.take_over is not None:
+                    await self.take_over()
+                self._is_open = False
                 await self._queue.flush()
+        self._is_open = False
+        open_clients.discard(self)
         left = await self._sender.stop(SendFailed("the producer was closed before the message was stored"))
+        if lost := self._queue.failures - failures_before:
+            logger.warning("the producer was closed before %d messages were stored", lost)
         await self._session.close()
         await self.supervisor.close()
         await self._pool.close()

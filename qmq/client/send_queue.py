@@ -35,6 +35,8 @@ class SendQueue:
     _supervisor: Supervisor = field(init=False)
     unsettled: int = field(default=0, init=False)
     """Messages without an outcome."""
+    failures: int = field(default=0, init=False)
+    """Messages that failed, except those that were rejected before they were queued."""
     _all_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     waiting: OrderedDict[Batch, None] = field(default_factory=OrderedDict, init=False)
     """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
@@ -203,6 +205,9 @@ class SendQueue:
         return batch.part(remaining)
 
     def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+        """Report the outcomes of a batch's messages: either all are receipts or all are errors."""
+        if isinstance(outcomes[0], SendFailed):
+            self.failures += len(batch)
         self._count_settled(len(batch))
         if batch.many is not None:
             batch.many.set(batch.places, outcomes)

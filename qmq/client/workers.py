@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from qmq.client.delivery import Delivery, next_entry
@@ -11,6 +10,7 @@ from qmq.client.handlers import THREAD_NAME, Handler, Invoke, invoker, is_corout
 from qmq.client.lifecycle import client_failed
 from qmq.client.middleware import MiddlewareChain
 from qmq.client.ready_queue import ReadyQueue
+from qmq.client.threads import DaemonThreads
 from qmq.clock import Clock
 from qmq.errors import ClientFailed, DeliveryAlreadySettled, QmqError, SendFailed
 from qmq.net.timing import Backoff
@@ -115,7 +115,7 @@ class Workers:
 
     async def run(self, handler: Handler, concurrency: int) -> None:
         """Process deliveries until the queue is closed, as `Consumer.run`."""
-        threads = None if is_coroutine_handler(handler) else ThreadPoolExecutor(concurrency, THREAD_NAME)
+        threads = None if is_coroutine_handler(handler) else DaemonThreads(concurrency, THREAD_NAME)
         invoke = invoker(handler, threads)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -125,7 +125,7 @@ class Workers:
                     task.add_done_callback(lambda ended: self.tasks.pop(ended, None))
         finally:
             if threads is not None:
-                # A handler that hangs must not hang this coroutine.
+                # A handler that hangs must not hang this coroutine. Its thread does not keep the process from ending either.
                 threads.shutdown(wait=False, cancel_futures=True)
         if self._ready.failure is not None:
             raise client_failed("consumer", self._ready.failure)

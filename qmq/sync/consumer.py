@@ -112,9 +112,11 @@ class Consumer(Client[consumer.Consumer]):
         return [Delivery(inner) for inner in run(self._inner.pull(messages_max, timeout))]
 
     def pause(self) -> None:
+        self._inner.check_process()
         shared_loop().call_soon_threadsafe(self._inner.pause)
 
     def resume(self) -> None:
+        self._inner.check_process()
         shared_loop().call_soon_threadsafe(self._inner.resume)
 
 

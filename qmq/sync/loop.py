@@ -12,12 +12,15 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from qmq.client.consumer import Consumer
 from qmq.client.delayed import DelayedMessages
 from qmq.client.producer import Producer
+from qmq.client.threads import DaemonThreads
 from qmq.errors import LocalProtocolError
 
 T = TypeVar("T")
 P = ParamSpec("P")
 Inner = TypeVar("Inner", Producer, Consumer, DelayedMessages)
 
+LOOP_THREADS_MAX = 8
+"""Threads for look-ups of names and work with files."""
 _END = object()
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -30,6 +33,10 @@ def shared_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None:
             loop = asyncio.new_event_loop()
+            # Its own pool looks names up also while the process ends, when clients send what is queued.
+            threads = DaemonThreads(LOOP_THREADS_MAX, "qmq-sync-work")
+            threads.submit(int)  # no thread can be started at that time
+            loop.set_default_executor(threads)
             _thread = threading.Thread(target=loop.run_forever, name="qmq-sync", daemon=True)
             _thread.start()
             _loop = loop

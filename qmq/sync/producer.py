@@ -128,6 +128,8 @@ class Producer(Client[producer.Producer]):
         self._room = Room(self._limits)
         self._lock = threading.Lock()
         self._handed: deque[_Handed] = deque()
+        self._waiting: set[asyncio.Task[Receipt]] = set()
+        self._inner.take_over = self._all_taken_over
 
     start = blocking(producer.Producer.start)
     flush = blocking(producer.Producer.flush)
@@ -176,6 +178,7 @@ class Producer(Client[producer.Producer]):
         Raises:
             QueueFull: instead of waiting, on the thread of the event loop.
         """
+        self._inner.check_process()  # a lock of the parent may be held for ever
         size = _size_of(body)
         self._room.take(1, size)
         handed = _Handed(subject, body, tags, message_id, size, Future())
@@ -213,10 +216,18 @@ class Producer(Client[producer.Producer]):
         except QueueFull:
             # By messages of other threads, or by models, whose size was not known.
             work = self._inner.send(handed.subject, handed.body, tags=handed.tags, message_id=handed.message_id)
-            waiting = asyncio.run_coroutine_threadsafe(work, shared_loop())
+            waiting = shared_loop().create_task(work)
+            self._waiting.add(waiting)
+            waiting.add_done_callback(self._waiting.discard)
             waiting.add_done_callback(lambda done: self._settle(handed, done.exception() or done.result()))
         except Exception as error:  # noqa: BLE001 - the caller gets it from the future
             self._settle(handed, error)
+
+    async def _all_taken_over(self) -> None:
+        """Wait until the producer has queued what threads have handed over so far."""
+        while self._handed:  # noqa: ASYNC110 - each turn of the loop takes over a part
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # tasks of `_waiting` have begun then
 
     def _settle(self, handed: _Handed, outcome: Receipt | BaseException) -> None:
         self._room.give_back(1, handed.size)

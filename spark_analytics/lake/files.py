@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from qmq.errors import QmqError
 
@@ -122,7 +123,7 @@ class LocalFiles:
         """Written under another name, synced, then linked: a link is made once or fails, and never shows a part."""
         target = self._folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        draft = target.with_name(f".{target.name}.{uuid4().hex}")
         try:
             with open(draft, "wb") as file:
                 file.write(content)
@@ -221,7 +222,7 @@ class HadoopFiles:
 
     def create(self, path: str, content: bytes) -> None:
         """Written under another name, closed, then renamed without leave to replace."""
-        draft = self._at(f"{path}.draft-{os.getpid()}")
+        draft = self._at(f"{path}.draft-{uuid4().hex}")
         target = self._at(path)
         stream = self._files.create(draft, True)
         try:

@@ -1,5 +1,6 @@
 """Encoded messages: the same bytes as by way of a Message; ids; limits of what is cached."""
 
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from qmq.client import encoder as encoder_module
 from qmq.client.bodies import Body
 from qmq.client.encoder import Encoder
-from qmq.client.message import MessageIds, build_message
+from qmq.client.message import MessageIds, build_message, new_message_id
 from qmq.errors import IllegalName, LocalProtocolError
 from qmq.protocol.messages import encode_entry
 from tests.support.manual_clock import ManualClock
@@ -73,14 +74,48 @@ def test_names_beyond_the_limit_of_the_cache_are_encoded_all_the_same(monkeypatc
         assert len(encoder._names) <= 3
 
 
-def test_ids_name_the_second_and_the_process_and_never_repeat() -> None:
+def test_ids_begin_with_the_second_and_have_the_origin_of_their_process() -> None:
     clock = ManualClock()
-    origins = iter(["host.1", "host.1", "host.2"])
+    origins = iter(["host.1", "host.2"])
     make_id = MessageIds(clock, lambda: next(origins))
     first = [make_id() for _ in range(3)]
     second = datetime.fromtimestamp(clock.wall_ms() // 1000, UTC)
     assert first == [f"{second:%y%m%d.%H%M%S}.host.1.{number}" for number in range(3)]
     clock.advance(1.0)
     assert make_id().endswith(".host.1.3")
-    make_id.forget_origin()  # in a child process
+    make_id.change_origin()  # in a child process
     assert make_id().endswith(".host.2.4")
+
+
+def test_ids_of_thousands_of_processes_with_one_address_number_and_second_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Containers: each process is number 1 and has the same address; many start in the same second, or fork from one parent."""
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    monkeypatch.setattr("socket.gethostbyname", lambda name: "127.0.0.1")
+    clock = ManualClock()
+    started = [MessageIds(clock) for _ in range(2_048)]
+    ids = [make_id() for make_id in started for _ in range(3)]
+    for make_id in started:
+        make_id.change_origin()
+        # A child continues with its parent's counter, and so does the parent.
+        ids += [make_id() for _ in range(3)]
+    assert len(set(ids)) == len(ids) == 4_096 * 3
+    assert max(map(len, ids)) < 40
+
+
+def test_a_forked_child_makes_other_ids_than_its_parent() -> None:
+    new_message_id()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, "\n".join(new_message_id() for _ in range(10)).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as text:
+        of_child = text.read().split()
+    os.waitpid(child, 0)
+    origins = {message_id.split(".")[2] for message_id in of_child}
+    assert len(of_child) == 10
+    assert len(origins) == 1
+    assert new_message_id().split(".")[2] not in origins

@@ -3,7 +3,6 @@
 import functools
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -12,6 +11,7 @@ import pytest
 from qmq.client.app import App
 from qmq.client.delivery import Delivery
 from qmq.client.handlers import arguments_of, invoker, is_coroutine_handler
+from qmq.client.threads import DaemonThreads
 from qmq.errors import LocalProtocolError
 
 
@@ -134,7 +134,7 @@ async def test_a_coroutine_function_runs_here_and_another_one_in_a_thread_with_t
     assert is_coroutine_handler(Method())
     assert not is_coroutine_handler(there)
     variable.set("mine")
-    with ThreadPoolExecutor(1, "handlers") as threads:
+    with DaemonThreads(1, "handlers") as threads:
         await invoker(here, None)(DELIVERY)
         await invoker(there, threads)(DELIVERY)
         await invoker(lambda text: here(text), threads)(DELIVERY)  # a coroutine function that does not look like one

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +67,8 @@ def test_processes_of_one_script_get_distinct_ids_and_a_killed_one_gets_its_id_b
 
 def test_the_first_slot_keeps_the_digest_alone_and_released_slots_are_reused_lowest_first(tmp_path: Path) -> None:
     first, second, third = claim(tmp_path / "l"), claim(tmp_path / "l"), claim(tmp_path / "l")
-    base = default_client_id("")
+    base = first.consumer_id
+    assert base.startswith(f"{socket.gethostname()}@@")
     assert [slot.consumer_id for slot in (first, second, third)] == [base, f"{base}-1", f"{base}-2"]
     second.release()
     first.release()
@@ -80,7 +83,7 @@ def test_each_subject_and_group_has_slots_of_its_own(tmp_path: Path) -> None:
         claim(tmp_path / "l", subject=subject, group=group)
         for subject, group in (("orders", "billing"), ("orders", "audit"), ("payments", "billing"), ("orders", ""))
     ]
-    assert {slot.consumer_id for slot in held} == {default_client_id("")}
+    assert len({slot.consumer_id for slot in held}) == 1
 
 
 def test_beyond_the_limit_ids_are_random_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -98,26 +101,27 @@ def test_lock_folders_are_private_and_never_reached_through_links(
     good = tmp_path / "new" / "l"
     claim(good)
     assert good.stat().st_mode & 0o777 == 0o700
+    base = claim(good, subject="other").consumer_id
     assert {path.stat().st_mode & 0o777 for path in good.iterdir()} == {0o600}
     link, open_to_all, file = tmp_path / "link", tmp_path / "open", tmp_path / "file"
     link.symlink_to(good)
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     file.write_text("")
-    base = default_client_id("")
     for bad in (link, open_to_all, file, file / "below"):
         assert claim(bad, good).consumer_id == base, "the next folder is used"
         caplog.clear()
-        assert claim(bad).consumer_id.startswith(f"{base}-")
+        assert claim(bad).consumer_id.startswith(f"{default_client_id('')}-"), "random"
         assert str(bad) in caplog.text
     assert not list(open_to_all.iterdir())
     # A link in the place of a lock file is not followed either.
-    (name,) = (path.name for path in good.iterdir())
-    trap = tmp_path / "trap"
-    trap.mkdir(mode=0o700)
-    (trap / name).symlink_to(tmp_path / "victim")
-    assert claim(trap).consumer_id != base
-    assert not (tmp_path / "victim").exists()
+    for name in [path.name for path in good.iterdir()]:
+        trap = tmp_path / f"trap of {name}"
+        trap.mkdir(mode=0o700)
+        (trap / name).symlink_to(tmp_path / "victim")
+        slots = [claim(trap), claim(trap, subject="other")]
+        assert any(slot.consumer_id.startswith(f"{default_client_id('')}-") for slot in slots), "random"
+        assert not (tmp_path / "victim").exists()
 
 
 def test_the_folder_is_the_users_state_folder_then_one_for_temporary_files(
@@ -200,8 +204,9 @@ async def test_consumers_of_one_process_claim_at_start_and_release_when_closed()
     assert (first.consumer_id, named.consumer_id) == ("", "mine")
     async with second:
         async with first, broadcast, named:
-            assert {first.consumer_id, second.consumer_id} == {default_client_id(""), f"{default_client_id('')}-1"}
-            assert broadcast.group == broadcast.consumer_id == default_client_id("")
+            base = min(first.consumer_id, second.consumer_id)
+            assert {first.consumer_id, second.consumer_id} == {base, f"{base}-1"}
+            assert broadcast.group == broadcast.consumer_id == base
             assert named.consumer_id == "mine"
         async with Consumer("127.0.0.1:1", "orders", "billing") as third:
             assert third.consumer_id == first.consumer_id
@@ -217,4 +222,57 @@ async def test_a_consumer_closed_while_it_starts_holds_no_slot() -> None:
     await starting
     assert not consumer.supervisor.status()
     async with Consumer("127.0.0.1:1", "orders", "billing") as other:
-        assert other.consumer_id == default_client_id("")
+        assert not other.consumer_id.endswith("-1")
+
+
+@pytest.fixture
+def outside_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_mounts", lambda: "")
+
+
+def test_processes_of_one_host_name_and_program_without_common_files_have_distinct_ids(
+    tmp_path: Path, outside_containers: None
+) -> None:
+    """Containers with one host name: each has a file system of its own. A restart in the same one keeps the ID."""
+    held = [claim(tmp_path / f"container {number}" / "l") for number in range(50)]
+    assert len({slot.consumer_id for slot in held}) == 50
+    for number, slot in enumerate(held):
+        slot.release()
+        assert claim(tmp_path / f"container {number}" / "l").consumer_id == slot.consumer_id
+
+
+def test_a_place_that_was_not_written_whole_is_written_again(tmp_path: Path, outside_containers: None) -> None:
+    folder = tmp_path / "l"
+    claim(folder)
+    (folder / identity.PLACE_FILE).write_text("0123")
+    again = claim(folder, subject="other").consumer_id
+    assert len((folder / identity.PLACE_FILE).read_text()) == 32
+    assert claim(folder).consumer_id == again
+
+
+MOUNTS = """\
+629 512 0:52 / / rw,relatime master:200 - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/XYZ
+640 629 254:1 {} /etc/hostname rw,relatime - ext4 /dev/vda1 rw
+641 629 254:1 /var/lib/docker/containers/5a/hosts /etc/hosts rw,relatime - ext4 /dev/vda1 rw
+"""
+
+
+def test_a_container_keeps_its_ids_although_its_files_are_new_and_others_have_other_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restarted container of Kubernetes has an empty file system, and the same file of its pod at /etc/hostname."""
+
+    def started_in(pod: str) -> str:
+        shutil.rmtree(tmp_path / "l", ignore_errors=True)
+        monkeypatch.setattr(identity, "_mounts", lambda: MOUNTS.format(f"/sandboxes/{pod}/hostname"))
+        return claim(tmp_path / "l").consumer_id
+
+    assert started_in("a") == started_in("a")
+    assert started_in("a") != started_in("b")
+    assert identity.container_of(MOUNTS.format("/sandboxes/a/hostname")) == "/sandboxes/a/hostname"
+    assert identity.container_of("24 1 254:1 / / rw - ext4 /dev/vda1 rw\nnot a mount") == ""
+
+
+def test_two_users_of_a_container_have_distinct_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_mounts", lambda: MOUNTS.format("/sandboxes/a/hostname"))
+    assert claim(tmp_path / "ada").consumer_id != claim(tmp_path / "grace").consumer_id
