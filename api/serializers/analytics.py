@@ -116,6 +116,7 @@ class KnownTotals(serializers.Serializer):  # type: ignore[type-arg]
     ack_rate = serializers.FloatField()
     lag = serializers.FloatField()
     missing = serializers.ListField(child=serializers.CharField(), help_text="broker groups whose numbers are missing")
+    reason = serializers.CharField(allow_null=True, help_text="why a total is unknown although none is missing")
 
 
 class Overview(serializers.Serializer):  # type: ignore[type-arg]

@@ -174,6 +174,23 @@ def test_the_start_page_sums_each_snapshot_once(many: APIClient) -> None:
     assert (second["worst"], Counted.reads) == (first["worst"], 0)
 
 
+def test_a_total_that_is_unknown_while_all_nodes_respond_has_a_reason(
+    admin: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "measured for less than a second"
+    busy, idle = {"send_rate": 2.0, "reason": None}, {"send_rate": None, "reason": why}
+
+    def known(*subjects: dict[str, Any]) -> dict[str, Any]:
+        state = {"groups": {}, "subjects": {str(number): entry for number, entry in enumerate(subjects)}}
+        monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, AT, None))
+        found: dict[str, Any] = admin.get("/api/v1/overview/").json()["known"]
+        return found
+
+    assert known(busy, idle) == {"send_rate": 2.0, "ack_rate": 0.0, "lag": 0.0, "missing": [], "reason": why}
+    assert known(busy)["reason"] is None
+    assert known(busy, idle | {"missing": ["g1"]})["reason"] is None
+
+
 @pytest.mark.database
 def test_groups_that_come_and_go_in_the_database_are_on_the_next_page(many: APIClient) -> None:
     def unmeasured() -> list[str]:
