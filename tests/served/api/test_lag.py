@@ -32,7 +32,7 @@ def entry(subject: str, group: str, lag: int | None, drain: float | None, is_dra
     )
     found = {"subject": subject, "group": group, "lag": lag, "drain_seconds": drain, "is_draining": is_draining}
     found["is_paused"] = False
-    found["state"] = lag_state(found | {"time_lag_seconds": lag, "ack_rate": lag})
+    found["state"] = lag_state(numbers | found)
     return numbers | found | {"reason": None if lag is not None else "node g1-a does not answer"}
 
 
