@@ -54,7 +54,7 @@ def stats_of(subjects: int, groups: int, beat: int) -> bytes:
                         {
                             "group": f"service-{g}", "broadcast": False, "next_sequence": beat, "backlog": 1_000 + beat,
                             "in_flight": 50 + beat % 7, "lag": 1_050 + beat + beat % 7, "time_lag_seconds": 3.5 + beat,
-                            "pull_rate": 90.0 + beat, "ack_rate": 95.0 + beat, "drain_seconds": None, "retried": beat,
+                            "pull_rate": 90.0 + beat, "ack_rate": 95.0 + beat, "retried": beat,
                             "redelivered": beat, "skipped_by_retention": 0, "paused": False,
                             "consumers": [
                                 {"consumer_id": f"c{c}", "online": True, "paused": False, "duplicate": False}

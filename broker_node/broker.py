@@ -241,7 +241,11 @@ class Broker(MemberNode):
     async def _sample_rates(self) -> None:
         self.changes.advance()
         rates, pacer = self.rates, Pacer(SAMPLE_UNITS)
+        was_measurable = rates.is_measurable
         rates.begin(self.clock.monotonic())
+        if rates.is_measurable and not was_measurable:
+            # Readers of earlier pages have no rate of any subject, and those without activity would not be read again.
+            self.changes.reset()
         for subject in self.changes.take_unsampled():
             await pacer.spend(1 + len(subject.groups))
             rates.count(subject.meter, subject.sent_total, subject.bytes_total)

@@ -38,6 +38,11 @@ class RateTable:
     _share: float = field(default=0.0, init=False)
     """What an increase adds to a smoothed rate in the present sample; 0 when no time has passed."""
 
+    @property
+    def is_measurable(self) -> bool:
+        """Whether there was time to measure; before that all rates are None."""
+        return len(self._times) > 1
+
     def begin(self, at: float) -> None:
         """Begins a sample at a monotonic time in seconds; `count` adds to it. The first sample starts the measurement."""
         times = self._times
@@ -73,9 +78,9 @@ class RateTable:
 
     def per_second(self, meter: Meter) -> tuple[float, float] | None:
         """Increases per second over the window; None before there was time to measure."""
-        seconds = self._times[-1] - self._times[0] if self._times else 0.0
-        if seconds <= 0:
+        if not self.is_measurable:
             return None
+        seconds = self._times[-1] - self._times[0]
         first = second = 0
         for sample in islice(self._samples, 1, None):
             increase = sample.get(meter)
@@ -86,9 +91,9 @@ class RateTable:
 
     def steady_per_second(self, meter: Meter) -> tuple[float, float] | None:
         """Increases per second, smoothed exponentially over STEADY_SECONDS; None before there was time to measure."""
-        seconds = self._times[-1] - self._began_at if self._times else 0.0
-        if seconds <= 0:
+        if not self.is_measurable:
             return None
+        seconds = self._times[-1] - self._began_at
         # Before the start nothing was measured, which is not the same as a rate of 0.
         factor = math.exp((meter.at - self._times[-1]) / STEADY_SECONDS) / (1 - math.exp(-seconds / STEADY_SECONDS))
         first, second = meter.steady

@@ -16,7 +16,8 @@ from qmq.protocol.names import split_subject
 
 LAG_FIELDS = (
     "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason", "at", "missing", "at_least", "last",
+    "not_draining", "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason", "at", "missing", "at_least",
+    "last",
 )  # fmt: skip
 ORDERS_MAX = 4
 """Orders that a table keeps: eight bytes a group each."""

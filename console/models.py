@@ -1,5 +1,7 @@
 """What the console itself remembers: answers given to repeated requests, and runs of the control loops."""
 
+from datetime import datetime
+
 from django.db import models
 
 
@@ -42,6 +44,12 @@ class ControlLoop(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def is_new(self, at: datetime) -> bool:
+        """Whether it has not been due yet, or runs for the first time."""
+        if self.succeeded_at is not None or self.failures:
+            return False
+        return self.started_at is None or (self.held_until is not None and self.held_until > at)
 
 
 class DeadLetterDecision(models.Model):

@@ -113,6 +113,7 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
     """The rates and the lag of all groups, and the WORST of them by known time lag. Retries count at their group."""
     entries = state["groups"].values()
     subjects = state["subjects"].values()
+    missing = sorted({name for entry in subjects for name in entry.get("missing", ())})
     late = (entry for entry in entries if entry["time_lag_seconds"] != 0 and not is_internal(entry["subject"]))
     return {
         "send_rate": _sum(entry.get("send_rate") for entry in subjects),
@@ -122,7 +123,8 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
             "send_rate": _known_sum(subjects, "send_rate"),
             "ack_rate": _known_sum(entries, "ack_rate"),
             "lag": _known_sum(entries, "lag"),
-            "missing": sorted({name for entry in subjects for name in entry.get("missing", ())}),
+            "missing": missing,
+            "reason": None if missing else _reason(subjects, "send_rate") or _reason(entries, "ack_rate", "lag"),
         },
         "worst": [lag_row(entry) for entry in heapq.nsmallest(WORST, late, key=_longest_first)],
     }
@@ -159,6 +161,11 @@ def _known_sum(entries: Iterable[Mapping[str, Any]], field: str) -> float:
             value = (entry.get("at_least") or {}).get(field)
         total += value or 0
     return round(total, 2)
+
+
+def _reason(entries: Iterable[Mapping[str, Any]], *fields: str) -> str | None:
+    """Why one of these fields is unknown; None: all entries have them."""
+    return next((entry["reason"] for entry in entries if any(entry.get(field) is None for field in fields)), None)
 
 
 def _sum(values: Any) -> Any:

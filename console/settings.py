@@ -231,6 +231,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "UserRole": [("viewer", "viewer"), ("operator", "operator"), ("admin", "admin")],
         "StepKind": [(kind, kind) for kind in ("team", "subject", "consumer_group")],
         "LagState": "api.serializers.analytics.LAG_STATES",
+        "NotDraining": "api.serializers.analytics.NOT_DRAINING",
         "AlertKind": "api.serializers.alerts.KINDS",
         "AlertSeverity": "api.serializers.alerts.SEVERITIES",
         "AlertState": "api.serializers.alerts.ALERT_STATES",

@@ -4,9 +4,10 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Row
 from console.analytics.models import DEMO_DATA, RunState
-from console.live.lag_state import LagState
+from console.live.lag_state import LagState, NotDraining
 
 LAG_STATES = [(state.value, state.value) for state in LagState]
+NOT_DRAINING = [(why.value, why.value) for why in NotDraining]
 
 
 class RunRow(Row):
@@ -76,6 +77,9 @@ class LagRow(serializers.Serializer):  # type: ignore[type-arg]
     ack_rate = serializers.FloatField(allow_null=True)
     drain_seconds = serializers.FloatField(allow_null=True, help_text="null: never (is_draining is false) or unknown")
     is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag decreases at the current rates")
+    not_draining = serializers.ChoiceField(
+        choices=NOT_DRAINING, allow_null=True, help_text="why the lag does not decrease; null: it does, is 0 or unknown"
+    )
     consumers_online = serializers.IntegerField(allow_null=True)
     is_paused = serializers.BooleanField(allow_null=True, help_text="as enforced by the nodes")
     retry_lag = serializers.IntegerField(allow_null=True, help_text="messages waiting for another attempt")
@@ -116,6 +120,7 @@ class KnownTotals(serializers.Serializer):  # type: ignore[type-arg]
     ack_rate = serializers.FloatField()
     lag = serializers.FloatField()
     missing = serializers.ListField(child=serializers.CharField(), help_text="broker groups whose numbers are missing")
+    reason = serializers.CharField(allow_null=True, help_text="why a total is unknown although none is missing")
 
 
 class Overview(serializers.Serializer):  # type: ignore[type-arg]

@@ -11,7 +11,7 @@ from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
 from broker_node.subject import Group, Subject
 from broker_node.subject_begin import begin_adjusted
 from qmq.errors import LogError
-from qmq.lag import drain_seconds, lag_of, time_lag_seconds
+from qmq.lag import lag_of, time_lag_seconds
 from qmq.log.index import IndexView
 from qmq.policy import NO_RULES, sends_policy
 from qmq.slices import Pacer
@@ -117,7 +117,6 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
     progress = group.progress
     lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
     rates, steady = view.rates.per_second(group.meter), view.rates.steady_per_second(group.meter)
-    sent = view.rates.steady_per_second(subject.meter)
     stats: dict[str, Any] = {
         "group": progress.group,
         "broadcast": progress.broadcast,
@@ -130,15 +129,12 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
         "pull_rate": rates and rates[0],
         "ack_rate": rates and rates[1],
         "steady_ack_rate": steady and steady[1],
-        "drain_seconds": None,
         "skipped_by_retention": group.skipped_total,
         "withheld": subject.withheld_count,
         "retried": group.retried_total,
         "redelivered": group.redelivered_total,
     }
-    if steady is not None and sent is not None:
-        stats["drain_seconds"] = drain_seconds(lag.total, steady[1], sent[0])
-    else:
+    if steady is None:
         stats["reason"] = NOT_LONG_ENOUGH
     oldest = max(progress.oldest_unacked(), subject.begin)
     if not lag.total or oldest >= subject.visible_end:

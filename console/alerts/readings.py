@@ -39,6 +39,8 @@ class LoopRun:
     name: str
     interval_seconds: float
     succeeded_before_seconds: float | None
+    is_new: bool = False
+    """It has not been due yet, or runs for the first time."""
 
 
 COLLECTOR = "collector"
@@ -112,7 +114,7 @@ def of_loops(loops: Iterable[LoopRun]) -> Iterator[Reading]:
         if loop.succeeded_before_seconds is None:
             why = "not run successfully yet"
             yield Reading(Kind.LOOP_LATE, loop.name, None, why)
-            yield Reading(Kind.UNKNOWN, loop.name, 1.0, why)
+            yield Reading(Kind.UNKNOWN, loop.name, 0.0 if loop.is_new else 1.0, why)
         else:
             late = max(0.0, loop.succeeded_before_seconds) / loop.interval_seconds
             yield Reading(Kind.LOOP_LATE, loop.name, late)

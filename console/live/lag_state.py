@@ -28,6 +28,18 @@ class LagState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class NotDraining(StrEnum):
+    """Why the lag of a consumer group does not decrease."""
+
+    PAUSED = "paused"
+    NO_CONSUMERS = "no_consumers"
+    """No consumer is online."""
+    STOPPED = "stopped"
+    """Consumers are online, and acknowledge nothing."""
+    TOO_SLOW = "too_slow"
+    """Messages arrive at least as fast as they are acknowledged."""
+
+
 def is_draining(acked: float, sent: float, before: bool | None) -> bool:
     """Return whether a lag decreases at smoothed rates per second; `before` is what it was, or None."""
     if before is not None and abs(acked - sent) <= BAND * max(acked, sent):
@@ -39,7 +51,7 @@ def lag_state(entry: Mapping[str, Any], steady_ack_rate: float | None = None, be
     """Return the state of an entry.
 
     Args:
-        entry: needs is_paused, lag, time_lag_seconds, ack_rate and is_draining.
+        entry: needs is_paused, lag, time_lag_seconds, ack_rate, is_draining and consumers_online.
         steady_ack_rate: acknowledged messages per second, smoothed over minutes; None: nodes do not report it.
         before: the previous state.
     """
@@ -50,11 +62,26 @@ def lag_state(entry: Mapping[str, Any], steady_ack_rate: float | None = None, be
         return LagState.UNKNOWN
     if lag == 0 or waits <= KEEPING_UP_SECONDS:
         return LagState.CAUGHT_UP
+    if entry["consumers_online"] == 0:
+        return LagState.STOPPED
     if entry["is_draining"] is None:
         return LagState.UNKNOWN
     if entry["ack_rate"] == 0 and (before == LagState.STOPPED or _is_silence_unusual(steady_ack_rate)):
         return LagState.STOPPED
     return LagState.DRAINING if entry["is_draining"] else LagState.GROWING
+
+
+def not_draining(entry: Mapping[str, Any]) -> NotDraining | None:
+    """Return why the lag of an entry does not decrease; None: it does, is zero or unknown. Needs `state` too."""
+    if not entry["lag"]:
+        return None
+    if entry["is_paused"]:
+        return NotDraining.PAUSED
+    if entry["consumers_online"] == 0:
+        return NotDraining.NO_CONSUMERS
+    if entry["state"] == LagState.STOPPED:
+        return NotDraining.STOPPED
+    return NotDraining.TOO_SLOW if entry["is_draining"] is False else None
 
 
 def _is_silence_unusual(steady_ack_rate: float | None) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
-from console.live.lag_state import LagState, is_draining, lag_state
+from console.live.lag_state import LagState, is_draining, lag_state, not_draining
 from console.live.state import KIND_BROKER, Entry, State, group_key
 from console.times import rfc3339
 from qmq.lag import drain_seconds
@@ -275,10 +275,15 @@ _RETRIES = "%RETRY"
 """Prefix of names that `split_subject` can mistake for retry subjects."""
 _GROUP_UNKNOWN = dict.fromkeys(
     (
-        "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "drain_seconds",
-        "consumers_online", "duplicate_consumers", "is_paused", "retried", "redelivered", "retry_lag", "skipped_by_retention",
+        "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "not_draining",
+        "drain_seconds", "consumers_online", "duplicate_consumers", "is_paused", "retried", "redelivered", "retry_lag",
+        "skipped_by_retention",
     )
 )  # fmt: skip
+
+
+_MEASURED = tuple(_GROUP_UNKNOWN.keys() - {"not_draining", "drain_seconds"})
+"""Fields that are None only if a node does not know them."""
 
 
 def _add_retries(groups: dict[str, Entry], before: Mapping[str, Entry], subjects: Iterable[str]) -> None:
@@ -321,6 +326,7 @@ def _group(
         "pull_rate": _total(items, "pull_rate", 2),
         "ack_rate": _total(items, "ack_rate", 2),
         "is_draining": None,
+        "not_draining": None,
         "drain_seconds": None,
         "consumers_online": _consumers(items, "online"),
         # Nodes of earlier versions do not report them.
@@ -333,13 +339,15 @@ def _group(
     }
     acked = _total([_steady(item, "ack_rate") for item in items], "steady")
     if acked is not None and sent is not None:
-        drain = drain_seconds(entry["lag"], acked, sent)
-        # "Never" is known; `is_draining` distinguishes it from "not measured".
         entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, before["is_draining"] if before else None)
-        if entry["is_draining"] and drain is not None:
-            entry["drain_seconds"] = round(drain, 1)
     entry["state"] = lag_state(entry, acked, before["state"] if before else None).value
-    entry["reason"] = _reason_of(items, (value for name, value in entry.items() if name != "drain_seconds"))
+    if why := not_draining(entry):
+        # The smoothed rate of a group that stopped decreases over minutes: it says nothing of what is acknowledged now.
+        entry |= {"is_draining": False, "not_draining": why.value}
+    elif entry["is_draining"]:
+        drain = drain_seconds(entry["lag"], acked, sent)
+        entry["drain_seconds"] = None if drain is None else round(drain, 1)
+    entry["reason"] = _reason_of(items, (entry[name] for name in _MEASURED))
     return entry
 
 

@@ -171,7 +171,7 @@ class _Look:
         rows = ControlLoop.objects.filter(is_enabled=True, name__in=list(self._loop_intervals))
         for row in rows:
             ago = None if row.succeeded_at is None else (self._now - row.succeeded_at).total_seconds()
-            yield LoopRun(row.name, self._loop_intervals[row.name], ago)
+            yield LoopRun(row.name, self._loop_intervals[row.name], ago, row.is_new(self._now))
 
     def _dead_letters(self, dead: Mapping[str, Arrivals | None], window_seconds: int) -> list[Reading]:
         return [

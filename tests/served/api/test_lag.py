@@ -32,7 +32,7 @@ def entry(subject: str, group: str, lag: int | None, drain: float | None, is_dra
     )
     found = {"subject": subject, "group": group, "lag": lag, "drain_seconds": drain, "is_draining": is_draining}
     found["is_paused"] = False
-    found["state"] = lag_state(found | {"time_lag_seconds": lag, "ack_rate": lag})
+    found["state"] = lag_state(numbers | found)
     return numbers | found | {"reason": None if lag is not None else "node g1-a does not answer"}
 
 
@@ -172,6 +172,23 @@ def test_the_start_page_sums_each_snapshot_once(many: APIClient) -> None:
     Counted.reads = 0
     second = many.get("/api/v1/overview/").json()
     assert (second["worst"], Counted.reads) == (first["worst"], 0)
+
+
+def test_a_total_that_is_unknown_while_all_nodes_respond_has_a_reason(
+    admin: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "measured for less than a second"
+    busy, idle = {"send_rate": 2.0, "reason": None}, {"send_rate": None, "reason": why}
+
+    def known(*subjects: dict[str, Any]) -> dict[str, Any]:
+        state = {"groups": {}, "subjects": {str(number): entry for number, entry in enumerate(subjects)}}
+        monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, AT, None))
+        found: dict[str, Any] = admin.get("/api/v1/overview/").json()["known"]
+        return found
+
+    assert known(busy, idle) == {"send_rate": 2.0, "ack_rate": 0.0, "lag": 0.0, "missing": [], "reason": why}
+    assert known(busy)["reason"] is None
+    assert known(busy, idle | {"missing": ["g1"]})["reason"] is None
 
 
 @pytest.mark.database

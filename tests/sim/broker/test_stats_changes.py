@@ -119,3 +119,21 @@ async def test_an_index_that_can_not_be_read_makes_a_time_lag_unknown(
         (group,) = (await admin_of(broker).stats())["subjects"][0]["groups"]
         assert group["time_lag_seconds"] is None
         assert "can't be read: the file is gone" in group["reason"]
+
+
+async def test_subjects_without_activity_are_answered_again_once_rates_are_measurable(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
+        for name in ("a", "b"):
+            await client.send(message(1, name))
+        admin = admin_of(broker)
+        await run_jobs(broker)
+        first = await admin.stats()
+        assert {one["send_rate"] for one in first["subjects"]} == {None}
+        clock.advance(1)
+        await run_jobs(broker)
+        again = await admin.stats(since=first["cursor"])
+        assert {one["subject"]: one["send_rate"] for one in again["subjects"]} == {"a": 0.0, "b": 0.0}
+        clock.advance(1)
+        await run_jobs(broker)
+        assert names(await admin.stats(since=again["cursor"])) == [], "once is enough"

@@ -95,6 +95,14 @@ def test_nodes_of_the_one_machine_have_ports_of_their_own() -> None:
     assert all(str(port) in page for port in ports)
 
 
+def test_broker_groups_of_the_one_machine_have_as_many_copies_as_members_that_its_units_start() -> None:
+    page = PAGES["docs/how-to/deploy-one-machine.md"]
+    started = re.findall(r"qmq-broker@(\w+)", re.findall(r"systemctl enable --now (.*?)\n```", page, re.S)[0])
+    members = {started.count(group) for group in started}
+    environment = dict(re.findall(r"^(QMQ_META_\w+)=(.+)$", page, re.M)) | {"QMQ_META_DATABASE_URL": ""}
+    assert members == {parse_options(MetaOptions, [], environment, prog="metaserver", process="meta").copies}
+
+
 def test_configurations_of_other_programs_can_be_parsed() -> None:
     (prometheus,) = (block for _, block in BLOCKS if "scrape_configs" in block)
     jobs = yaml.safe_load(prometheus)["scrape_configs"]

@@ -6,7 +6,8 @@ import { explained, type GroupState } from "@/features/groups/state";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
 import type { Entry } from "@/live/applyDelta";
-import { groupKey, lagPath, measured, useLiveEntry, useLiveNumber } from "@/live/useLive";
+import { groupKey, lagPath, useLiveEntry, useLiveNumber } from "@/live/useLive";
+import { DrainTime } from "@/ui/DrainTime";
 import { Measured, type Format } from "@/ui/Measured";
 import { useLanguage } from "@/ui/preferences";
 
@@ -26,21 +27,6 @@ export function LiveState({ row }: { row: GroupLag }) {
 
 export function LiveDrainTime({ row }: { row: GroupLag }) {
   return <DrainTime numbers={useNumbers(row)} />;
-}
-
-/** In how long the lag is gone; "never", at these rates, is something else than not measured. */
-export function DrainTime({ numbers }: { numbers: Entry | undefined }) {
-  const { t } = useTranslation("groups");
-  const isNever = numbers?.is_draining === false;
-  const { value, reason } = measured(numbers, "drain_seconds");
-  return (
-    <Measured
-      value={value}
-      reason={isNever ? t("drain.never_why") : reason}
-      as="duration"
-      unknown={isNever ? t("drain.never") : undefined}
-    />
-  );
 }
 
 export const STATE_COLOURS: Record<GroupState, string> = {

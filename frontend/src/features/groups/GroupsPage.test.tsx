@@ -55,14 +55,16 @@ test("what was not measured is unknown; a lag that never drains is never", async
     state: "unknown",
     reason: "g1 is away",
   } as const;
-  const never = { drain_seconds: null, is_draining: false, state: "growing" } as const;
-  answer({ "GET /api/v1/lag/": page(row("lost", unknown), row("slow", never)) });
+  const never = { drain_seconds: null, is_draining: false, not_draining: "too_slow", state: "growing" } as const;
+  const idle = { drain_seconds: null, is_draining: false, not_draining: "no_consumers", state: "stopped" } as const;
+  answer({ "GET /api/v1/lag/": page(row("lost", unknown), row("slow", never), row("alone", idle)) });
   await mount(GroupsPage, "/groups");
   await screen.findByRole("link", { name: "lost" });
   expect(cell("orders/lost", "lag")).toHaveTextContent("—");
   expect(cell("orders/lost", "drain_seconds")).toHaveTextContent("—");
   expect(within(cell("orders/lost", "lag")).getByLabelText("unknown: g1 is away")).toBeInTheDocument();
   expect(cell("orders/slow", "drain_seconds")).toHaveTextContent("never");
+  expect(cell("orders/alone", "drain_seconds")).toHaveTextContent("not draining");
 });
 
 test("a state in the summary shows only such groups", async () => {

@@ -19,6 +19,7 @@ export const row = (group: string, values: Partial<GroupLag> = {}): GroupLag => 
   ack_rate: 2,
   drain_seconds: 90,
   is_draining: true,
+  not_draining: null,
   consumers_online: 1,
   is_paused: false,
   retry_lag: 0,

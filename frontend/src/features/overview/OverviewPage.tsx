@@ -9,6 +9,7 @@ import { Events } from "@/features/overview/Events";
 import { overviewOptions, type Overview } from "@/features/overview/queries";
 import { measured, useLive, type Reading } from "@/live/useLive";
 import { TimeChart } from "@/ui/chart/TimeChart";
+import { DrainTime } from "@/ui/DrainTime";
 import { LastHour, type Line } from "@/ui/LastHour";
 import { GroupLink } from "@/ui/links";
 import { LinkTo, RouterLink } from "@/ui/LinkTo";
@@ -146,14 +147,7 @@ function Worst({ overview }: { overview: Overview }) {
               column("time_lag", { align: "right" }, (row) => (
                 <Measured {...measured(row, "time_lag_seconds")} as="duration" />
               )),
-              column("drain", { align: "right" }, (row) => (
-                <Measured
-                  value={row.drain_seconds}
-                  as="duration"
-                  reason={row.reason}
-                  unknown={row.is_draining === false ? t("never") : undefined}
-                />
-              )),
+              column("drain", { align: "right" }, (row) => <DrainTime numbers={row} />),
             ],
           )}
           rows={overview.worst}

@@ -1,6 +1,7 @@
 import { useTranslation } from "react-i18next";
 import { worstLags } from "@/features/subjects/worstLag";
-import { groupKey, lagPath, measured, useLiveEntry, useLiveNumber, useLivePart } from "@/live/useLive";
+import { groupKey, lagPath, useLiveEntry, useLiveNumber, useLivePart } from "@/live/useLive";
+import { DrainTime } from "@/ui/DrainTime";
 import { Measured, type Format } from "@/ui/Measured";
 
 /** A live number of a subject, in a list of all of them. */
@@ -27,15 +28,7 @@ export function LiveGroupNumber({ subject, group, field, as }: OfGroup & { field
   return <Measured {...useLiveNumber(lagPath({ subject }), "groups", groupKey(subject, group), field)} as={as} />;
 }
 
-/** In how long the lag is gone; "never" at these rates is something else than not measured. */
+/** In how long the lag is gone. */
 export function LiveDrainTime({ subject, group }: OfGroup) {
-  const { t } = useTranslation();
-  const entry = useLiveEntry(lagPath({ subject }), "groups", groupKey(subject, group));
-  return (
-    <Measured
-      {...measured(entry, "drain_seconds")}
-      as="duration"
-      unknown={entry?.is_draining === false ? t("unknown.not_at_these_rates") : undefined}
-    />
-  );
+  return <DrainTime numbers={useLiveEntry(lagPath({ subject }), "groups", groupKey(subject, group))} />;
 }

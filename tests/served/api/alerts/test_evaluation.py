@@ -319,6 +319,29 @@ def test_a_loop_that_is_late():
     assert Alert.objects.get().value == pytest.approx(3.1)
 
 
+def test_a_loop_is_not_unmeasured_before_its_first_run_has_ended():
+    rule(kind="unknown", target="analytics", threshold=0, for_seconds=60)
+    intervals = {"analytics": 600.0}
+
+    def evaluated(second: int) -> list[tuple[str, str]]:
+        evaluate(None, at(second), loop_intervals=intervals)
+        return states()
+
+    loop = ControlLoop.objects.create(name="analytics")
+    assert evaluated(0) == evaluated(120) == [], "it was never due"
+    ControlLoop.objects.update(started_at=at(120), held_until=at(400))
+    assert evaluated(121) == evaluated(300) == [], "it runs for the first time"
+    assert evaluated(401) == [("analytics", "pending")], "its worker died"
+    ControlLoop.objects.update(held_until=at(800), started_at=at(420))
+    assert evaluated(421) == []
+    ControlLoop.objects.update(held_until=None, finished_at=at(430), failures=1)
+    assert evaluated(431) == [("analytics", "pending")]
+    ControlLoop.objects.update(held_until=at(1_500), started_at=at(1_031))
+    assert evaluated(1_040) == [("analytics", "firing")], "after a failure, running does not help"
+    ControlLoop.objects.filter(pk=loop.pk).update(held_until=None, succeeded_at=at(1_100))
+    assert evaluated(1_101) == [("analytics", "resolved")]
+
+
 def test_dead_letters_count_as_they_come():
     rule(kind="dead_letters", threshold=0, window_seconds=600)
     name = "%DEAD_RETRY%orders%billing"

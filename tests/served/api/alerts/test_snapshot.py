@@ -23,7 +23,7 @@ def stats(lag: int, dead_letters: int = 0) -> dict[str, Any]:
     """What a broker's /stats says with one group, and some dead letters of it."""
     group = {
         "group": "billing", "broadcast": False, "next_sequence": 0, "backlog": lag, "in_flight": 0, "lag": lag,
-        "time_lag_seconds": 1.0, "pull_rate": 0.0, "ack_rate": 0.0, "drain_seconds": None, "skipped_by_retention": 0,
+        "time_lag_seconds": 1.0, "pull_rate": 0.0, "ack_rate": 0.0, "skipped_by_retention": 0,
         "retried": 0, "redelivered": 0, "paused": False, "consumers": [],
     }  # fmt: skip
     numbers = {"begin_sequence": 0, "send_rate": 0.0, "send_bytes_rate": 0.0}

@@ -20,6 +20,8 @@ LATE = KEEPING_UP_SECONDS + 0.1
         ({"lag": 9, "time_lag_seconds": LATE, "is_draining": False}, LagState.GROWING),
         ({"lag": 9, "time_lag_seconds": LATE, "is_draining": False, "ack_rate": 0.0}, LagState.STOPPED),
         ({"lag": 9, "time_lag_seconds": LATE, "is_draining": None, "ack_rate": None}, LagState.UNKNOWN),
+        ({"lag": 9, "time_lag_seconds": LATE, "consumers_online": 0}, LagState.STOPPED),
+        ({"lag": 9, "time_lag_seconds": LATE, "consumers_online": 0, "is_draining": None}, LagState.STOPPED),
         ({"lag": 9, "time_lag_seconds": None}, LagState.UNKNOWN),
         ({"lag": None, "time_lag_seconds": None}, LagState.UNKNOWN),
         ({"lag": 0, "is_paused": True}, LagState.PAUSED),
@@ -27,7 +29,9 @@ LATE = KEEPING_UP_SECONDS + 0.1
     ],
 )
 def test_each_state(values: dict[str, Any], expected: LagState) -> None:
-    entry = {"is_paused": False, "lag": 1, "time_lag_seconds": 1.0, "ack_rate": 1.0, "is_draining": True}
+    entry = {
+        "is_paused": False, "lag": 1, "time_lag_seconds": 1.0, "ack_rate": 1.0, "is_draining": True, "consumers_online": 1,
+    }  # fmt: skip
     assert lag_state(entry | values) == expected
 
 
@@ -44,7 +48,9 @@ def test_each_state(values: dict[str, Any], expected: LagState) -> None:
     ],
 )
 def test_a_group_is_stopped_when_its_silence_is_unusual(steady: float, before: str | None, expected: LagState) -> None:
-    entry = {"is_paused": False, "lag": 9, "time_lag_seconds": LATE, "ack_rate": 0.0, "is_draining": False}
+    entry = {
+        "is_paused": False, "lag": 9, "time_lag_seconds": LATE, "ack_rate": 0.0, "is_draining": False, "consumers_online": 1,
+    }  # fmt: skip
     assert lag_state(entry, steady, before) == expected
     assert lag_state(entry | {"ack_rate": 0.1}, steady, before) == LagState.GROWING
 

@@ -100,7 +100,7 @@ def place(group: str, node: str = "", *, is_master: bool = True, kind: str = "br
 def group_stats(name: str = "g", **values: Any) -> dict[str, Any]:
     base = {
         "group": name, "broadcast": False, "backlog": 0, "in_flight": 0, "lag": 0, "time_lag_seconds": 0.0,
-        "pull_rate": 0.0, "ack_rate": 0.0, "drain_seconds": None, "retried": 0, "redelivered": 0,
+        "pull_rate": 0.0, "ack_rate": 0.0, "retried": 0, "redelivered": 0,
         "skipped_by_retention": 0, "paused": False,
         "consumers": [{"consumer_id": "c1", "online": True}, {"consumer_id": "c2", "online": False}],
     }  # fmt: skip
@@ -201,6 +201,27 @@ def test_a_lag_that_never_drains_is_known_and_one_without_rates_is_not() -> None
     known, unknown = (found["groups"][group_key("orders", name)] for name in "gh")
     assert (known["is_draining"], known["drain_seconds"], known["reason"]) == (False, None, None)
     assert (unknown["is_draining"], unknown["lag"], unknown["reason"]) == (None, 4, "too early")
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"paused": True}, "paused"),
+        ({"consumers": []}, "no_consumers"),
+        ({"ack_rate": 0.0}, "stopped"),
+        ({"steady_ack_rate": 0.5}, "too_slow"),
+        ({}, None),
+        ({"lag": 0, "consumers": []}, None),
+    ],
+)
+def test_nothing_drains_while_nothing_is_acknowledged_whatever_the_smoothed_rate_is(
+    values: dict[str, Any], why: str | None
+) -> None:
+    base = {"lag": 8, "time_lag_seconds": 60.0, "ack_rate": 5.0, "steady_ack_rate": 5.0}
+    answers = {"g1-a": stats(subject_stats("orders", 0, 8, group_stats(**base | values)))}
+    group = summed(empty(), None, [place("g1")], answers, {})["groups"][group_key("orders", "g")]
+    assert (group["not_draining"], group["is_draining"], group["reason"]) == (why, why is None, None)
+    assert group["drain_seconds"] == (None if why else group["lag"] / 4)
 
 
 def test_a_pause_on_one_node_is_a_pause() -> None:
