@@ -68,6 +68,15 @@ export function Attempts({ story }: { story: Story }) {
             {ofAttempt(t("attempts.took"), ({ tookSeconds, why }) => (
               <Measured value={tookSeconds} as="duration" reason={why} />
             ))}
+            {line(t("column.cause"), ({ attempt, cause }) =>
+              attempt === null ? null : cause === null ? (
+                <Text span inherit c="dimmed">
+                  {t("cause.none")}
+                </Text>
+              ) : (
+                cause
+              ),
+            )}
             {shown.map(({ name, values, isChanged }) => (
               <Table.Tr key={name} data-property={name}>
                 <Table.Th scope="row" className="break">
