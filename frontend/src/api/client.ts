@@ -83,6 +83,12 @@ api.use({
   },
 });
 
+/** Ask whether the session has ended, when something else than an answer of the API says so: its 401 reaches `onSignedOut`. */
+export function checkSession(): void {
+  // Any other failure leaves the page as it is.
+  api.GET("/api/v1/me/").catch(() => undefined);
+}
+
 /** The data of an answer that has some. Errors were thrown before; an empty answer here is a fault of ours. */
 export async function must<Data>(call: Promise<{ data?: Data; response: Response }>): Promise<Data> {
   return (await mustWithTag(call)).data;
