@@ -70,7 +70,7 @@ export function RuleList() {
         row.firing > 0 ? (
           <LinkTo
             to="/alerts"
-            search={{ tab: "alerts", search: row.name, is_open: "true" }}
+            search={{ tab: "alerts", search: row.name, state: "firing" }}
             size="sm"
             aria-label={t("firing_of", { count: row.firing, name: ruleName(row.name) })}
           >
