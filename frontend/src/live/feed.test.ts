@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import { onSignedOut } from "@/api/client";
+import { onSignedOut } from "@/api/signedOut";
 import {
   Connection,
   LiveFeed,

@@ -1,4 +1,4 @@
-import { checkSession } from "@/api/client";
+import { checkSession } from "@/api/signedOut";
 import { applyDelta, type Delta, type LiveState } from "@/live/applyDelta";
 
 /** What a reader knows about a feed: docs/live.md. */
@@ -121,7 +121,7 @@ export class Connection {
     this.drop();
     if (this.isClosed) return;
     if (NO_USE_TO_TRY.has(code)) {
-      if (code === NOT_SIGNED_IN) checkSession();
+      if (code === NOT_SIGNED_IN) void checkSession();
       this.onStatus({ kind: "refused", code, reason });
       return;
     }

@@ -63,7 +63,12 @@ export function RuleList() {
       column(
         "channels",
         { card: "fact", header: t("column.told") },
-        (row) => row.channels.join(", ") || t("filter.nobody"),
+        (row) =>
+          row.channels.join(", ") || (
+            <Badge color="yellow" variant="light" tt="none">
+              {t("filter.nobody")}
+            </Badge>
+          ),
       ),
       column("owner", { sort: true, isHiddenAtFirst: true }, (row) => row.owner ?? "—"),
       column("firing", { align: "right" }, (row) =>
