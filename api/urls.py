@@ -75,6 +75,11 @@ message_urls = [
     path("dead-letters/", dead_letters.DeadLetterCountsView.as_view(), name="dead-letter-counts"),
     path("dead-letters/<str:subject>/<str:group>/", dead_letters.DeadLettersView.as_view(), name="dead-letters"),
     path(
+        "dead-letters/<str:subject>/<str:group>/causes/",
+        dead_letters.DeadLetterCausesView.as_view(),
+        name="dead-letter-causes",
+    ),
+    path(
         "dead-letters/<str:subject>/<str:group>/<str:broker_group>/<int:sequence>/",
         dead_letters.DeadLetterView.as_view(),
         name="dead-letter",

@@ -51,6 +51,9 @@ class LetterRow(MessageRow):
 
     attempts = serializers.IntegerField(allow_null=True, help_text="number of attempts")
     attempts_max = serializers.IntegerField(allow_null=True)
+    cause = serializers.CharField(
+        allow_null=True, help_text="why the last attempt failed, as its consumer recorded it; null: not recorded"
+    )
     last_pull_sequence = serializers.CharField(allow_null=True)
     original_message_id = serializers.CharField(
         allow_null=True, help_text="for a replay: the dead letter it is a copy of"
@@ -76,6 +79,9 @@ class AttemptRow(MessageRow):
     ended_at = serializers.DateTimeField(
         allow_null=True, help_text="when the next attempt or the dead letter was stored"
     )
+    cause = serializers.CharField(
+        allow_null=True, help_text="why it failed, as its consumer recorded it; null: not recorded"
+    )
     why = serializers.CharField(allow_null=True, help_text="why information is missing")
     changes = PropertyChange(many=True, allow_null=True, help_text="changes since the previous attempt; null: masked")
 
@@ -95,6 +101,22 @@ class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
 
     results = LetterRow(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class CauseRow(Row):
+    """A cause and the number of dead letters with it."""
+
+    cause = serializers.CharField(allow_null=True, help_text="null: the consumer recorded no cause")
+    messages = serializers.IntegerField()
+
+
+class CausePage(Row):
+    """Causes of the newest dead letters of a consumer group, the most frequent first. Deleted ones are not counted."""
+
+    results = CauseRow(many=True, source="counts")
+    others = serializers.IntegerField(help_text="dead letters with less frequent causes")
+    uncounted = serializers.IntegerField(help_text="older dead letters that were not read")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 

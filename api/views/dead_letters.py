@@ -15,7 +15,7 @@ from api.serializers import dead_letters as shapes
 from api.serializers.bodies import moment
 from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, within
 from console.accounts.roles import Right
-from console.cluster.dead_letters import attempts, counts, decisions, letters, orders, sending
+from console.cluster.dead_letters import attempts, causes, counts, decisions, letters, orders, sending
 from console.cluster.messages import whole_property
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
@@ -72,6 +72,9 @@ class DeadLettersView(ReadingView):
                 "state", OpenApiTypes.STR, many=True, enum=STATES,
                 description="Only this state; can be repeated. Default: all except deleted.",
             ),
+            OpenApiParameter(
+                "cause", OpenApiTypes.STR, description="Only dead letters with this cause (exact, case-sensitive)."
+            ),
             LIMIT,
             CURSOR,
         ],
@@ -82,7 +85,9 @@ class DeadLettersView(ReadingView):
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):
             raise invalid("state", f"must be one of {', '.join(STATES)}")
-        found = letters.dead_letters_of(subject, group, states=states, limit=self.limit, cursor=self.cursor)
+        found = letters.dead_letters_of(
+            subject, group, states=states, cause=self.text("cause"), limit=self.limit, cursor=self.cursor
+        )
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.dead_letters], masked)
         return Response(
             {
@@ -91,6 +96,17 @@ class DeadLettersView(ReadingView):
                 "unreachable": found.unreachable,
             }
         )
+
+
+class DeadLetterCausesView(ReadingView):
+    """Causes of the dead letters of a consumer group."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="dead_letters_causes", responses=shapes.CausePage)
+    def get(self, request: Request, subject: str, group: str) -> Response:
+        """Count the causes of the newest dead letters of a consumer group, at most 10,000 of each broker group."""
+        return Response(shapes.CausePage(causes.count_causes(subject, group)).data)
 
 
 class DeadLetterView(ReadingView):
@@ -125,6 +141,7 @@ def _attempt(attempt: attempts.Attempt, masked: bool) -> dict[str, Any]:
         "consumer_id": attempt.consumer_id,
         "pulled_at": moment(attempt.pulled_at_ms),
         "ended_at": moment(attempt.ended_at_ms),
+        "cause": attempt.cause,
         "why": attempt.why or None,
         "changes": None if masked else _changes(attempt.changes),
     }
@@ -143,6 +160,8 @@ def _row(dead_letter: letters.DeadLetter, masked: bool) -> dict[str, Any]:
         # The number that a consumer writes is that of the attempt that is not made any more.
         "attempts": attempt - 1 if attempt else None,
         "attempts_max": whole_property(message, KEY_MAX_RETRY, None),
+        # A label for statistics, without contents of the message: never masked.
+        "cause": causes.cause_of(message),
         "last_pull_sequence": None if pulled is None else str(pulled),
         "original_message_id": message.get("properties", {}).get(sending.KEY_REPLAY_OF),
         "decision": None if decision is None else shapes.Decision(decision).data,

@@ -17,6 +17,8 @@ SWITCH_OVER_SECONDS = 12.0
 """A switch-over: the master answers within 10 s."""
 SEARCH_SECONDS = 8.0
 """All questions to one node when later or earlier attempts of a message are searched: a node answers them one by one."""
+CAUSES_SECONDS = 6.0
+"""Counting causes of dead letters on one node: after so long no further page is read."""
 JUMP_SECONDS = 2.0
 """Finding a delayed message by its id for Ctrl-K: the user is typing."""
 SEND_TIMEOUTS = Timeouts(connect=3.0, send=5.0, delivery=10.0, route=5.0)

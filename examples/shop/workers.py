@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from examples.shop.shop import Group, Pace, Shop, Subject
@@ -12,6 +12,31 @@ from qmq.client.consumer import ATTEMPTS_MAX, Consumer
 from qmq.client.delivery import Delivery
 from qmq.errors import QmqError
 
+
+class Failed(Exception):
+    """A consumer of the shop can't process a message."""
+
+
+class UnknownCurrency(Failed):
+    """The amount has a currency that the card network does not know."""
+
+
+class AddressMissing(Failed):
+    """The customer has no address."""
+
+
+class NegativeAmount(Failed):
+    """The amount is below zero."""
+
+
+class AmountNotANumber(Failed):
+    """The amount is a text."""
+
+
+class OrderEmpty(Failed):
+    """The order has no items."""
+
+
 SLOW_SHARE = 0.5
 """How much of what arrives a slow group takes."""
 STOPPED_AFTER = 20
@@ -19,6 +44,14 @@ STOPPED_AFTER = 20
 UNSTEADY_SHARE = 0.1
 """How many first attempts an unsteady group fails."""
 FAULTY_ATTEMPTS_MAX = 2
+ERRORS: Mapping[str, type[Failed]] = {
+    "unknown currency": UnknownCurrency,
+    "no address": AddressMissing,
+    "negative amount": NegativeAmount,
+    "amount is a text": AmountNotANumber,
+    "empty items": OrderEmpty,
+}
+"""What a faulty group raises for each fault of `bodies.FAULTS`; the class becomes the cause of the dead letter."""
 STEP_LIMITS = Limits(prefetch_messages=10, pull_messages=5)
 """Of groups that are slow or stop: what they do not handle stays with the brokers."""
 
@@ -65,10 +98,10 @@ class Workers:
         )  # fmt: skip
         handled = 0
         random = Random(f"{self._seed}/{subject.name}/{group.name}/{number}")
-        fails = _failing(group.pace, random)
+        process = _handler(group.pace, random)
         async with consumer:
             async for delivery in consumer:
-                await self._handle(delivery, fails)
+                await self._handle(delivery, process)
                 handled += 1
                 if group.pace is Pace.SLOW:
                     await asyncio.sleep(self._slow_seconds(subject, group))
@@ -77,25 +110,37 @@ class Workers:
                 if group.pace is Pace.STOPPED and handled == STOPPED_AFTER:
                     return
 
-    async def _handle(self, delivery: Delivery, fails: Callable[[Delivery], bool]) -> None:
+    async def _handle(self, delivery: Delivery, process: Callable[[Delivery], None]) -> None:
         self._counts["received"] += 1
-        if not fails(delivery):
-            await delivery.ack()
-            return
-        self._counts["retried"] += 1
-        # One that can't be sent back stays with this consumer, and comes again when it leaves.
-        with contextlib.suppress(QmqError):
-            await delivery.retry()
+        # A message that can't be sent back stays with this consumer, and comes again when it leaves.
+        with contextlib.suppress(Failed, TimeoutError, QmqError):
+            async with delivery:
+                try:
+                    process(delivery)
+                except (Failed, TimeoutError):
+                    self._counts["retried"] += 1
+                    raise
 
     def _slow_seconds(self, subject: Subject, group: Group) -> float:
         arrive_per_second = self._rate * subject.weight / self._weights
         return group.members / (SLOW_SHARE * arrive_per_second)
 
 
-def _failing(pace: Pace, random: Random) -> Callable[[Delivery], bool]:
-    """Which deliveries a group of this pace fails."""
+def _handler(pace: Pace, random: Random) -> Callable[[Delivery], None]:
+    """What a group of this pace does with a delivery; it raises where the group fails."""
     if pace is Pace.FAULTY:
-        return lambda delivery: "fault" in delivery.properties
+        return _check
     if pace is Pace.UNSTEADY:
-        return lambda delivery: delivery.attempt == 1 and random.random() < UNSTEADY_SHARE
-    return lambda delivery: False
+        return lambda delivery: _time_out(delivery, random)
+    return lambda delivery: None
+
+
+def _check(delivery: Delivery) -> None:
+    fault = delivery.properties.get("fault")
+    if fault is not None:
+        raise ERRORS[fault](f"message {delivery.message_id}: {fault}")
+
+
+def _time_out(delivery: Delivery, random: Random) -> None:
+    if delivery.attempt == 1 and random.random() < UNSTEADY_SHARE:
+        raise TimeoutError

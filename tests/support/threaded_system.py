@@ -73,17 +73,26 @@ class ThreadedSystem:
         return ids
 
     def consume(
-        self, subject: str, group: str, count: int, *, settle: str = "ack", at_once: bool = False, **options: Any
+        self,
+        subject: str,
+        group: str,
+        count: int,
+        *,
+        settle: str = "ack",
+        cause: str = "",
+        at_once: bool = False,
+        **options: Any,
     ) -> list[Delivery]:
         """Take messages from the beginning as one consumer, and "ack", "retry" or leave ("") them; fails when fewer come.
 
         Args:
+            cause: why they are retried.
             at_once: settle each when it comes, so that further attempts count; else when all have come.
         """
 
         async def settled(deliveries: list[Delivery]) -> None:
             for delivery in deliveries:
-                await getattr(delivery, settle)()
+                await (delivery.ack() if settle == "ack" else delivery.retry(cause=cause))
 
         async def work() -> list[Delivery]:
             got: list[Delivery] = []
@@ -100,9 +109,9 @@ class ThreadedSystem:
 
         return self.do(work)
 
-    def make_dead(self, subject: str, group: str, count: int) -> None:
+    def make_dead(self, subject: str, group: str, count: int, cause: str = "") -> None:
         """Let a group give up messages, as its consumers do."""
-        self.consume(subject, group, count, settle="retry", attempts_max=1)
+        self.consume(subject, group, count, settle="retry", cause=cause, attempts_max=1)
 
     def stop_broker(self, group: str) -> None:
         self.do(self.small.brokers[group].close)

@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from console.cluster import limits
 from console.cluster.asking import ask, brokers
+from console.cluster.dead_letters.causes import cause_of
 from console.cluster.dead_letters.letters import DeadLetter, dead_letter_of
 from console.cluster.messages import Row, or_empty, whole_property
 from metaserver import queries
@@ -43,6 +44,8 @@ class Attempt:
     pulled_at_ms: int | None = None
     ended_at_ms: int | None = None
     """When the next attempt, or the dead letter, was stored."""
+    cause: str | None = None
+    """Why it failed, as its consumer wrote it into the next attempt; None: it recorded nothing, or the next one is unknown."""
     why: str = ""
     changes: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     """Properties that differ from the attempt before: name -> (before, now); None: it was not there."""
@@ -168,7 +171,10 @@ def _in_order(
     before = [None, *rows][: len(rows)]
     completed = [
         replace(
-            attempt, ended_at_ms=later["stored_at_ms"], changes={} if earlier is None else differences(earlier, row)
+            attempt,
+            ended_at_ms=later["stored_at_ms"],
+            cause=cause_of(later) if whole_property(later, KEY_ATTEMPT, None) == attempt.number + 1 else None,
+            changes={} if earlier is None else differences(earlier, row),
         )
         for attempt, row, earlier, later in zip(ordered, rows, before, following, strict=True)
     ]

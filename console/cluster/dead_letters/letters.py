@@ -1,6 +1,6 @@
 """Dead letters with what was decided about each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -12,6 +12,8 @@ from console.cluster.messages import SUBJECT_UNKNOWN, Row, next_places, read_one
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
 from metaserver.services.changes import NotFound
+from qmq.node_admin import NodeAdmin
+from qmq.protocol.messages import KEY_RETRY_CAUSE
 from qmq.protocol.names import dead_letter_subject
 
 
@@ -38,18 +40,25 @@ class DeadLetterPage:
 
 
 def dead_letters_of(
-    subject: str, group: str, *, states: Sequence[str], limit: int, cursor: str | None = None
+    subject: str, group: str, *, states: Sequence[str], cause: str | None = None, limit: int, cursor: str | None = None
 ) -> DeadLetterPage:
-    """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`). A page can contain fewer than
-    `limit` rows, or none, and have a next one, because filtered rows are read as well.
+    """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause. A page can
+    contain fewer than `limit` rows, or none, and have a next one, because filtered rows are read as well.
 
     Raises:
         as `messages.read_page`.
     """
     name = dead_subject(subject, group)
-    query = ("dead letters", name, sorted(states))
+    query = ("dead letters", name, sorted(states), cause)
     places: dict[str, int] = {} if cursor is None else decode_cursor(cursor, query)
-    answers = brokers().ask(lambda g, admin: admin.messages(name, sequence=places.get(g, 0), limit=limit))
+
+    def question(broker_group: str, admin: NodeAdmin) -> Awaitable[Row]:
+        sequence = places.get(broker_group, 0)
+        if cause is None:
+            return admin.messages(name, sequence=sequence, limit=limit)
+        return admin.search(name, properties={KEY_RETRY_CAUSE: cause}, sequence=sequence, limit=limit)
+
+    answers = brokers().ask(question)
     messages, places, has_more = next_places(answers, places, limit, in_order=True)
     known = decisions_about(subject, group, messages)
     dead_letters = [DeadLetter(message, known.get(place_of(message))) for message in messages]

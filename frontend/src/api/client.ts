@@ -2,6 +2,7 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "@/api/schema.gen";
 import { Problem, problemOf } from "@/api/problem";
 import { askForProof } from "@/api/proof";
+import { reportSignedOut } from "@/api/signedOut";
 
 /** A shape of the API by its name in the OpenAPI file. */
 export type Schema<Name extends keyof components["schemas"]> = components["schemas"][Name];
@@ -20,14 +21,6 @@ export function csrfToken(cookies: string = document.cookie): string {
 function onceKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-type Listener = () => void;
-const signedOut = new Set<Listener>();
-/** Be told when an answer says that the session has ended. */
-export function onSignedOut(listener: Listener): () => void {
-  signedOut.add(listener);
-  return () => signedOut.delete(listener);
 }
 
 async function problemIn(response: Response): Promise<Problem> {
@@ -58,7 +51,7 @@ async function send(request: Request): Promise<Response> {
     if (response.ok) return response;
     throw await problemIn(response);
   }
-  if (response.status === 401) for (const listener of signedOut) listener();
+  if (response.status === 401) reportSignedOut();
   throw problem;
 }
 

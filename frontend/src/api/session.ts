@@ -44,6 +44,8 @@ async function send(
 export async function allauth(method: string, path: string, body?: unknown): Promise<Answer> {
   const [response, answered] = await send(path, {
     method,
+    // Whoever signs out and closes the page at once is signed out.
+    keepalive: method === "DELETE",
     headers: { "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
   });

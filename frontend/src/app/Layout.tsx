@@ -1,9 +1,11 @@
-import { AppShell, Burger, Group, NavLink, ScrollArea, Text } from "@mantine/core";
+import { AppShell, Badge, Burger, Group, NavLink, ScrollArea, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconUser } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { useRouterState } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { firingOptions } from "@/api/alerts";
 import { useMay, useMe, type Right } from "@/api/me";
 import { Jump } from "@/app/jump/Jump";
 import { pages } from "@/app/pages";
@@ -84,6 +86,7 @@ function Navigation({ path }: { path: string }) {
                 to={to}
                 label={t(`nav.${label}`)}
                 leftSection={<Icon size={18} stroke={1.6} aria-hidden />}
+                rightSection={to === "/alerts" && <CriticalAlerts />}
                 active={to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`)}
               />
             ))}
@@ -91,6 +94,20 @@ function Navigation({ path }: { path: string }) {
         );
       })}
     </ScrollArea>
+  );
+}
+
+/** How many critical alerts are firing. */
+function CriticalAlerts() {
+  const { t } = useTranslation();
+  const { data } = useQuery(firingOptions("critical"));
+  const count = data?.results.length ?? 0;
+  if (count === 0) return null;
+  return (
+    <Badge color="red" size="sm" data-critical={count}>
+      {data?.next ? `${count}+` : count}
+      <span className="sr-only"> {t("nav.critical", { count })}</span>
+    </Badge>
   );
 }
 

@@ -1,7 +1,17 @@
 import "@mantine/notifications/styles.css";
+import { useMediaQuery } from "@mantine/hooks";
 import { Notifications } from "@mantine/notifications";
 
-/** What the store holds, shown. */
+/** From this width on the middle of the header is empty. */
+const HEADER_HAS_ROOM = "(min-width: 1100px)";
+
+/**
+ * What the store holds, shown where no button is: in the middle of the header, in a narrow window at its lower edge. Clicks go through to
+ * what lies below, so a notification has no button of its own and closes by itself.
+ */
 export function NotificationList() {
-  return <Notifications position="top-right" />;
+  const isWide = useMediaQuery(HEADER_HAS_ROOM, true, { getInitialValueInEffect: false });
+  return (
+    <Notifications position={isWide ? "top-center" : "bottom-center"} containerWidth={360} className="notifications" />
+  );
 }

@@ -21,7 +21,7 @@ const all = [
   {
     path: "/",
     load: () => import("@/features/overview/OverviewPage"),
-    texts: ["overview"],
+    texts: ["overview", "alerts"],
     nav: { label: "overview", section: "messages", order: 0, icon: IconLayoutDashboard },
   },
   {
@@ -112,7 +112,7 @@ const all = [
     load: () => import("@/features/alerts/AlertsPage"),
     texts: ["alerts"],
     nav: { label: "alerts", section: "insight", order: 20, icon: IconBell },
-    search: ["tab", "search", "target", "is_open"],
+    search: ["tab", "search", "target", "state", "severity", "alert"],
   },
   {
     path: "/audit",

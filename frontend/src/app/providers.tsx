@@ -2,7 +2,7 @@ import { MantineProvider } from "@mantine/core";
 import { useNotifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
-import { onSignedOut } from "@/api/client";
+import { onSignedOut } from "@/api/signedOut";
 import { asProblem } from "@/api/problem";
 import { nonce } from "@/app/nonce";
 import { theme } from "@/app/theme";

@@ -10,7 +10,8 @@ export function useSignOut() {
     mutationFn: signOut,
     onSuccess: async () => {
       await navigate({ to: "/sign-in" });
-      client.clear();
+      // Not what the sign-in page is reading: its request would be cancelled, and the page would wait for it for good.
+      client.removeQueries({ type: "inactive" });
     },
   });
 }

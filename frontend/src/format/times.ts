@@ -68,28 +68,101 @@ export function relative(iso: string, nowMs: number, language: string): string {
   return format.format(Math.round(seconds / DAY), "day");
 }
 
-/** What a field holds for an instant, in the zone that is shown: 2026-12-01 10:11, with seconds where there are some. */
-export function toField(iso: string, zone: Zone): string {
-  return dateTime(iso, zone).replace(/:00$/, "");
+/** "-05:00": what local time is ahead of UTC. */
+function offsetOf(date: Date): string {
+  const minutes = -date.getTimezoneOffset();
+  const two = (value: number) => String(Math.floor(value)).padStart(2, "0");
+  return `${minutes < 0 ? "-" : "+"}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
 }
 
-const FIELD = /^(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?)(?::(\d{0,2})(?::(\d{0,2})(?:\.\d*)?)?)?)?( ?UTC|Z)?$/i;
+/** Longer than what a clock is set back by. */
+const SET_BACK_MS = 3 * HOUR * 1000;
+
+/** Whether local clocks show this time twice, because they are set back. */
+function isRepeated(date: Date): boolean {
+  const shiftMs = (other: number) => (new Date(other).getTimezoneOffset() - date.getTimezoneOffset()) * 60_000;
+  const at = date.getTime();
+  const [later, earlier] = [shiftMs(at + SET_BACK_MS), shiftMs(at - SET_BACK_MS)];
+  return (later > 0 && shiftMs(at + later) === later) || (earlier < 0 && shiftMs(at + earlier) === earlier);
+}
 
 /**
- * The instant that a field means in the zone that is shown, or in UTC where it says so: 2026-12-01, 2026-12-01 9:30,
- * 2026-12-01T09:30:15Z. Null when it means none.
+ * What a field holds for an instant, in the zone that is shown: 2026-12-01 10:11, with seconds where there are some, and with the
+ * offset where clocks show that time twice: 2026-11-01 01:25 -05:00. So `fromField` returns the same second.
  */
-export function fromField(typed: string, zone: Zone): string | null {
+export function toField(iso: string, zone: Zone): string {
+  const text = dateTime(iso, zone).replace(/:00$/, "");
+  const date = new Date(iso);
+  return zone === "local" && isRepeated(date) ? `${text} ${offsetOf(date)}` : text;
+}
+
+const FIELD =
+  /^(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?)(?::(\d{0,2})(?::(\d{0,2})(?:\.\d*)?)?)?)?(?: ?(?:(UTC|Z)|([+-])(\d\d):?(\d\d)))?$/i;
+
+/** Why a text is no instant: it is not written as one, or clocks skip this time because they are set forward. */
+export type NoInstant = "format" | "skipped";
+
+/**
+ * The instant that a field means in the zone that is shown, or at the offset that it has: 2026-12-01, 2026-12-01 9:30,
+ * 2026-12-01T09:30:15Z, 2026-11-01 01:25 -05:00. Of a time that clocks show twice without its offset it is the first.
+ */
+export function parseField(typed: string, zone: Zone): { at: string } | { at: null; why: NoInstant } {
+  const wrong = { at: null, why: "format" } as const;
   const found = FIELD.exec(typed.trim());
-  if (!found) return null;
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = found
-    .slice(1, 7)
-    .map((part: string | undefined) => Number(part ?? 0));
-  const isUtc = zone === "utc" || found[7] !== undefined;
-  const date = isUtc
-    ? new Date(Date.UTC(year, month - 1, day, hour, minute, second))
-    : new Date(year, month - 1, day, hour, minute, second);
+  if (!found) return wrong;
+  const numbers = found.slice(1, 7).map((part: string | undefined) => Number(part ?? 0));
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = numbers;
+  const inUtc = new Date(0);
+  inUtc.setUTCFullYear(year, month - 1, day);
   // The 31st of November is no day, nor is 25:00 a time.
-  const meant = isUtc ? date.getUTCDate() : date.getDate();
-  return meant === day && month <= 12 && hour < 24 && minute < 60 && second < 60 ? date.toISOString() : null;
+  if (inUtc.getUTCDate() !== day || month > 12 || hour > 23 || minute > 59 || second > 59) return wrong;
+  inUtc.setUTCHours(hour, minute, second);
+  const [, , , , , , , utcWord, sign, offsetHours = "0", offsetMinutes = "0"] = found as (string | undefined)[];
+  if (zone === "utc" || utcWord !== undefined || sign !== undefined) {
+    const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * (sign === "-" ? -1 : 1);
+    return { at: new Date(inUtc.getTime() - offset * 60_000).toISOString() };
+  }
+  const date = firstAt(year, month, day, hour, minute, second);
+  return date.getHours() === hour && date.getMinutes() === minute
+    ? { at: date.toISOString() }
+    : { at: null, why: "skipped" };
+}
+
+/** The local time; of one that is skipped, as long after the skip. */
+function firstAt(year: number, month: number, day: number, hour = 0, minute = 0, second = 0): Date {
+  const date = new Date(0);
+  date.setFullYear(year, month - 1, day);
+  date.setHours(hour, minute, second, 0);
+  return date;
+}
+
+/** The instant that a field means; null when it means none. */
+export function fromField(typed: string, zone: Zone): string | null {
+  return parseField(typed, zone).at;
+}
+
+// --- days ---------------------------------------------------------------------------------------------------------------
+
+function partsOf(day: string): [number, number, number] {
+  const [year = 0, month = 1, date = 1] = day.split("-").map(Number);
+  return [year, month, date];
+}
+
+/** The day an instant belongs to, in the zone that is shown: `2026-11-21`. */
+export function dayOf(ms: number, zone: Zone): string {
+  return dateTime(new Date(ms).toISOString(), zone).slice(0, 10);
+}
+
+/** So many days later, by the calendar: days have 23, 24 or 25 hours. */
+export function addDays(day: string, days: number): string {
+  const [year, month, date] = partsOf(day);
+  return new Date(Date.UTC(year, month - 1, date + days)).toISOString().slice(0, 10);
+}
+
+/** A time of a day (`09:00`, `09:00:05`), in the zone that is shown; where clocks skip it, the time after the skip. */
+export function timeOn(day: string, time: string, zone: Zone): string {
+  const [year, month, date] = partsOf(day);
+  const [hour = 0, minute = 0, second = 0] = time.split(":").map(Number);
+  if (zone === "utc") return new Date(Date.UTC(year, month - 1, date, hour, minute, second)).toISOString();
+  return firstAt(year, month, date, hour, minute, second).toISOString();
 }

@@ -1,4 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
+import { onSignedOut } from "@/api/signedOut";
 import {
   Connection,
   LiveFeed,
@@ -135,6 +136,24 @@ test.each([
   vi.advanceTimersByTime(600_000);
   expect(seen).toEqual([{ kind: "refused", code, reason }]);
   expect(world.sockets).toHaveLength(1);
+});
+
+test.each([
+  [4401, 401, 1],
+  [4401, 200, 0],
+  [4403, 401, 0],
+])("closed with %i, and the session's answer is %i: signed out %i times", async (code, status, times) => {
+  const told = vi.fn();
+  const forget = onSignedOut(told);
+  const asked = vi.fn(() => Promise.resolve(new Response("{}", { status })));
+  vi.stubGlobal("fetch", asked);
+  new LiveFeed("/ws/lag/").subscribe(() => undefined);
+  world.say({ type: "snapshot", at: "t", state: { groups: {} } });
+  world.hangUp(code, "the session has ended");
+  await vi.advanceTimersByTimeAsync(600_000);
+  forget();
+  expect(asked).toHaveBeenCalledTimes(code === 4401 ? 1 : 0);
+  expect(told).toHaveBeenCalledTimes(times);
 });
 
 test("nobody looks: nothing stays open", () => {

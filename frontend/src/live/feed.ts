@@ -1,3 +1,4 @@
+import { checkSession } from "@/api/signedOut";
 import { applyDelta, type Delta, type LiveState } from "@/live/applyDelta";
 
 /** What a reader knows about a feed: docs/live.md. */
@@ -120,6 +121,7 @@ export class Connection {
     this.drop();
     if (this.isClosed) return;
     if (NO_USE_TO_TRY.has(code)) {
+      if (code === NOT_SIGNED_IN) void checkSession();
       this.onStatus({ kind: "refused", code, reason });
       return;
     }

@@ -5,10 +5,11 @@ import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
 import type { Attempt } from "@/api/requests";
-import { differences, lineOf } from "@/format/values";
+import { differences } from "@/format/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
 import { useConfirmation } from "@/ui/useConfirmation";
+import { useValueLine } from "@/ui/useValueLine";
 
 interface Props<Plan> {
   /** False: closed. Without it the dialog is open as long as it is drawn. */
@@ -137,8 +138,20 @@ function Steps<Plan>({
   );
 }
 
-/** `PlanDialog` for what answers in the shape of every plain change. `means`: what the change does, above the fields. */
-export function ChangeDialog({ means, ...props }: Omit<Props<Change>, "show"> & { means?: string | undefined }) {
+/** How a plain change is put into words, where the API's names are not those of the page. */
+interface Words {
+  /** What the change does, above the fields. */
+  means?: string | undefined;
+  /** What is changed, where the API names it by a number. */
+  affects?: string;
+  /** Fields that say nothing here. */
+  hides?: readonly string[];
+  /** A field's value in words; undefined: as it is. */
+  wordOf?: (field: string, value: unknown) => string | undefined;
+}
+
+/** `PlanDialog` for what answers in the shape of every plain change. */
+export function ChangeDialog({ means, affects, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
   return (
     <PlanDialog<Change>
       isWorthIt={(plan) => plan.is_change}
@@ -146,7 +159,7 @@ export function ChangeDialog({ means, ...props }: Omit<Props<Change>, "show"> & 
       show={(plan) => (
         <Stack gap="xs">
           {means && <Text size="sm">{means}</Text>}
-          <ChangePlan plan={plan} />
+          <ChangePlan plan={plan} affects={affects} hides={hides} wordOf={wordOf} />
         </Stack>
       )}
     />
@@ -154,14 +167,16 @@ export function ChangeDialog({ means, ...props }: Omit<Props<Change>, "show"> & 
 }
 
 /** The fields that differ, with the values before and after, and notes of the API. */
-function ChangePlan({ plan }: { plan: Change }) {
+function ChangePlan({ plan, affects, hides = [], wordOf }: { plan: Change } & Words) {
   const { t } = useTranslation();
-  const fields = differences(plan.before, plan.after);
+  const lineOf = useValueLine();
+  const shown = (name: string, value: unknown) => wordOf?.(name, value) ?? lineOf(value);
+  const fields = differences(plan.before, plan.after).filter(({ name }) => !hides.includes(name));
   return (
     <Stack gap="xs">
       <Group gap="xs">
         <Text size="sm">{t("change.target")}</Text>
-        <Code>{plan.target}</Code>
+        <Code>{affects ?? plan.target}</Code>
         {!plan.is_change && <Badge color="gray">{t("change.nothing")}</Badge>}
       </Group>
       {fields.length > 0 && (
@@ -179,8 +194,8 @@ function ChangePlan({ plan }: { plan: Change }) {
                 <Table.Th scope="row" data-field={name}>
                   {t(`field.${name}`, { defaultValue: name.replaceAll("_", " ") })}
                 </Table.Th>
-                <Table.Td className="break">{lineOf(before)}</Table.Td>
-                <Table.Td className="break">{lineOf(after)}</Table.Td>
+                <Table.Td className="break">{shown(name, before)}</Table.Td>
+                <Table.Td className="break">{shown(name, after)}</Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>

@@ -14,7 +14,7 @@ export function RunNow({ name, ...props }: { name: string } & Pick<ButtonProps, 
   const run = useMutation({
     mutationFn: () => must(api.POST("/api/v1/tasks/{name}/run/", { params: { path: { name } }, body: {} })),
     onSuccess: () => notifications.show({ message: t("run_now.started", { name }), color: "teal" }),
-    onError: (error) => notifications.show({ message: error.message, color: "red" }),
+    onError: (error) => notifications.show({ message: error.message, color: "red", autoClose: 10_000 }),
     onSettled: () => client.invalidateQueries({ queryKey: tasksKey }),
   });
   return (

@@ -105,10 +105,11 @@ class Inside(ConsolePage):
         expect(self.page.get_by_role("button", name=name, exact=True)).to_be_visible()
 
     def sign_out(self, user: str) -> None:
-        """By the menu."""
+        """By the menu, until the session has ended: the page asks for the next sign-in then."""
         name = self.text("settings.account", name=user)
         self.page.get_by_role("button", name=name, exact=True).click()
         self.page.get_by_role("menuitem", name=self.text("action.sign_out")).click()
+        expect(self.heading).to_have_text(self.text("sign_in:title"))
 
 
 class SignInPage(ConsolePage):

@@ -32,7 +32,8 @@ def test_a_dead_letter_is_compared_and_replayed(console: System, new_visit: Call
         expect(page.cell(place, "state")).to_have_text(page.text("dead_letters:state.open"))
         expect(page.cell(place, "message_id")).to_have_text(receipt.message_id)
         failed = page.text("dead_letters:why.failed_of", attempts=str(ATTEMPTS), max=str(ATTEMPTS))
-        expect(page.cell(place, "why")).to_have_text(failed)
+        expect(page.cell(place, "attempts")).to_have_text(failed)
+        expect(page.cell(place, "cause")).to_have_text("ValueError")
 
         page.open_letter(place)
         number = [page.text("dead_letters:attempts.number", number=str(attempt + 1)) for attempt in range(ATTEMPTS)]
@@ -42,6 +43,9 @@ def test_a_dead_letter_is_compared_and_replayed(console: System, new_visit: Call
         for what, says in (("consumer", f"^{GROUP}-1$"), ("pulled", r"\d\d:\d\d:\d\d"), ("ended", r"\d\d:\d\d:\d\d")):
             row = page.attempts.get_by_role("row", name=page.text(f"dead_letters:attempts.{what}"))
             expect(row.get_by_role("cell")).to_have_text([*[re.compile(says)] * ATTEMPTS, ""])
+        expect(page.letter.locator("[data-cause]")).to_have_text(
+            page.text("dead_letters:cause.of_other", cause="ValueError", failed=str(ATTEMPTS), count=str(ATTEMPTS))
+        )
         expect(page.letter.locator("[data-body]")).to_have_text(POISON)
 
         page.replay_open_letter()

@@ -5,7 +5,7 @@ import { list } from "@/api/requests";
 import { AlertDrawer } from "@/features/alerts/AlertDrawer";
 import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/alerts/Cells";
 import { AcknowledgeDialog } from "@/features/alerts/Dialogs";
-import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, type Alert } from "@/features/alerts/queries";
+import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, STATES, type Alert } from "@/features/alerts/queries";
 import { literal } from "@/features/alerts/place";
 import { Instant } from "@/ui/Instant";
 import { TextButton } from "@/ui/buttons";
@@ -57,9 +57,10 @@ export function AlertList() {
   const filters = useMemo<Filter[]>(
     () => [
       { kind: "search", name: "search", label: t("filter.alerts") },
-      choice("is_open", t("column.state"), { true: t("filter.open"), false: t("filter.ended") }),
+      choice("state", t("column.state"), STATES, (value) => t(`state.${value}`)),
       choice("severity", t("column.severity"), SEVERITIES, (value) => t(`severity.${value}`)),
       choice("kind", t("column.kind"), KINDS, (value) => t(`kind.${value}`)),
+      { kind: "text", name: "target", label: t("column.target") },
       choice("is_acknowledged", t("acknowledged"), { false: t("filter.by_nobody"), true: t("filter.by_somebody") }),
     ],
     [t],

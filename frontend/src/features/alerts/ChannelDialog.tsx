@@ -22,6 +22,7 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
   return (
     <ChangeDialog
       onClose={onClose}
+      affects={draft.name.trim()}
       title={channel ? t("channel.edit", { name: channel.name }) : t("channel.create")}
       actionLabel={t(channel ? "common:action.save" : "common:action.create")}
       doneMessage={t(channel ? "channel.changed" : "channel.created", { name: draft.name })}

@@ -46,6 +46,7 @@ export function SwitchDialog({ onClose, ...of }: Kept & { onClose: () => void })
   return (
     <ChangeDialog
       onClose={onClose}
+      affects={name}
       title={t(`${of.kind}.${wasOn ? "disable" : "enable"}`, { name })}
       confirmName={wasOn ? name : undefined}
       actionLabel={t(wasOn ? "disable" : "enable")}
@@ -68,6 +69,7 @@ export function DeleteDialog({ onClose, ...of }: Kept & { onClose: () => void })
   return (
     <ChangeDialog
       onClose={onClose}
+      affects={name}
       title={t(`${kind}.delete`, { name })}
       confirmName={name}
       actionLabel={t("common:action.delete")}
@@ -89,6 +91,7 @@ export function EndSilenceDialog({ silence, onClose }: { silence: Silence; onClo
   return (
     <ChangeDialog
       onClose={onClose}
+      affects={`${silence.rule} · ${silence.target}`}
       title={t("silence.end_of", { rule: silence.rule, target: silence.target })}
       actionLabel={t("silence.end")}
       doneMessage={t("silence.ended")}

@@ -30,6 +30,13 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
   return (
     <ChangeDialog
       onClose={onClose}
+      affects={draft.name.trim()}
+      hides={draft.kind === "dead_letters" ? [] : ["window_seconds"]}
+      wordOf={(field, value) =>
+        (field === "kind" && t(`kind.${String(value)}`)) ||
+        (field === "severity" && t(`severity.${String(value)}`)) ||
+        undefined
+      }
       title={rule ? t("rule.edit", { name: rule.name }) : t("rule.create")}
       actionLabel={t(rule ? "common:action.save" : "common:action.create")}
       doneMessage={t(rule ? "rule.changed" : "rule.created", { name: draft.name })}
@@ -43,7 +50,7 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
       refreshes={[alertsKey]}
     >
       <Stack gap="sm">
-        <TextInput label={t("column.rule")} required data-autofocus {...fields.text("name")} />
+        <TextInput label={t("column.name")} required data-autofocus {...fields.text("name")} />
         <Group grow align="flex-start">
           <NativeSelect
             label={t("column.kind")}
@@ -104,7 +111,11 @@ function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
             {...fields.number("threshold")}
           />
         )}
-        <NumberInput label={t("rule.for_seconds")} allowDecimal={false} {...fields.number("for_seconds")} />
+        <NumberInput
+          label={t(isWord(kind) ? "rule.fires_after" : "rule.for_seconds")}
+          allowDecimal={false}
+          {...fields.number("for_seconds")}
+        />
       </Group>
       <Group grow align="flex-end">
         {!isWord(kind) && (
@@ -116,7 +127,11 @@ function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
             max={threshold === "" ? undefined : threshold}
           />
         )}
-        <NumberInput label={t("rule.clear_for_seconds")} allowDecimal={false} {...fields.number("clear_for_seconds")} />
+        <NumberInput
+          label={t(isWord(kind) ? "rule.resolves_after" : "rule.for_seconds")}
+          allowDecimal={false}
+          {...fields.number("clear_for_seconds")}
+        />
       </Group>
       {kind === "dead_letters" && (
         <NumberInput label={t("rule.window_seconds")} allowDecimal={false} {...fields.number("window_seconds")} />
@@ -136,12 +151,11 @@ function Explanation({ draft }: { draft: RuleDraft }) {
   const lasting = (seconds: number | "") => duration(seconds || 0, language);
   const sentences = [
     t(draft.for_seconds ? "explain.fires" : "explain.fires_at_once", {
-      what: t(`kind.${kind}`),
-      condition: conditionText(kind, threshold, language, t),
+      when: t(`explain.when.${kind}`, { condition: conditionText(kind, threshold, language, t) }),
       time: lasting(draft.for_seconds),
     }),
     t(draft.clear_for_seconds ? "explain.ends" : "explain.ends_at_once", {
-      condition: clearText(kind, clear, language, t),
+      when: t(`explain.when.${kind}`, { condition: clearText(kind, clear, language, t) }),
       time: lasting(draft.clear_for_seconds),
     }),
     ...(clear < threshold ? [t("explain.between", { low: value(clear), high: value(threshold) })] : []),

@@ -63,14 +63,19 @@ export function RuleList() {
       column(
         "channels",
         { card: "fact", header: t("column.told") },
-        (row) => row.channels.join(", ") || t("filter.nobody"),
+        (row) =>
+          row.channels.join(", ") || (
+            <Badge color="yellow" variant="light" tt="none">
+              {t("filter.nobody")}
+            </Badge>
+          ),
       ),
       column("owner", { sort: true, isHiddenAtFirst: true }, (row) => row.owner ?? "—"),
       column("firing", { align: "right" }, (row) =>
         row.firing > 0 ? (
           <LinkTo
             to="/alerts"
-            search={{ tab: "alerts", search: row.name, is_open: "true" }}
+            search={{ tab: "alerts", search: row.name, state: "firing" }}
             size="sm"
             aria-label={t("firing_of", { count: row.firing, name: ruleName(row.name) })}
           >

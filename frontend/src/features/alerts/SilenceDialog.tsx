@@ -32,6 +32,7 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
   return (
     <ChangeDialog
       onClose={onClose}
+      affects={`${draft.rule} · ${draft.target}`}
       title={t("silence.title")}
       actionLabel={t("silence.action")}
       doneMessage={t("silence.done")}

@@ -30,6 +30,7 @@ export const KINDS: readonly AlertKind[] = [
   "loop_late",
   "unknown",
 ];
+export const STATES: readonly Alert["state"][] = ["pending", "firing", "resolved"];
 export const SEVERITIES: readonly Rule["severity"][] = ["critical", "warning"];
 
 /** Rules are looked at every few seconds: an alert is on screen soon after. */

@@ -7,6 +7,7 @@ import type { Story } from "@/features/dead_letters/queries";
 import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
+import { cell } from "@/ui/message/decode";
 
 /** The attempts that ended in a letter, side by side: when, who, how long, and what each changed in the properties. */
 export function Attempts({ story }: { story: Story }) {
@@ -68,6 +69,15 @@ export function Attempts({ story }: { story: Story }) {
             {ofAttempt(t("attempts.took"), ({ tookSeconds, why }) => (
               <Measured value={tookSeconds} as="duration" reason={why} />
             ))}
+            {line(t("column.cause"), ({ attempt, cause }) =>
+              attempt === null ? null : cause === null ? (
+                <Text span inherit c="dimmed">
+                  {t("cause.none")}
+                </Text>
+              ) : (
+                cause
+              ),
+            )}
             {shown.map(({ name, values, isChanged }) => (
               <Table.Tr key={name} data-property={name}>
                 <Table.Th scope="row" className="break">
@@ -81,7 +91,7 @@ export function Attempts({ story }: { story: Story }) {
                       </Text>
                     ) : (
                       <Text span inherit lineClamp={4} className="break">
-                        {value}
+                        {cell(value)}
                       </Text>
                     )}
                     {isChanged[at] && <span className="sr-only"> {t("attempts.changed")}</span>}

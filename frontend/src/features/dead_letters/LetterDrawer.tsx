@@ -1,10 +1,11 @@
-import { Alert, Button, Group, List, Stack, Title } from "@mantine/core";
+import { Alert, Badge, Button, Group, List, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Attempts } from "@/features/dead_letters/Attempts";
-import { Decided, Why } from "@/features/dead_letters/columns";
+import { Decided } from "@/features/dead_letters/columns";
+import { causesOf } from "@/features/dead_letters/compare";
 import { storyOptions, type Story } from "@/features/dead_letters/queries";
 import type { Action } from "@/features/dead_letters/work";
 import { Instant } from "@/ui/Instant";
@@ -42,7 +43,7 @@ function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { a
     <Stack gap="md">
       <Group gap="xs">
         <Decided letter={data} />
-        <Why letter={data} />
+        <CauseLine letter={data} />
         <span className="grow" />
         {mayReplay && (
           <Button size="sm" onClick={() => onDecide("replay", at)}>
@@ -73,6 +74,27 @@ function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { a
       </Title>
       <MessageView message={data} facts={factsOf(data, subject, t)} />
     </Stack>
+  );
+}
+
+/** "Cause: AddressMissing (3 of 3 attempts)", each cause on its own. */
+function CauseLine({ letter }: { letter: Story }) {
+  const { t } = useTranslation("dead_letters");
+  if (letter.withheld !== null) {
+    return (
+      <Badge color="red" variant="light" tt="none">
+        {t("withheld")}
+      </Badge>
+    );
+  }
+  const causes = causesOf(letter).map(({ cause, failed, of }) => t("cause.of", { cause, failed, count: of }));
+  // The attempts themselves may be gone: the dead letter has the cause of the last one.
+  const last = letter.cause === null ? t("cause.unrecorded") : t("cause.last", { cause: letter.cause });
+  const replay = letter.original_message_id === null ? [] : [t("why.replay")];
+  return (
+    <Text size="sm" data-cause={letter.cause ?? ""}>
+      {[...(causes.length > 0 ? causes : [last]), ...replay].join(" · ")}
+    </Text>
   );
 }
 

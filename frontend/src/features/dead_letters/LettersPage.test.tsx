@@ -32,7 +32,16 @@ const common = (rights: string[]) => ({
   "GET /api/v1/me/": me({ rights }),
   "GET /api/v1/subjects/order.paid/": { owner: "shop", broker_groups: ["g1"], is_archived: false },
   "GET /api/v1/dead-letters/": counts,
-  [`GET ${BASE}`]: { results: [letter("1"), letter("2")], next: null, unreachable: {} },
+  [`GET ${BASE}causes/`]: {
+    results: [
+      { cause: "AddressMissing", messages: 1200 },
+      { cause: null, messages: 3 },
+    ],
+    others: 0,
+    uncounted: 0,
+    unreachable: {},
+  },
+  [`GET ${BASE}`]: { results: [letter("1", { cause: "AddressMissing" }), letter("2")], next: null, unreachable: {} },
 });
 const progress = (more: object) => ({ ...NO_SUMS, dry_run: false, stopped: null, next: null, ...more });
 
@@ -128,4 +137,43 @@ test("an opened letter shows its attempts side by side, and what is not known as
   expect(compared.getAllByLabelText("unknown: its consumer is gone").length).toBeGreaterThan(0);
   expect(screen.getByText("attempt 3 was not found")).toBeInTheDocument();
   await waitFor(() => expect(page.address()).toContain("letter=g1%3A1"));
+});
+
+test("causes are listed, counted and filtered", async () => {
+  const { asked } = answer(common(["read"]));
+  const page = await mount(DeadLettersPage, ADDRESS, PATH);
+  expect(await screen.findByRole("cell", { name: "AddressMissing" })).toBeInTheDocument();
+  expect(screen.getByRole("cell", { name: "not recorded" })).toBeInTheDocument();
+  await userEvent.click(await screen.findByRole("button", { name: "AddressMissing (1,200)" }));
+  await waitFor(() => expect(page.address()).toContain("cause=AddressMissing"));
+  await waitFor(() => {
+    expect(asked.some(({ url }) => url.searchParams.get("cause") === "AddressMissing")).toBe(true);
+  });
+  expect(screen.getByRole("combobox", { name: "Cause" })).toHaveValue("AddressMissing");
+});
+
+test.each([
+  [["AddressMissing", "AddressMissing", "AddressMissing"], "Cause: AddressMissing (3 of 3 attempts)"],
+  [
+    ["TimeoutError", "AddressMissing", "AddressMissing"],
+    "Cause: AddressMissing (2 of 3 attempts) · Cause: TimeoutError (1 of 3 attempts)",
+  ],
+  [[null, null, null], "The consumer recorded no cause."],
+])("an opened letter states the causes of its attempts: %j", async (causes, text) => {
+  const told = story({
+    sequence: "1",
+    cause: causes[2] ?? null,
+    story: causes.map((cause, at) => attempt(at + 1, { cause })),
+  });
+  answer({ ...common(["read"]), [`GET ${BASE}g1/1/`]: told });
+  await mount(DeadLettersPage, ADDRESS, PATH);
+  await userEvent.click(await screen.findByRole("button", { name: "Open dead letter g1:1" }));
+  expect(await screen.findByText(text)).toBeInTheDocument();
+});
+
+test("an opened letter whose attempts are gone states the last cause", async () => {
+  answer({ ...common(["read"]), [`GET ${BASE}g1/1/`]: story({ sequence: "1", cause: "AddressMissing" }) });
+  await mount(DeadLettersPage, ADDRESS, PATH);
+  await userEvent.click(await screen.findByRole("button", { name: "Open dead letter g1:1" }));
+  expect(await screen.findByText("Cause of the last attempt: AddressMissing")).toBeInTheDocument();
 });

@@ -6,6 +6,7 @@ import { useMayOn } from "@/api/owner";
 import { useDeadLetterColumns } from "@/features/dead_letters/columns";
 import { DeadLetterDrawer } from "@/features/dead_letters/LetterDrawer";
 import {
+  causesOptions,
   countOptions,
   deadLettersKey,
   loadDeadLetters,
@@ -14,9 +15,12 @@ import {
 } from "@/features/dead_letters/queries";
 import type { Action, Chosen } from "@/features/dead_letters/work";
 import { WorkDialog } from "@/features/dead_letters/WorkDialog";
+import { count as countOf } from "@/format/numbers";
 import { Measured } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
+import { TextButton } from "@/ui/buttons";
 import { SubjectLink, GroupLink } from "@/ui/links";
+import { useLanguage } from "@/ui/preferences";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
@@ -24,6 +28,8 @@ import { Teach } from "@/ui/Teach";
 import { placeKey } from "@/ui/message/place";
 import { useUrlState, usePathParams } from "@/ui/urlState";
 
+/** Causes below the title; the filter has all. */
+const CAUSES_SHOWN = 3;
 const ALL: Chosen = { kind: "all" };
 const DELETE = { variant: "default", color: "red" };
 
@@ -36,22 +42,32 @@ interface Wanted {
 export default function DeadLettersPage() {
   const { t } = useTranslation("dead_letters");
   const { subject, group } = usePathParams("subject", "group");
-  const [, change] = useUrlState();
+  const [{ cause: wantedCause }, change] = useUrlState();
   const client = useQueryClient();
+  const language = useLanguage();
   const mayOn = useMayOn(subject);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const { data: count } = useQuery(countOptions(subject, group));
+  const { data: causes } = useQuery(causesOptions(subject, group));
   const open = useCallback((key: string) => change({ letter: key }, true), [change]);
   const columns = useDeadLetterColumns(open);
   const load = useCallback(
     (query: ListQuery, signal: AbortSignal) => loadDeadLetters(subject, group, query, signal),
     [subject, group],
   );
-  const filters = useMemo<Filter[]>(
-    () => [choice("state", t("filter.state"), STATES, (value) => t(`state.${value}`))],
-    [t],
-  );
+  const recorded = useMemo(() => (causes?.results ?? []).filter((row) => row.cause !== null), [causes]);
+  const filters = useMemo<Filter[]>(() => {
+    const counts = new Map(recorded.map(({ cause, messages }) => [cause ?? "", messages]));
+    const names = [...new Set([...counts.keys(), ...(wantedCause ? [wantedCause] : [])])];
+    return [
+      choice("cause", t("filter.cause"), names, (name) => {
+        const messages = counts.get(name);
+        return messages === undefined ? name : t("cause.counted", { cause: name, shown: countOf(messages, language) });
+      }),
+      choice("state", t("filter.state"), STATES, (value) => t(`state.${value}`)),
+    ];
+  }, [t, language, recorded, wantedCause]);
   const mayReplay = mayOn("send");
   const mayDelete = mayOn("change_groups");
   const some: Chosen = { kind: "some", keys: [...selected] };
@@ -71,6 +87,20 @@ export default function DeadLettersPage() {
           <>
             {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}
             <SubjectLink inherit subject={subject} />
+            {recorded.length > 0 && (
+              <span data-causes="">
+                {" "}
+                {t("cause.list")}{" "}
+                {recorded.slice(0, CAUSES_SHOWN).map(({ cause, messages }, at) => (
+                  <span key={cause}>
+                    {at > 0 && ", "}
+                    <TextButton inherit onClick={() => change({ cause: cause ?? undefined })}>
+                      {t("cause.counted", { cause, shown: countOf(messages, language) })}
+                    </TextButton>
+                  </span>
+                ))}
+              </span>
+            )}
           </>
         }
         actions={

@@ -43,7 +43,8 @@ export function useDeadLetterColumns(open: (key: string) => void): readonly Colu
         column("stored_at", { card: "fact", header: t("column.given_up") }, (row) => (
           <Instant at={row.stored_at} relative />
         )),
-        column("why", { card: "fact" }, (row) => <Why letter={row} />),
+        column("cause", { card: "fact" }, (row) => <Cause letter={row} />),
+        column("attempts", (row) => <Failed letter={row} />),
         column("message_id", (row) => <span className="nowrap">{row.message_id ?? "—"}</span>),
         column("says", { card: "line" }, (row) =>
           row.masked ? (
@@ -62,8 +63,8 @@ export function useDeadLetterColumns(open: (key: string) => void): readonly Colu
   );
 }
 
-/** Why a letter was given up, as far as it says so itself. */
-export function Why({ letter }: { letter: DeadLetter }) {
+/** Why the last attempt failed, as its consumer recorded it. */
+function Cause({ letter }: { letter: DeadLetter }) {
   const { t } = useTranslation("dead_letters");
   if (letter.withheld !== null) {
     return (
@@ -72,6 +73,19 @@ export function Why({ letter }: { letter: DeadLetter }) {
       </Badge>
     );
   }
+  return letter.cause === null ? (
+    <Text span inherit c="dimmed">
+      {t("cause.none")}
+    </Text>
+  ) : (
+    <span className="nowrap">{letter.cause}</span>
+  );
+}
+
+/** How many attempts failed. */
+function Failed({ letter }: { letter: DeadLetter }) {
+  const { t } = useTranslation("dead_letters");
+  if (letter.withheld !== null) return null;
   const { attempts, attempts_max } = letter;
   return (
     <span className="nowrap">

@@ -5,7 +5,7 @@ import { propertiesOf } from "@/ui/message/decode";
 
 type Known = Pick<
   Attempt,
-  "broker_group" | "sequence" | "stored_at" | "consumer_id" | "pulled_at" | "ended_at" | "why"
+  "broker_group" | "sequence" | "stored_at" | "consumer_id" | "pulled_at" | "ended_at" | "cause" | "why"
 >;
 
 export interface Column extends Known {
@@ -25,6 +25,7 @@ const OF_THE_MESSAGE = {
   pulled_at: null,
   ended_at: null,
   tookSeconds: null,
+  cause: null,
   why: null,
 };
 
@@ -35,6 +36,14 @@ export interface PropertyRow {
   values: (string | null)[];
   /** By column: whether it differs from the one before. */
   isChanged: boolean[];
+}
+
+/** The causes that consumers recorded, the most frequent first, and how many of the attempts failed with each. */
+export function causesOf(story: Story): { cause: string; failed: number; of: number }[] {
+  const counts = new Map<string, number>();
+  for (const { cause } of story.story) if (cause !== null) counts.set(cause, (counts.get(cause) ?? 0) + 1);
+  const of = Math.max(story.attempts ?? 0, story.story.length, 1);
+  return [...counts].sort(([, one], [, other]) => other - one).map(([cause, failed]) => ({ cause, failed, of }));
 }
 
 function valuesOf(properties: Attempt["properties"]): ReadonlyMap<string, string> | null {

@@ -33,6 +33,14 @@ export function countOptions(subject: string, group: string) {
   });
 }
 
+/** How often each cause occurs among the newest letters of a consumer group. */
+export function causesOptions(subject: string, group: string) {
+  return queryOptions({
+    queryKey: [...deadLettersKey, "causes", subject, group],
+    queryFn: read("/api/v1/dead-letters/{subject}/{group}/causes/", { path: { subject, group } }),
+  });
+}
+
 /** A page of letters. Pages may be empty and go on: they are passed over until something is found or there is nothing more. */
 export async function loadDeadLetters(
   subject: string,
@@ -47,7 +55,12 @@ export async function loadDeadLetters(
       api.GET("/api/v1/dead-letters/{subject}/{group}/", {
         params: {
           path: { subject, group },
-          query: { limit: Number(query.limit), state: query.state ? [query.state as State] : undefined, cursor },
+          query: {
+            limit: Number(query.limit),
+            state: query.state ? [query.state as State] : undefined,
+            cause: query.cause,
+            cursor,
+          },
         },
         signal,
       }),

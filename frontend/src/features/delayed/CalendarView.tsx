@@ -1,7 +1,8 @@
 import { ActionIcon, Button, Center, Group, Loader, Paper, Text, Title } from "@mantine/core";
 import { IconArrowLeft, IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
-import { addDays, dayOf, HOUR_MS, WINDOW_DAYS, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import { HOUR_MS, WINDOW_DAYS, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import { addDays, dayOf } from "@/format/times";
 import { DayHours } from "@/features/delayed/DayHours";
 import { HeatMap } from "@/features/delayed/HeatMap";
 import { zoneName } from "@/format/times";

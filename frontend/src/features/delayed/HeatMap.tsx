@@ -1,6 +1,7 @@
 import { useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
-import { dayOf, HOUR_MS, levelOf, pendingIn, type Day, type Fields } from "@/features/delayed/calendar";
+import { HOUR_MS, levelOf, pendingIn, type Day, type Fields } from "@/features/delayed/calendar";
+import { dayOf } from "@/format/times";
 import { useCellLabel } from "@/features/delayed/DayHours";
 import classes from "@/features/delayed/HeatMap.module.css";
 import { compact } from "@/format/numbers";

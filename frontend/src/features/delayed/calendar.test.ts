@@ -1,15 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
-import {
-  addDays,
-  dayOf,
-  dayWith,
-  dueSoon,
-  HOUR_MS,
-  isDay,
-  levelOf,
-  pendingIn,
-  windowFrom,
-} from "@/features/delayed/calendar";
+import { dayWith, dueSoon, HOUR_MS, isDay, levelOf, pendingIn, windowFrom } from "@/features/delayed/calendar";
+import { addDays, dayOf } from "@/format/times";
 
 afterEach(() => {
   vi.unstubAllEnvs();

@@ -1,4 +1,4 @@
-import type { Zone } from "@/format/times";
+import { addDays, timeOn, type Zone } from "@/format/times";
 
 export const HOUR_MS = 3_600_000;
 /** Days that the calendar shows at once. */
@@ -32,38 +32,14 @@ export interface Fields {
   onHour: (cell: Cell) => void;
 }
 
-function written(year: number, month: number, date: number): string {
-  const two = (value: number) => String(value).padStart(2, "0");
-  return `${String(year).padStart(4, "0")}-${two(month)}-${two(date)}`;
-}
-
-function parts(day: string): [number, number, number] {
-  const [year = 0, month = 1, date = 1] = day.split("-").map(Number);
-  return [year, month, date];
-}
-
 /** Whether a text of the address is a day that there is. */
 export function isDay(text: string | undefined): text is string {
   return text !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(text) && addDays(text, 0) === text;
 }
 
-/** The day an instant belongs to, in the zone that is shown. */
-export function dayOf(ms: number, zone: Zone): string {
-  const date = new Date(ms);
-  return zone === "utc"
-    ? date.toISOString().slice(0, 10)
-    : written(date.getFullYear(), date.getMonth() + 1, date.getDate());
-}
-
-export function addDays(day: string, days: number): string {
-  const [year, month, date] = parts(day);
-  return new Date(Date.UTC(year, month - 1, date + days)).toISOString().slice(0, 10);
-}
-
 /** When a day begins, in the zone that is shown. */
 export function beginOf(day: string, zone: Zone): number {
-  const [year, month, date] = parts(day);
-  return zone === "utc" ? Date.UTC(year, month - 1, date) : new Date(year, month - 1, date).getTime();
+  return Date.parse(timeOn(day, "00:00", zone));
 }
 
 /** A day's fields. In zones off by half hours a field is the whole hour of UTC that begins in it: that is what is counted. */

@@ -3,10 +3,11 @@ import { IconCircleCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { attention, type Item } from "@/features/overview/attention";
+import { firingOptions } from "@/api/alerts";
+import { attention, hasRejecting, type Item } from "@/features/overview/attention";
 import { Card } from "@/features/overview/Card";
 import { Events } from "@/features/overview/Events";
-import { overviewOptions, type Overview } from "@/features/overview/queries";
+import { brokerGroupsOptions, overviewOptions, type Overview } from "@/features/overview/queries";
 import { measured, useLive, type Reading } from "@/live/useLive";
 import { TimeChart } from "@/ui/chart/TimeChart";
 import { DrainTime } from "@/ui/DrainTime";
@@ -17,6 +18,7 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { Measured, type Format } from "@/ui/Measured";
 import { PageHeader } from "@/ui/PageHeader";
 import { Loading, QueryProblem } from "@/ui/loaded";
+import { useRuleName } from "@/ui/ruleNames";
 import { Teach } from "@/ui/Teach";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
@@ -29,7 +31,13 @@ export default function OverviewPage() {
   const live = useLive("/ws/nodes/");
   const query = useQuery(overviewOptions());
   const { data } = query;
-  const items = useMemo(() => (data ? attention(data, live.state) : []), [data, live.state]);
+  const critical = useQuery({ ...firingOptions("critical"), enabled: Boolean(data?.alerts_firing.critical) });
+  const warning = useQuery({ ...firingOptions("warning"), enabled: Boolean(data?.alerts_firing.warning) });
+  const groups = useQuery({ ...brokerGroupsOptions(), enabled: hasRejecting(live.state) });
+  const items = useMemo(() => {
+    const firing = [...(critical.data?.results ?? []), ...(warning.data?.results ?? [])];
+    return data ? attention(data, live.state, firing, groups.data?.results) : [];
+  }, [data, live.state, critical.data, warning.data, groups.data]);
   return (
     <>
       <PageHeader title={t("title")} badges={<LiveBadge view={live} />} />
@@ -161,6 +169,7 @@ function Worst({ overview }: { overview: Overview }) {
 /** One sentence when all is well, else what needs attention, worst first, each a way to it. */
 function Attention({ items }: { items: readonly Item[] }) {
   const { t } = useTranslation("overview");
+  const ruleName = useRuleName();
   if (items.length === 0) {
     return (
       <Alert color="teal" icon={<IconCircleCheck aria-hidden />} title={t("well")} data-attention="0">
@@ -178,7 +187,9 @@ function Attention({ items }: { items: readonly Item[] }) {
                 {t(`level.${item.level}`)}
               </Badge>
               <LinkTo {...item.target} c="inherit">
-                {t(`attention.${item.text}`, item.values)}
+                {item.text === "alert"
+                  ? `${ruleName(String(item.values.rule))} · ${item.values.target}`
+                  : t(`attention.${item.text}`, item.values)}
               </LinkTo>
             </Group>
           </List.Item>

@@ -54,6 +54,40 @@ test("the worst comes first", () => {
   ]);
 });
 
+test("alerts that fire are named, critical ones first, and the others counted", () => {
+  const alert = (id: string, severity: "critical" | "warning") => ({ id, severity, rule: "R", target: `t${id}` });
+  const found = attention({ ...calm, alerts_firing: { warning: 7, critical: 1 } }, {}, [
+    ...["1", "2", "3", "4", "5", "6"].map((id) => alert(id, "warning")),
+    alert("9", "critical"),
+  ]);
+  expect(texts(found)).toEqual([
+    "critical alert",
+    "warning alert",
+    "warning alert",
+    "warning alert",
+    "warning alert",
+    "warning alert",
+    "warning more_alerts_warning",
+  ]);
+  expect([found[0]?.values, found[0]?.target]).toEqual([
+    { rule: "R", target: "t9" },
+    { to: "/alerts", search: { alert: "9" } },
+  ]);
+  expect([found[6]?.values, found[6]?.target]).toEqual([
+    { count: 2 },
+    { to: "/alerts", search: { severity: "warning", state: "firing" } },
+  ]);
+});
+
+test("a group below its minimum of members in sync says so", () => {
+  const g1 = { name: "g1", in_sync: ["a"], in_sync_min: 2, members: ["a", "b"] };
+  const [item] = attention(calm, { broker_groups: { g1: { ...group, state: "read_only" } } }, [], [g1]);
+  expect([item?.text, item?.values]).toEqual([
+    "group_below_minimum",
+    { name: "g1", in_sync: 1, members: 2, minimum: 2 },
+  ]);
+});
+
 test("read only by an operator's will is no news; by itself it is", () => {
   const at = (operator_state: string) =>
     texts(attention(calm, { broker_groups: { g1: { ...group, state: "read_only", operator_state } } }));

@@ -1,4 +1,5 @@
-import type { Overview } from "@/features/overview/queries";
+import type { FiringAlert } from "@/api/alerts";
+import type { BrokerGroup, Overview } from "@/features/overview/queries";
 import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
 import type { Target } from "@/ui/addresses";
@@ -45,24 +46,63 @@ function nodeItems(node: Entry): (Item | false)[] {
   ];
 }
 
-/** What needs attention, worst first, of the overview and of the live state of nodes. Pure. */
-export function attention(overview: Overview, live: LiveState): Item[] {
+/** Alerts of a severity that are named; one line stands for the others. */
+const ALERTS_SHOWN = 5;
+
+/** The firing alerts by name, and how many more there are. */
+function alertItems(overview: Overview, firing: readonly FiringAlert[]): (Item | false)[] {
+  return (["critical", "warning"] as const).flatMap((severity) => {
+    const named = firing.filter((alert) => alert.severity === severity).slice(0, ALERTS_SHOWN);
+    const rest = (overview.alerts_firing[severity] ?? 0) - named.length;
+    const text = named.length > 0 ? "more_alerts" : "alerts";
+    return [
+      ...named.map(({ id, rule, target }) =>
+        of(severity, "alert", { rule, target }, { to: "/alerts", search: { alert: id } }),
+      ),
+      rest > 0 &&
+        of(severity, `${text}_${severity}`, { count: rest }, { to: "/alerts", search: { severity, state: "firing" } }),
+    ];
+  });
+}
+
+/** A group that rejects sends by itself: because too few members are in sync, as far as that is known. */
+function rejecting(name: string, groups: readonly BrokerGroup[], target: Target): Item {
+  const group = groups.find((one) => one.name === name);
+  if (!group || group.in_sync.length >= group.in_sync_min) return of("warning", "group_read_only", { name }, target);
+  const values = { name, in_sync: group.in_sync.length, members: group.members.length, minimum: group.in_sync_min };
+  return of("warning", "group_below_minimum", values, target);
+}
+
+/** Whether the live state has broker groups that reject sends though no operator wants it. */
+export function hasRejecting(live: LiveState): boolean {
+  return Object.values(live.broker_groups ?? {}).some(isRejecting);
+}
+
+function isRejecting({ state, operator_state: operator }: Entry): boolean {
+  return state === "read_only" && operator === "normal";
+}
+
+/**
+ * What needs attention, worst first, of the overview, of the live state of nodes, of the alerts that are firing, and of broker groups as
+ * far as they are known. Pure.
+ */
+export function attention(
+  overview: Overview,
+  live: LiveState,
+  firing: readonly FiringAlert[] = [],
+  brokerGroups: readonly BrokerGroup[] = [],
+): Item[] {
   const groups = Object.entries(live.broker_groups ?? {}).map(([name, { state, operator_state: operator }]) => {
     const target: Target = { to: "/brokers/$name", params: { name } };
     if (operator === "unapproved") return of("warning", "group_unapproved", { name }, target);
     if (state === "offline") return of("critical", "group_offline", { name }, target);
-    return state === "read_only" && operator === "normal" && of("warning", "group_read_only", { name }, target);
+    return isRejecting({ state, operator_state: operator }) && rejecting(name, brokerGroups, target);
   });
-  const alerts = Object.entries(overview.alerts_firing).map(
-    ([severity, count]) =>
-      count > 0 &&
-      of(severity === "critical" ? "critical" : "warning", `alerts_${severity}`, { count }, { to: "/alerts" }),
-  );
   const why = overview.unmeasured_reason;
   return [
     ...groups,
     ...Object.values(live.nodes ?? {}).flatMap(nodeItems),
-    ...alerts,
+    ...alertItems(overview, firing),
     ...overview.tasks_late.map((name) => of("warning", "task_late", { name }, { to: "/tasks" })),
     Boolean(why) && of("warning", "unmeasured", { why: why ?? "" }, { to: "/tasks" }),
   ]

@@ -4,6 +4,8 @@ import { read } from "@/api/requests";
 
 export type Overview = Schema<"Overview">;
 
+export type BrokerGroup = Pick<Schema<"BrokerGroupRow">, "name" | "in_sync" | "in_sync_min" | "members">;
+
 const REFRESH_MS = 3_000;
 
 export function overviewOptions() {
@@ -11,5 +13,14 @@ export function overviewOptions() {
     queryKey: ["overview"],
     queryFn: read("/api/v1/overview/"),
     refetchInterval: REFRESH_MS,
+  });
+}
+
+/** Broker groups, for why one rejects sends. */
+export function brokerGroupsOptions() {
+  return queryOptions({
+    queryKey: ["broker-groups", "of-overview"],
+    queryFn: read("/api/v1/broker-groups/", { query: { limit: 500 } }),
+    refetchInterval: 10_000,
   });
 }

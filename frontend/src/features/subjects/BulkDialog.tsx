@@ -4,11 +4,12 @@ import { useTranslation } from "react-i18next";
 import { applyStep, planStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
 import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
-import { differences, lineOf } from "@/format/values";
+import { differences } from "@/format/values";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 import { useSteps, type Steps } from "@/ui/useSteps";
 import { Dialog, DialogFooter } from "@/ui/Dialog";
 import { useConfirmation } from "@/ui/useConfirmation";
+import { useValueLine } from "@/ui/useValueLine";
 
 /** The same change for several subjects: the plan of each, then one after the other, with progress and a way to stop. */
 export function BulkDialog({
@@ -163,6 +164,7 @@ function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; tot
 
 function OutcomeText({ outcome: { change, problem }, isPlan }: { outcome: Outcome; isPlan: boolean }) {
   const { t } = useTranslation("subjects");
+  const lineOf = useValueLine();
   if (problem)
     return (
       <Text size="sm" c="red">
@@ -171,7 +173,8 @@ function OutcomeText({ outcome: { change, problem }, isPlan }: { outcome: Outcom
     );
   if (!change?.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
   const changes = differences(change.before, change.after).map(
-    ({ name, before, after }) => `${name}: ${lineOf(before)} → ${lineOf(after)}`,
+    ({ name, before, after }) =>
+      `${t(`common:field.${name}`, { defaultValue: name })}: ${lineOf(before)} → ${lineOf(after)}`,
   );
   return (
     <Text size="sm">

@@ -1,7 +1,7 @@
 import "@/ui/dates/dates.css";
 import { Button, Popover } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { fromField, toField } from "@/format/times";
+import { dateTime, timeOn } from "@/format/times";
 import { Calendar } from "@/ui/dates/Calendar";
 import { PRESETS, type Direction } from "@/ui/dates/presets";
 import { PopoverAnchor } from "@/ui/PopoverAnchor";
@@ -53,10 +53,11 @@ export function Chooser({
             ))}
           </div>
           <Calendar
-            day={value === null ? null : toField(value, zone).slice(0, 10)}
+            day={value === null ? null : dateTime(value, zone).slice(0, 10)}
             onPick={(day) => {
-              const time = value === null ? (direction === "past" ? "00:00" : "09:00") : toField(value, zone).slice(11);
-              onChoose(fromField(`${day} ${time}`, zone) ?? "");
+              const time =
+                value === null ? (direction === "past" ? "00:00" : "09:00") : dateTime(value, zone).slice(11);
+              onChoose(timeOn(day, time, zone));
             }}
           />
         </div>

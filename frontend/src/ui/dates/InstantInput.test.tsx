@@ -56,3 +56,24 @@ test("a day of the month keeps the time", async () => {
   await userEvent.click(await screen.findByRole("button", { name: "17 December 2026", hidden: true }));
   expect(screen.getByRole("status")).toHaveTextContent("2026-12-17T10:11:00.000Z");
 });
+
+test("in the hour that clocks show twice a preset keeps its instant, and the offset is shown", async () => {
+  vi.stubEnv("TZ", "America/New_York");
+  localStorage.setItem("qmq.zone", "local");
+  vi.spyOn(Date, "now").mockReturnValue(Date.parse("2026-11-01T05:20:00Z"));
+  await mount(Page);
+  await userEvent.click(screen.getByRole("button", { name: "Choose a date: Due" }));
+  await userEvent.click(await screen.findByRole("button", { name: "In 1 h", hidden: true }));
+  expect(screen.getByRole("status")).toHaveTextContent("2026-11-01T06:20:00.000Z");
+  expect(screen.getByRole("textbox", { name: "Due" })).toHaveValue("2026-11-01 01:20 -05:00");
+});
+
+test("a time that clocks skip is refused with the reason", async () => {
+  vi.stubEnv("TZ", "America/New_York");
+  localStorage.setItem("qmq.zone", "local");
+  await mount(Page);
+  await userEvent.type(screen.getByRole("textbox", { name: "Due" }), "2026-03-08 02:30");
+  await userEvent.tab();
+  expect(screen.getByRole("status")).toHaveTextContent("none");
+  expect(screen.getByText(/^Clocks skip this time/)).toBeInTheDocument();
+});

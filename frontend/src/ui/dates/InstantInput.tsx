@@ -2,7 +2,7 @@ import { ActionIcon, TextInput, type TextInputProps } from "@mantine/core";
 import { IconCalendar } from "@tabler/icons-react";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { fromField, toField } from "@/format/times";
+import { fromField, parseField, toField } from "@/format/times";
 import type { Direction } from "@/ui/dates/presets";
 import { useZone } from "@/ui/preferences";
 import { whenOpened } from "@/ui/whenOpened";
@@ -42,22 +42,25 @@ export function InstantInput({ value, onChange, direction, ...input }: Props) {
     if (at !== value) onChange(at);
   };
   const choose = (at: string) => {
-    type(toField(at, zone));
+    // Not by way of the text: it has no milliseconds.
+    setTyped(toField(at, zone));
+    onChange(at);
     setOpen(false);
     field.current?.focus();
   };
-  const isWrong = isLeft && typed !== "" && fromField(typed, zone) === null;
+  const meant = parseField(typed, zone);
+  const error = isLeft && typed !== "" && meant.at === null ? t(`dates.${meant.why}`) : input.error;
   const name = input["aria-label"] ?? (typeof input.label === "string" ? input.label : "");
   return (
     <>
       <TextInput
         {...input}
         ref={field}
-        placeholder={input.placeholder ?? "2026-12-01 10:11"}
+        placeholder={input.placeholder ?? t("dates.placeholder")}
         value={typed}
         autoComplete="off"
         spellCheck={false}
-        error={isWrong ? t("dates.format") : input.error}
+        error={error}
         onChange={(event) => type(event.currentTarget.value)}
         onFocus={() => setLeft(false)}
         onBlur={() => {

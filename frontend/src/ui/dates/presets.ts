@@ -1,4 +1,4 @@
-import { fromField, toField, type Zone } from "@/format/times";
+import { addDays, dateTime, dayOf, timeOn, type Zone } from "@/format/times";
 
 /** Where a field looks: back, for what happened, or ahead, for what is to happen. */
 export type Direction = "past" | "future";
@@ -7,7 +7,6 @@ type Instant = (nowMs: number, zone: Zone) => string;
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 
 /** So long from now, in whole seconds. */
 const away =
@@ -15,15 +14,17 @@ const away =
   (nowMs) =>
     new Date(Math.floor((nowMs + ms) / 1000) * 1000).toISOString();
 
-/** At a time of the day that is so many days after today, in the zone that is shown. */
+/** At a time of the day that is so many days after today, in the zone that is shown; without a time, that of now. */
 const onDay =
-  (days: number, time: string): Instant =>
+  (days: number, time?: string): Instant =>
   (nowMs, zone) =>
-    fromField(`${toField(new Date(nowMs + days * DAY_MS).toISOString(), zone).slice(0, 10)} ${time}`, zone) ?? "";
+    timeOn(addDays(dayOf(nowMs, zone), days), time ?? timeOf(nowMs, zone), zone);
+
+const timeOf = (nowMs: number, zone: Zone) => dateTime(new Date(nowMs).toISOString(), zone).slice(11);
 
 const onMonday: Instant = (nowMs, zone) => {
   // A day as it is called in the zone that is shown has the weekday that this name has in UTC.
-  const weekday = new Date(toField(new Date(nowMs).toISOString(), zone).slice(0, 10)).getUTCDay();
+  const weekday = new Date(dayOf(nowMs, zone)).getUTCDay();
   return onDay((8 - weekday) % 7 || 7, "09:00")(nowMs, zone);
 };
 
@@ -32,14 +33,14 @@ export const PRESETS: Readonly<Record<Direction, Readonly<Record<string, Instant
   past: {
     minutes_15: away(-15 * MINUTE_MS),
     hours_1: away(-HOUR_MS),
-    hours_24: away(-DAY_MS),
-    days_7: away(-7 * DAY_MS),
+    hours_24: away(-24 * HOUR_MS),
+    days_7: onDay(-7),
     today: onDay(0, "00:00"),
   },
   future: {
     in_minutes_15: away(15 * MINUTE_MS),
     in_hours_1: away(HOUR_MS),
-    in_hours_24: away(DAY_MS),
+    in_hours_24: away(24 * HOUR_MS),
     tomorrow: onDay(1, "09:00"),
     monday: onMonday,
   },

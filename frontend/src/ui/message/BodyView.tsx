@@ -3,14 +3,21 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { bytes } from "@/format/numbers";
 import { CopyIcon } from "@/ui/CopyIcon";
-import { hexDump, isJson, prettyJson, type Property } from "@/ui/message/decode";
+import { cut, hexDump, isJson, prettyJson, type Property, type Shown } from "@/ui/message/decode";
 import { useLanguage } from "@/ui/preferences";
 
 /** More would only slow the page down; copying takes the whole text. */
-export const TEXT_CHARS_MAX = 200_000;
-export const HEX_BYTES_MAX = 16_384;
+const TEXT_CHARS_MAX = 200_000;
+const HEX_BYTES_MAX = 16_384;
 
 type Format = "json" | "text" | "hex";
+
+/** What is shown of a value. Each stops at its limit, so that no message costs more. */
+const LAYOUTS: Readonly<Record<Format, (value: string) => Shown>> = {
+  json: (value) => prettyJson(value, TEXT_CHARS_MAX),
+  text: (value) => cut(value, TEXT_CHARS_MAX),
+  hex: (value) => hexDump(value, HEX_BYTES_MAX),
+};
 
 /** One property's value: as JSON laid out, as the text it is, or as bytes. */
 export function BodyView({ properties }: { properties: readonly Property[] }) {
@@ -22,10 +29,9 @@ export function BodyView({ properties }: { properties: readonly Property[] }) {
   const value = shown?.value ?? "";
   const hasJson = useMemo(() => isJson(value), [value]);
   const as: Format = format === "json" && !hasJson ? "text" : (format ?? (hasJson ? "json" : "text"));
-  const hex = useMemo(() => hexDump(value, as === "hex" ? HEX_BYTES_MAX : 0), [value, as]);
+  const size = useMemo(() => new TextEncoder().encode(value).length, [value]);
+  const { text, isCut } = useMemo(() => LAYOUTS[as](value), [value, as]);
   if (!shown) return null;
-  const text = as === "json" ? prettyJson(value) : as === "hex" ? hex.lines : value;
-  const isCut = as === "hex" ? hex.isCut : text.length > TEXT_CHARS_MAX;
   return (
     <Stack gap={6}>
       <Group gap="xs">
@@ -50,13 +56,13 @@ export function BodyView({ properties }: { properties: readonly Property[] }) {
           ]}
         />
         <Text size="xs" c="dimmed">
-          {bytes(hex.bytes, language)}
+          {bytes(size, language)}
         </Text>
-        <CopyIcon value={as === "hex" ? value : text} what={shown.name} />
+        <CopyIcon value={as === "json" && !isCut ? text : value} what={shown.name} />
       </Group>
       {/* A scrolled region has to be reachable by keyboard. */}
       <Code block tabIndex={0} className="message-body" data-body={as}>
-        {text.slice(0, TEXT_CHARS_MAX)}
+        {text}
       </Code>
       {isCut && (
         <Text size="xs" c="dimmed">

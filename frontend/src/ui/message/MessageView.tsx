@@ -7,7 +7,7 @@ import { bytes, sequence } from "@/format/numbers";
 import { CopyIcon } from "@/ui/CopyIcon";
 import { Instant } from "@/ui/Instant";
 import { BodyView } from "@/ui/message/BodyView";
-import { propertiesOf } from "@/ui/message/decode";
+import { cell, propertiesOf } from "@/ui/message/decode";
 import { useLanguage } from "@/ui/preferences";
 
 export type Message = Schema<"MessageRow">;
@@ -71,7 +71,7 @@ export function MessageView({ message, facts }: { message: Message; facts?: read
                     </Table.Th>
                     <Table.Td className="break" c={isSystem ? "dimmed" : undefined}>
                       <Text size="sm" lineClamp={2} inherit>
-                        {value}
+                        {cell(value)}
                       </Text>
                     </Table.Td>
                     <Table.Td w={40}>

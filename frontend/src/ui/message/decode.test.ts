@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hexDump, isJson, prettyJson, preview, propertiesOf } from "@/ui/message/decode";
+import { cell, hexDump, isJson, prettyJson, preview, propertiesOf } from "@/ui/message/decode";
 
 test("the body comes first, the system's properties last", () => {
   const names = propertiesOf({ qmq_times: "2", region: "eu", data: "{}", amount: "5" }).map(({ name }) => name);
@@ -35,7 +35,7 @@ test("JSON is objects and lists that parse", () => {
 
 test("pretty JSON keeps what parsing would lose", () => {
   const text = '{"id":12345678901234567890,"id":1.50,"text":"a, {b}: \\"c\\"","none":{},"list":[1,[]]}';
-  const pretty = prettyJson(text);
+  const pretty = prettyJson(text, 1000).text;
   expect(pretty.replace(/\n\s*/g, "").replaceAll(": ", ":")).toBe(text.replaceAll(": ", ":"));
   expect(pretty).toContain("12345678901234567890");
   expect(pretty.split("\n")).toEqual([
@@ -52,11 +52,30 @@ test("pretty JSON keeps what parsing would lose", () => {
   ]);
 });
 
+test.each([
+  ["20,000 levels", "[".repeat(20_000) + "]".repeat(20_000)],
+  ["1,000,000 elements under 40 levels", `${"[".repeat(40)}${"1,".repeat(999_999)}1${"]".repeat(40)}`],
+  ["one string of 8,000,000 characters", `["${'\\"a'.repeat(2_666_666)}"]`],
+  ["8,000,000 spaces", `[${" ".repeat(8_000_000)}1]`],
+])("%s are laid out up to the limit, with bounded indents", (_, text) => {
+  expect(isJson(text)).toBe(true);
+  const shown = prettyJson(text, 200_000);
+  expect(shown.isCut).toBe(!text.includes("  "));
+  expect(shown.text.length).toBeLessThanOrEqual(200_000);
+  expect(Math.max(...shown.text.split("\n").map((line) => line.search(/\S|$/)))).toBeLessThanOrEqual(64);
+});
+
+test("cells, previews and hex cut before they work", () => {
+  expect(cell("x".repeat(5000))).toHaveLength(1001);
+  expect(preview({ "data#part0": "x".repeat(500), "data#part1": "y" }, 10)).toBe(`${"x".repeat(10)}…`);
+  expect(hexDump("é".repeat(1_000_000), 32).text.split("\n")).toHaveLength(2);
+});
+
 test("hex shows bytes, not characters, and says when it is cut", () => {
   const dump = hexDump("é12345678901234567", 17);
-  expect(dump.bytes).toBe(19);
   expect(dump.isCut).toBe(true);
-  expect(dump.lines.split("\n")).toEqual([
+  expect(hexDump("abc", 3).isCut).toBe(false);
+  expect(dump.text.split("\n")).toEqual([
     "00000000  c3 a9 31 32 33 34 35 36  37 38 39 30 31 32 33 34  ..12345678901234",
     "00000010  35                                                5",
   ]);

@@ -40,11 +40,24 @@ export function propertiesOf(raw: Readonly<Record<string, string>>): Property[] 
 
 /** In a line: the body, or what stands for one. */
 export function preview(raw: Readonly<Record<string, string>>, charsMax = 160): string {
-  const own = propertiesOf(raw).filter(({ isSystem }) => !isSystem);
-  const [first] = own;
-  const text = first?.name === BODY ? first.value : own.map(({ name, value }) => `${name}=${value}`).join(" ");
+  // Only beginnings are shown, so pieces are not joined.
+  const body = raw[BODY] ?? raw[`${BODY}#part0`];
+  const own = () => propertiesOf(raw).filter(({ isSystem }) => !isSystem);
+  const text =
+    body ??
+    own()
+      .map(({ name, value }) => `${name}=${value.slice(0, charsMax * 2)}`)
+      .join(" ");
   const line = text.slice(0, charsMax * 2).replace(/\s+/g, " ");
   return line.length > charsMax ? `${line.slice(0, charsMax)}…` : line;
+}
+
+/** Characters of a value in a cell that shows a few lines of it. */
+const CELL_CHARS_MAX = 1_000;
+
+/** The beginning of a value, for a cell. */
+export function cell(value: string): string {
+  return value.length > CELL_CHARS_MAX ? `${value.slice(0, CELL_CHARS_MAX)}…` : value;
 }
 
 /** Whether a text is a JSON object or list; numbers and bare words are no documents. */
@@ -58,40 +71,52 @@ export function isJson(text: string): boolean {
   }
 }
 
+/** A text as it is shown: its first part, when the whole is too long. */
+export interface Shown {
+  text: string;
+  isCut: boolean;
+}
+
+export function cut(text: string, charsMax: number): Shown {
+  return { text: text.slice(0, charsMax), isCut: text.length > charsMax };
+}
+
+/** Levels that are indented; lines below are indented as the deepest of these. */
+const INDENTS_MAX = 32;
+/** A string whole, a bracket, comma or colon, or a number or word; white space between them is dropped. */
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
+
 /**
- * JSON text with line breaks and indents. The text itself is laid out, not what it parses to: numbers past 2^53, repeated keys
- * and their order stay as they were sent.
+ * JSON text with line breaks and indents, up to `charsMax`: the work is bounded however deep, wide or long the text is. The text
+ * itself is laid out, not what it parses to: numbers past 2^53, repeated keys and their order stay as they were sent.
  */
-export function prettyJson(text: string): string {
+export function prettyJson(text: string, charsMax: number): Shown {
   let out = "";
   let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
-  // Strings whole, then brackets, commas and colons, then numbers and words; white space between them is dropped.
-  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g) ?? [];
-  tokens.forEach((token, at) => {
-    if (token === "{" || token === "[") {
-      depth += 1;
-      out += token;
-      const next = tokens[at + 1];
-      if (next !== "}" && next !== "]") out += line();
-    } else if (token === "}" || token === "]") {
-      depth -= 1;
-      const before = tokens[at - 1];
-      if (before !== "{" && before !== "[") out += line();
-      out += token;
-    } else if (token === ",") out += token + line();
-    else if (token === ":") out += ": ";
-    else out += token;
-  });
-  return out;
+  let isOpened = false;
+  const line = () => `\n${"  ".repeat(Math.min(depth, INDENTS_MAX))}`;
+  for (const [token] of text.matchAll(TOKEN)) {
+    const isClosing = token === "}" || token === "]";
+    if (isClosing) depth -= 1;
+    // An empty object or list stays on its line.
+    if (isOpened !== isClosing) out += line();
+    out += token;
+    isOpened = token === "{" || token === "[";
+    if (isOpened) depth += 1;
+    else if (token === ",") out += line();
+    else if (token === ":") out += " ";
+    if (out.length > charsMax) break;
+  }
+  return cut(out, charsMax);
 }
 
 const HEX_COLUMNS = 16;
 
 /** The UTF-8 bytes of a text, 16 a line with their offset and what is printable of them; `bytesMax` of them at most. */
-export function hexDump(text: string, bytesMax: number): { lines: string; bytes: number; isCut: boolean } {
-  const all = new TextEncoder().encode(text);
-  const shown = all.subarray(0, bytesMax);
+export function hexDump(text: string, bytesMax: number): Shown {
+  // A character has at least one byte.
+  const begin = new TextEncoder().encode(text.slice(0, bytesMax));
+  const shown = begin.subarray(0, bytesMax);
   const lines: string[] = [];
   for (let at = 0; at < shown.length; at += HEX_COLUMNS) {
     const row = [...shown.subarray(at, at + HEX_COLUMNS)];
@@ -101,5 +126,5 @@ export function hexDump(text: string, bytesMax: number): { lines: string; bytes:
     const readable = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".")).join("");
     lines.push(`${at.toString(16).padStart(8, "0")}  ${left}  ${right}  ${readable}`);
   }
-  return { lines: lines.join("\n"), bytes: all.length, isCut: all.length > shown.length };
+  return { text: lines.join("\n"), isCut: text.length > bytesMax || begin.length > bytesMax };
 }

@@ -14,7 +14,7 @@ from api.downloads import ROWS_OF_NODES_MAX
 from api.views.dead_letters import COUNTS_MAX
 from api.views.messages import MessagesView
 from console.cluster import limits
-from console.cluster.dead_letters import claims, decisions, sending
+from console.cluster.dead_letters import causes, claims, decisions, sending
 from console.cluster.producing import KEY_USER
 from console.models import DeadLetterDecision
 from metaserver import queries
@@ -28,6 +28,7 @@ from tests.support.threaded_system import ThreadedSystem
 
 COUNTS = "/api/v1/dead-letters/"
 LETTERS = "/api/v1/dead-letters/orders/g/"
+CAUSES = LETTERS + "causes/"
 REPLAY, DELETE = LETTERS + "replay/", LETTERS + "delete/"
 DEAD, RETRY = "%DEAD_RETRY%orders%g", "%RETRY%orders%g"
 State = DeadLetterDecision.State
@@ -51,6 +52,10 @@ def named(*rows: dict[str, Any]) -> dict[str, list[str]]:
     for row in rows:
         found.setdefault(row["broker_group"], []).append(row["sequence"])
     return found
+
+
+def rows_by_group(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(row["broker_group"] for row in rows)
 
 
 def states(crew: Crew, *wanted: str) -> Counter[str]:
@@ -123,6 +128,47 @@ def test_another_number_than_expected_changes_nothing(
     assert crew.own.post(url, {"all": True, "cursor": first["next"], "expected": 5}).status_code == 409
     assert crew.own.post(url, {"all": True, "cursor": first["next"], "expected": 6}).json()["done"] == 6
     assert crew.own.post(url, {"all": True, "expected": 0}).json()["already"] == 10
+
+
+def test_causes_are_shown_filtered_and_counted(
+    cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(causes, "PAGE", 3)
+    cluster.make_dead("orders", "g", 4, "AddressMissing")
+    cluster.make_dead("orders", "g", 3, "OutOfStock")
+    cluster.make_dead("orders", "g", 3)
+    rows, _ = all_pages(crew.viewer, LETTERS, limit=3)
+    assert Counter(row["cause"] for row in rows) == {"AddressMissing": 4, "OutOfStock": 3, None: 3}
+    found, _ = all_pages(crew.viewer, LETTERS, limit=2, cause="OutOfStock")
+    assert found == [row for row in rows if row["cause"] == "OutOfStock"]
+    assert all_pages(crew.viewer, LETTERS, cause="outofstock")[0] == []
+    counted = crew.viewer.get(CAUSES).json()
+    assert sorted(counted.pop("results"), key=lambda row: row["messages"])[-1] == {
+        "cause": "AddressMissing",
+        "messages": 4,
+    }
+    assert counted == {"others": 0, "uncounted": 0, "unreachable": {}}
+    (gone, *_) = found
+    crew.own.post(DELETE, {"sequences": named(gone), "reason": "x"})
+    results = {row["cause"]: row["messages"] for row in crew.viewer.get(CAUSES).json()["results"]}
+    assert results == {"AddressMissing": 4, "OutOfStock": 2, None: 3}
+    monkeypatch.setattr(causes, "LETTERS_MAX", 2)
+    monkeypatch.setattr(causes, "CAUSES_MAX", 1)
+    bounded = crew.viewer.get(CAUSES).json()
+    assert sum(row["messages"] for row in bounded["results"]) + bounded["others"] + bounded["uncounted"] >= 9
+    assert len(bounded["results"]) == 1
+    assert bounded["uncounted"] == 10 - 2 * len(rows_by_group(rows))
+
+
+def test_each_attempt_has_its_own_cause(cluster: ThreadedSystem, crew: Crew) -> None:
+    for cause in ("TimeoutError", "OutOfStock"):
+        cluster.consume("orders", "g", 10, settle="retry", cause=cause, attempts_max=2)
+    letter = crew.own.get(LETTERS).json()["results"][0]
+    assert letter["cause"] == "OutOfStock"
+    story = crew.viewer.get(f"{LETTERS}{letter['broker_group']}/{letter['sequence']}/").json()
+    # The first consumer had pulled second attempts as well, and left without settling them: these have no cause.
+    recorded = [(one["attempt"], one["cause"]) for one in story["story"] if one["cause"] is not None]
+    assert recorded == [(1, "TimeoutError"), (2, "OutOfStock")]
 
 
 def test_a_replay_goes_to_its_group_alone_and_only_once(

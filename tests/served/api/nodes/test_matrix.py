@@ -134,6 +134,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "consumer_groups_resume": (Case({"reason": "x"}),),
     "dead_letters_count": (Case(),),
     "dead_letters_list": (Case(arguments={"group": "dead"}, shows=True),),
+    "dead_letters_causes": (Case(arguments={"group": "dead"}),),
     "dead_letters_get": (
         Case(
             arguments={"group": "dead", "broker_group": "dead_group", "sequence": "dead_sequence"},
