@@ -55,7 +55,10 @@ class Directory(GroupTable):
 
     def head(self) -> Metadata:
         """Everything except routes, as it is to be stored."""
-        rows = tuple(replace(live.row, state=live.state) for live in self.groups.values())
+        rows = tuple(
+            replace(live.row, state=live.state, known_place=self.newest_place(name))
+            for name, live in self.groups.items()
+        )
         return Metadata(rows, tuple(self.nodes.values()), (), self.rules, self.paused, self._peers.has_live)
 
     def metadata(self) -> Metadata:
@@ -201,7 +204,7 @@ class Directory(GroupTable):
         if request.node_id == live.row.master and (known is None or known.sync_address != node.sync_address):
             self._changed_rows[live.row.name] = None
         if request.node_id in members:
-            live.reported_place = max(live.reported_place, (request.epoch, 0))
+            live.learn_reported_row(request)
         self.nodes[node.node_id] = node
 
     def _first_row(self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState) -> BrokerGroup:

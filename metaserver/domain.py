@@ -72,6 +72,9 @@ class BrokerGroup:
     """In the order of `members`: `GroupRow.incarnations`."""
     master_boot_id: str = ""
     """Of the process that was promoted: `GroupRow.master_boot_id`."""
+    known_place: tuple[int, int] = (0, 0)
+    """The highest epoch and version that are known although the stored row is older: `GroupRow.known_place`. In the route file, the
+    highest that the metaserver knew."""
     created_at_us: int = field(default=0, compare=False)
     """When it was stored for the first time, in microseconds since 1970: a group that is removed and created again is another
     one. 0: it is not known yet."""
@@ -92,6 +95,7 @@ class BrokerGroup:
             self.incarnations,
             self.master_boot_id,
             self.copies,
+            self.known_place,
         )
 
     def with_group_row(self, row: GroupRow) -> "BrokerGroup":

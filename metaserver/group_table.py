@@ -79,15 +79,18 @@ class GroupTable(RouteTable):
             self._learn(live, live.row, row)
 
     def learn_newer_row(self, saved: BrokerGroup) -> None:
-        """As `learn_row`, for a row of the route file: of equal places, that of the database is right.
+        """As `learn_row`, for a row of the route file: an older one, or the same, changes nothing.
 
         A group that was removed and created again meanwhile is another one.
         """
         live, row = self.groups.get(saved.name), saved.group_row
         if live is None or saved.created_at_us not in (0, live.row.created_at_us):
             return
+        live.reported_place = max(live.reported_place, saved.known_place)
         if row.place > live.row.group_row.place:
             self._learn(live, live.row, row)
+        elif row.contradicts(live.row.group_row):
+            live.reserve_next_version()
 
     def learn_group(self, stored: BrokerGroup) -> None:
         """As `learn_row`, and apply what operators decided."""
@@ -96,17 +99,25 @@ class GroupTable(RouteTable):
 
     def _learn(self, live: LiveGroup, own: BrokerGroup, row: GroupRow) -> None:
         before, live.row = live.row.group_row, own
-        if row.place >= self.newest_place(own.name):
-            live.restored_at = None
-        elif live.restored_at is None:
-            live.restored_at = self._clock.monotonic()
+        live.reported_place = max(live.reported_place, row.known_place)
+        if live.is_stored and row.contradicts(own.group_row):
+            live.reserve_next_version()
         # Of equal places the stored one is right: two metaservers may have created the group at the same time.
-        if row.place >= own.group_row.place:
+        elif row.place >= own.group_row.place:
             live.row = own.with_group_row(row)
             if row.master != own.master:
                 live.begin_lease(self._clock.monotonic())
             if not live.is_stored:
                 live.is_stored, self._changed_rows[own.name] = True, None
+        for name in live.row.members:
+            if name in live.reports:
+                live.learn_reported_row(live.reports[name].request)
+        newest = self.newest_place(own.name)
+        live.is_recorded = row.known_place >= newest
+        if row.place >= newest:
+            live.restored_at = None
+        elif live.restored_at is None:
+            live.restored_at = self._clock.monotonic()
         if live.row.group_row != before:
             self._changed_rows[own.name] = None
 

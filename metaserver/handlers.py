@@ -75,7 +75,7 @@ class MetaHandlers(ClientHandlers):
         self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections, save_rows)
         write_behind.on_group = self._row_requests.stored
         self.promotions = Promotions(directory, self._row_requests.start)
-        self.restored_rows = RestoredRows(directory, self._row_requests.start)
+        self.restored_rows = RestoredRows(directory, self._row_requests.start, self._row_requests.record_known)
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,

@@ -83,7 +83,7 @@ class LiveGroup:
     """Whether the row was read from the database or the route file. No node gets it before: when a group's first node registers
     here, another metaserver may have stored another node as its first member."""
     reported_place: tuple[int, int] = (0, 0)
-    """The highest epoch that a member reported, and version 0."""
+    """The highest epoch and version of the row that a member reported, a metaserver recorded, or `reserve_next_version` set."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
     """By node id, of all nodes: the master, other members, and spares."""
     disconnected_at: dict[str, float] = field(default_factory=dict)
@@ -92,6 +92,21 @@ class LiveGroup:
     """When the present master became the master, as far as this metaserver knows, or the group was loaded."""
     restored_at: float | None = None
     """Since when the stored row is older than one that is known; None: it is not."""
+    is_recorded: bool = False
+    """Whether it was recorded in the database that a newer row is known."""
+
+    def learn_reported_row(self, request: NodeRegisterRequest) -> None:
+        """A member reports which row it has acted on."""
+        row, place = self.row.group_row, (request.epoch, request.row_version)
+        self.reported_place = max(self.reported_place, place)
+        content = request.promotion_id, frozenset(request.row_in_sync)
+        if place == row.place and request.row_in_sync and content != row.content:
+            self.reserve_next_version()
+
+    def reserve_next_version(self) -> None:
+        """There is another row of the same place: the database was restored since that was stored, and then changed. Neither is
+        changed: the next version is that of the row that the last master, or an operator, decides on."""
+        self.reported_place = max(self.reported_place, (self.row.epoch, self.row.in_sync_version + 1))
 
     def begin_lease(self, now: float) -> None:
         """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""

@@ -12,6 +12,7 @@ from metaserver.domain import BrokerGroup, Node
 from metaserver.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
 from metaserver.reports import StoredReport, unfit_reason
 from qmq.replication.promotion import OTHER_FOLDER
+from qmq.replication.row import RESTORED
 
 SILENT_MS = round((EXPIRY_SECONDS + STORED_LEASE_SECONDS) * 1000)
 """A node whose stored report is older sends no heartbeats."""
@@ -87,12 +88,18 @@ class Members:
         """The highest epoch and version of the row that is known: stored, or of a node or metaserver."""
         reports = [member.report for member in self.nodes if member.report is not None]
         known = [place for report in reports for place in (report.newest_place, (report.epoch, 0))]
-        return max([self.group.group_row.place, *known])
+        return max([self.group.group_row.place, self.group.known_place, *known])
 
     @property
     def is_restored(self) -> bool:
         """Whether the stored row is older than one that is known: the database was restored from a backup."""
         return self.group.group_row.place < self.newest_place
+
+    @property
+    def restored_problem(self) -> str:
+        """Why no change is made of the group, and what to do, if the row is restored."""
+        epoch, version = self.newest_place
+        return f"the stored row is older than epoch {epoch}, version {version}: {RESTORED}"
 
     @property
     def leading(self) -> Member | None:
@@ -120,11 +127,7 @@ class Members:
     def candidate_problem(self) -> str:
         """Why no member could replace the master; "" if one could."""
         if self.is_restored:
-            epoch, version = self.newest_place
-            return (
-                f"the stored row is older than epoch {epoch}, version {version}: the database was restored from a backup. Start the"
-                " last master, or promote the member that has the newest messages"
-            )
+            return self.restored_problem
         if self.candidates():
             return ""
         others = [f"node {member.node_id}: {member.problem}" for member in self.nodes if not member.is_master]

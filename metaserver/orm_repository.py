@@ -89,11 +89,14 @@ class OrmRowStore(_Connected):
         return self._run(lambda: rows.stored_row(name))
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
     ) -> GroupRow:
         return self._run(
             lambda: rows.change_row(name, change, newest_place, action=action, actor=METASERVER, reason=reason)
         )
+
+    def record_known(self, name: str, place: tuple[int, int]) -> None:
+        self._run(lambda: rows.record_known(name, place))
 
     def close(self) -> None:
         connection.close()

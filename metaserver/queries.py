@@ -106,6 +106,7 @@ def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
         joining=tuple(row.joining),
         incarnations=tuple(row.incarnations),
         promotion_id=str(row.promotion_id or ""),
+        known_place=(row.known_epoch, row.known_version),
         created_at_us=round(row.created_at.timestamp() * 1_000_000),
     )
 

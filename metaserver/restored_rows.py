@@ -9,7 +9,7 @@ from metaserver.group_table import GroupTable
 from metaserver.live_groups import LiveGroup
 from metaserver.row_wishes import RowWish
 from qmq.replication.promotion import recovered
-from qmq.replication.row import ChangeRejected, GroupRow
+from qmq.replication.row import RESTORED, ChangeRejected, GroupRow
 
 logger = logging.getLogger("qmq.meta.rows")
 
@@ -53,17 +53,18 @@ def recovery(live: LiveGroup, newest_place: tuple[int, int], now: float) -> RowW
     assert live.restored_at is not None
     since = live.restored_at + RESTORED_SECONDS
     leading = [
-        report.request
+        (GroupRow.of(report.request.led_row), report.request)
         for name, report in live.reports.items()
         if name in live.row.members and report.is_live(now) and report.received_at > since
+        if report.request.led_row is not None and report.request.led_row.epoch >= newest_place[0]
     ]
-    for request in sorted(leading, key=lambda request: -request.epoch):
-        row = request.led_row
-        if row is not None and row.epoch >= newest_place[0]:
-            change = Recovery(newest_place, GroupRow.of(row), frozenset(request.counted))
-            reason = f"the database was restored from a backup; the row is that of master {request.node_id}"
-            return RowWish(change.applied_to, "recover", reason, is_recovery=True)
-    return None
+    if not leading or len({row.promotion_id for row, _ in leading}) > 1:
+        # Two promotions began one epoch: one of them was made of the restored row. An operator decides.
+        return None
+    row, request = max(leading, key=lambda led: led[0].epoch)
+    change = Recovery(newest_place, row, frozenset(request.counted))
+    reason = f"the database was restored from a backup; the row is that of master {request.node_id}"
+    return RowWish(change.applied_to, "recover", reason, is_recovery=True)
 
 
 @dataclass(eq=False, repr=False)
@@ -73,7 +74,10 @@ class RestoredRows:
     _groups: GroupTable
     _start: Callable[[str, RowWish, Callable[[str], None]], None]
     """Changes the row of a group, then calls the third argument: "" if it was changed, else why it was not or is not known."""
+    _record: Callable[[str, tuple[int, int], Callable[[], None]], None]
+    """Records the place that is known of a group's row in the database, then calls the third argument."""
     _running: set[str] = field(default_factory=set, init=False)
+    _recording: set[str] = field(default_factory=set, init=False)
     blocked: dict[str, str] = field(default_factory=dict, init=False)
     """By broker group, why its row can't be changed."""
 
@@ -81,12 +85,17 @@ class RestoredRows:
         """Find restored rows, and bring them up to date. To be called every half second."""
         blocked = {}
         for name, live in self._groups.groups.items():
-            if live.restored_at is None or now - live.restored_at <= RESTORED_SECONDS:
+            if live.restored_at is None:
                 continue
             place = self._groups.newest_place(name)
+            if not live.is_recorded and name not in self._recording:
+                # At once: another metaserver may have been away while the row changed, and know no more than the backup.
+                self._recording.add(name)
+                self._record(name, place, partial(self._recording.discard, name))
+            if now - live.restored_at <= RESTORED_SECONDS:
+                continue
             blocked[name] = (
-                f"the stored row is older than epoch {place[0]}, version {place[1]}, which is known: the database was restored"
-                " from a backup. Start the last master, or promote the member that has the newest messages"
+                f"the stored row is older than epoch {place[0]}, version {place[1]}, which is known: {RESTORED}"
             )
             if name not in self.blocked:
                 logger.error("the row of broker group %s can't be changed: %s", name, blocked[name])

@@ -263,6 +263,7 @@ def decode(content: dict[str, Any]) -> Metadata:
                 "preferred": tuple(group.get("preferred", ())),
                 "joining": tuple(group.get("joining", ())),
                 "incarnations": tuple(group.get("incarnations", ())),
+                "known_place": tuple(group.get("known_place", (0, 0))),
                 "operator_state": OperatorState(group.get("operator_state", OperatorState.NORMAL)),
             }
         )

@@ -31,9 +31,13 @@ class RowStore(Protocol):
         """The row of a broker group. Raises QmqError if there is none."""
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
     ) -> GroupRow:
-        """Change the row by compare-and-set. Raises ChangeRejected, or QmqError if there is none."""
+        """Change the row by compare-and-set, as `metaserver.services.rows.change_row` does. Raises ChangeRejected, or QmqError if
+        there is none."""
+
+    def record_known(self, name: str, place: tuple[int, int]) -> None:
+        """Record that this place of the row is known, if the stored row is older."""
 
     def close(self) -> None:
         """Close the connection to the database."""
@@ -68,12 +72,13 @@ class RowChanges:
     _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "rows"), init=False)
 
     async def make(
-        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
     ) -> RowAnswer:
         """Change the row of a broker group.
 
         Args:
-            newest_place: the highest epoch and version of the row that this metaserver has seen.
+            newest_place: the highest epoch and version of the row that this metaserver has seen; None: the change replaces a row
+                that was restored from a backup.
             action: what the audit log calls it.
         """
         if self._waiting >= WAITING_MAX:
@@ -105,6 +110,19 @@ class RowChanges:
         if row is not None:
             self._on_row(row)
 
+    async def record_known(self, name: str, place: tuple[int, int]) -> None:
+        """Record in the database that a newer row is known than the stored one, so that no other metaserver changes that.
+
+        Raises what the database raises. Nothing happens while too many changes wait.
+        """
+        if self._waiting >= WAITING_MAX or self._is_closed:
+            return
+        self._waiting += 1
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.record_known, name, place)
+        finally:
+            self._waiting -= 1
+
     def _unavailable(self, reason: str) -> RowAnswer:
         self.counters.unavailable += 1
         return RowAnswer(RowResult.UNAVAILABLE, None, reason)
@@ -128,7 +146,9 @@ class RowChanges:
 
     # --- in the thread ---------------------------------------------------------------------------------------------
 
-    def _make(self, name: str, change: RowChange, newest_place: tuple[int, int], action: str, reason: str) -> RowAnswer:
+    def _make(
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, action: str, reason: str
+    ) -> RowAnswer:
         intended: GroupRow | None = None
 
         def noted(row: GroupRow) -> GroupRow:

@@ -117,8 +117,15 @@ class RowRequests:
         self._supervisor.background("row_change", make())
 
     async def _made(self, name: str, wish: RowWish) -> RowAnswer:
-        place = (0, 0) if wish.is_recovery else self._directory.newest_place(name)
-        made = await self._changes.make(name, wish.change, place, action=wish.action, reason=wish.reason)
+        place = None if wish.is_recovery else self._directory.newest_place(name)
+        own = self._row(name)
+
+        def change(row: GroupRow) -> GroupRow:
+            if not wish.is_recovery:
+                row.check_not_contradicted(own)
+            return wish.change(row)
+
+        made = await self._changes.make(name, change, place, action=wish.action, reason=wish.reason)
         if made.result is RowResult.DONE:
             self._problems.pop(name, None)
         elif self._problems.get(name) != made.reason:
@@ -129,6 +136,17 @@ class RowRequests:
         if made.row is not None:
             await self._records.recorded(name)
         return made
+
+    def record_known(self, name: str, place: tuple[int, int], then: Callable[[], None]) -> None:
+        """Record in the database that a newer row of a group is known than the stored one, and call `then` in any case."""
+
+        async def record() -> None:
+            try:
+                await self._changes.record_known(name, place)
+            finally:
+                then()
+
+        self._supervisor.background("known_place", record())
 
     def for_node(self, name: str, answer: NodeRegisterResponse) -> NodeRegisterResponse:
         """Return the answer to a node of a group; without the row if that is not in the database and the route file yet. It is sent

@@ -86,7 +86,13 @@ class StoredMetadata:
             if live is None:
                 master = directory.nodes.get(row.master)
                 directory.groups[row.name] = LiveGroup(
-                    row, master, now, row.state, row.state is GroupState.OFFLINE, lease_began_at=now
+                    row,
+                    master,
+                    now,
+                    row.state,
+                    row.state is GroupState.OFFLINE,
+                    reported_place=row.known_place,
+                    lease_began_at=now,
                 )
                 has_new = True
                 continue

@@ -86,14 +86,21 @@ class MemoryRowStore:
         return group.group_row
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
     ) -> GroupRow:
         with self._repository.lock:
             row = self.read(name)
-            row.check_not_restored(newest_place)
+            if newest_place is not None:
+                row.check_not_restored(newest_place)
             changed = change(row)
             self._repository.groups[name] = self._repository.groups[name].with_group_row(changed)
             return changed
+
+    def record_known(self, name: str, place: tuple[int, int]) -> None:
+        with self._repository.lock:
+            group = self._repository.groups[name]
+            if max(group.group_row.place, group.known_place) < place:
+                self._repository.groups[name] = replace(group, known_place=place)
 
     def close(self) -> None:
         """There is no connection."""

@@ -60,10 +60,12 @@ def members(name: str) -> Members:
 def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[VersionedRequest]) -> Change:
     """Set how many members a broker group should have, how many of them have to be in sync, and who is promoted first.
 
-    A new member is an empty node that is started with the group's name. Raises ChangeRefused for values that do not fit.
+    A new member is an empty node that is started with the group's name. Raises ChangeRefused for values that do not fit, and
+    Conflict while the database was restored from a backup: another version of the row would hide that.
     """
     with COPIES.editing(lambda: locked(name), action="set_copies", **request) as edit:
         row = edit.row
+        _check_not_restored(name)
         edit.set(values)
         wrong: dict[str, str] = {}
         if row.kind != GroupKind.BROKER and row.copies > 1:
@@ -86,6 +88,13 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
                 f"{missing} more to start with an empty data folder: --broker-group {name}. It becomes a member by itself.",
             )
     return edit.change
+
+
+def _check_not_restored(name: str) -> None:
+    """Raises Conflict if a newer row of a broker group is known than the stored one."""
+    found = members(name)
+    if found.is_restored:
+        raise Conflict(f"Broker group {name} can't be changed: {found.restored_problem}.", code="broker_group.restored")
 
 
 def plan_switch_over(name: str, to: str, expected_version: int | None) -> tuple[Member, Member, int]:
@@ -172,8 +181,8 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
             )  # fmt: skip
         try:
             changed = change_row(
-                name, promotion.applied_to, (0, 0), action="promote_by_operator", actor=request["actor"],
-                reason=request.get("reason", ""), also={"accepted_loss_bytes": str(at_risk)},
+                name, promotion.applied_to, found.newest_place if is_clean else None, action="promote_by_operator",
+                actor=request["actor"], reason=request.get("reason", ""), also={"accepted_loss_bytes": str(at_risk)},
             )  # fmt: skip
         except ChangeRejected as rejected:
             if rejected.is_stale:

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from metaserver import queries
@@ -27,7 +28,7 @@ def stored_row(name: str) -> GroupRow:
 def change_row(
     name: str,
     change: RowChange,
-    newest_place: tuple[int, int],
+    newest_place: tuple[int, int] | None,
     *,
     action: str,
     actor: Actor,
@@ -39,7 +40,8 @@ def change_row(
     If the database raises an error, it is unknown whether the change was made: read the row again.
 
     Args:
-        newest_place: the highest epoch and version of the row that the caller has seen.
+        newest_place: the highest epoch and version of the row that the caller has seen; None: the change replaces a row that was
+            restored from a backup.
         action: what the audit log calls the change, such as "promote".
         also: what the audit log says in addition to the changed columns.
 
@@ -48,10 +50,12 @@ def change_row(
         NotFound: there is no such broker group.
     """
     row = stored_row(name)
-    row.check_not_restored(newest_place)
+    if newest_place is not None:
+        row.check_not_restored(newest_place)
     changed = change(row)
     # Not a lock and a check: the condition holds in every database at every isolation level, and with a copy that lags behind.
-    count = BrokerGroup.objects.filter(name=name, epoch=row.epoch, in_sync_version=row.version).update(
+    known = {"known_epoch": row.known_place[0], "known_version": row.known_place[1]}
+    count = BrokerGroup.objects.filter(name=name, epoch=row.epoch, in_sync_version=row.version, **known).update(
         **_columns(changed), updated_at=timezone.now()
     )
     if count != 1:
@@ -68,6 +72,17 @@ def change_row(
         broker_group=name,
     )
     return changed
+
+
+def record_known(name: str, place: tuple[int, int]) -> None:
+    """Record that a place of a broker group's row is known; nothing happens if the stored row is as new, or that is recorded.
+
+    It stays when the row is up to date again, and means nothing then.
+    """
+    epoch, version = place
+    is_older = Q(epoch__lt=epoch) | Q(epoch=epoch, in_sync_version__lt=version)
+    is_unrecorded = Q(known_epoch__lt=epoch) | Q(known_epoch=epoch, known_version__lt=version)
+    BrokerGroup.objects.filter(is_older & is_unrecorded, name=name).update(known_epoch=epoch, known_version=version)
 
 
 def _columns(row: GroupRow) -> dict[str, Any]:

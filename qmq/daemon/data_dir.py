@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 _META = "node.json"
 _FILE_BYTES_MAX = 64 << 10
-_INCARNATION = re.compile(rb"[0-9a-f]{16}")
+_INCARNATION = re.compile(rb"([0-9a-f]{16})( replica)?")
+"""A folder in which the node has stored what it is in its broker group says so, so that the loss of that file is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,10 @@ class DataDir:
 
     incarnation: str
     """Identifies the folder's content: written when a node first opens it, so an emptied folder gets another one."""
+    has_replica: bool
+    """Whether `note_replica` was called for the folder."""
+    note_replica: Callable[[], None]
+    """Records durably that the folder has a file of what the node is in its group (`qmq.daemon.replica_state`). Raises OSError."""
     close: Callable[[], None]
     """Unlocks the folder."""
 
@@ -54,16 +59,23 @@ class DataDir:
             ) from error
         try:
             _check_owner(path, owner, disk)
-            incarnation = _kept(disk, f"{path}/incarnation", lambda: rng.randbytes(8).hex().encode())
-            if not _INCARNATION.fullmatch(incarnation):
+            data = _kept(disk, f"{path}/incarnation", lambda: rng.randbytes(8).hex().encode())
+            found = _INCARNATION.fullmatch(data)
+            if found is None:
                 raise SettingError(
-                    f"{path}/incarnation has {incarnation[:40]!r}, not 16 hexadecimal digits; restore it. Without that file, a"
+                    f"{path}/incarnation has {data[:40]!r}, not 16 hexadecimal digits; restore it. Without that file, a"
                     " member of a broker group counts as one that lost its data"
                 )
         except BaseException:
             unlock()
             raise
-        return cls(incarnation.decode(), unlock)
+        noted = found[1] + b" replica"
+        return cls(
+            found[1].decode(),
+            found[2] is not None,
+            lambda: replace_file(disk, f"{path}/incarnation", [noted]),
+            unlock,
+        )
 
 
 def _check_owner(path: str, owner: DataDirOwner, disk: Disk) -> None:

@@ -121,7 +121,11 @@ class Node(Daemon):
         owner = DataDirOwner(self.kind, options.broker_group, self.node_id)
         self._data_dir = DataDir.open(options.data_dir, owner, self.disk, self.machine.rng)
         self.incarnation = self._data_dir.incarnation
-        self.replica.load()
+        self.replica.on_first = self._data_dir.note_replica
+        self.replica.load(is_expected=self._data_dir.has_replica)
+        if self.replica.is_stored and not self._data_dir.has_replica:
+            # The process ended between the two files.
+            self._data_dir.note_replica()
         self.policies.load()
 
     def _open_log(self, budget: FileBudget) -> None:

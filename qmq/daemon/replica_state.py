@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from qmq.replication.roles import Copying, CopyPhase, ReplicaState
 
 FILE_NAME = "replica"
 FILE_BYTES_MAX = 4 << 10
-"""Largest file that is read; a state has about 200 bytes."""
+"""Largest file that is read; a state has about 300 bytes, with the longest names 700."""
 PROMOTION_ID_CHARS_MAX = 200
 
 
@@ -37,8 +38,10 @@ def decode_state(data: bytes) -> ReplicaState:
         as_text(fields["promotion_id"]),
         _as_bool(fields, "is_only_member"),
         None if copying is None else _decode_copying(copying),
-        _as_bool(fields, "is_new") if "is_new" in fields else False,
-        as_text(fields.get("log_id", "")),
+        _as_bool(fields, "is_new"),
+        as_number(fields["version"]),
+        _as_names(fields["in_sync"]),
+        as_text(fields["log_id"]),
     )
 
 
@@ -51,6 +54,12 @@ def _decode_copying(fields: dict[str, Any]) -> Copying:
         # Earlier versions recorded none: the state is read again.
         as_number(fields.get("state_epoch", 0)),
     )
+
+
+def _as_names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"node ids are {value!r}")
+    return tuple(map(as_text, value))
 
 
 def _as_bool(fields: dict[str, Any], name: str) -> bool:
@@ -73,6 +82,8 @@ class ReplicaStateFile:
     state: ReplicaState = field(default_factory=ReplicaState, init=False)
     is_stored: bool = field(default=False, init=False)
     """Whether there is a file."""
+    on_first: Callable[[], None] | None = field(default=None, init=False)
+    """Called when the file was stored for the first time, before anything acts on it: its loss must be noticed from then on."""
     _newest: ReplicaState = field(default_factory=ReplicaState, init=False)
     """The last state that was written. After an error it may be on the disk, or not."""
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -80,10 +91,13 @@ class ReplicaStateFile:
     def __post_init__(self) -> None:
         self._file = CheckedFile(self._disk, self._folder, FILE_NAME, FILE_BYTES_MAX)
 
-    def load(self) -> ReplicaState:
+    def load(self, *, is_expected: bool = False) -> ReplicaState:
         """Read the file, and return its state; without a file, the default. From a thread that may wait for the disk.
 
-        Raises SettingError if the file can't be read.
+        Args:
+            is_expected: whether there was a file. A member without it would serve as the only one, and others may have more.
+
+        Raises SettingError if the file can't be read, or is missing.
         """
         try:
             data = self._file.load()
@@ -95,6 +109,11 @@ class ReplicaStateFile:
                 f"{self._file.path} can't be read: {error}. Without it this node may not use its log: restore the file, or move"
                 " the data folder away, so that the node copies the log of its broker group"
             ) from error
+        if is_expected and not self.is_stored:
+            raise SettingError(
+                f"{self._file.path} is missing. Without it this node may not use its log: restore the newest file, or move the data"
+                " folder away, so that the node copies the log of its broker group"
+            )
         return self.state
 
     def check_log(self, log_epoch: int) -> None:
@@ -122,9 +141,11 @@ class ReplicaStateFile:
             self._save(state)
 
     def save_role(self, state: ReplicaState) -> None:
-        """As `save`, but what is being copied, and the log's ID, stay as they are on disk: both change while a slave follows."""
+        """As `save`, but what is being copied, and the log's ID, stay as they are on disk: both change while a slave follows. A
+        later row of the same epoch stays, too: rows arrive from metaservers and as answers at the same time."""
         with self._lock:
-            self._save(replace(state, copying=self.state.copying, log_id=self.state.log_id))
+            state = replace(state, copying=self.state.copying, log_id=self.state.log_id)
+            self._save(state.with_newest_row(self.state))
 
     def set_log_id(self, log_id: str) -> None:
         """Record durably which log this is, before anything of it is written. Raises OSError as `save`."""
@@ -161,6 +182,8 @@ class ReplicaStateFile:
             )
         self._newest = state
         self._file.save(encode_state(state))
+        if not self.is_stored and self.on_first is not None:
+            self.on_first()
         self.state, self.is_stored = state, True
 
     def copied_log(self, log: SegmentedLog) -> CopiedLog:

@@ -61,6 +61,9 @@ class NodeRegisterRequest(Structure):
 
     A master also reports `led_row`, the newest row of its epoch that it knows to be stored, and `counted`, the members that have
     to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
+
+    `row_version` and `row_in_sync` are version and in-sync set of the newest row of the epoch that the node has acted on, 0 and
+    nothing if it was of none. So a metaserver notices that the row is older that it reads.
     """
 
     request_type: Int
@@ -90,6 +93,8 @@ class NodeRegisterRequest(Structure):
     led_row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
     counted: Annotated[tuple[str, ...], Added(Counted("b", Name(), "counted members", MEMBERS_MAX), ())] = ()
     incarnation: Annotated[str, MapIncarnation()] = ""
+    row_version: MapCount = 0
+    row_in_sync: Annotated[tuple[str, ...], Added(Counted("b", Name(), "in-sync members", MEMBERS_MAX), ())] = ()
 
 
 @dataclass(frozen=True, slots=True)

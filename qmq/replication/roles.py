@@ -1,6 +1,6 @@
 """What a node does about a row that it learns from a metaserver. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from qmq.log.record import FIRST_EPOCH
@@ -58,13 +58,33 @@ class ReplicaState:
     is_new: bool = False
     """Whether the data folder was empty and the node has not been told yet what it is in its group. The folder may have been
     emptied, and others may have the data."""
+    version: int = 0
+    """That of the newest row of the epoch that it has acted on; 0: of none. With it, a metaserver notices that the database was
+    restored from a backup."""
+    in_sync: tuple[str, ...] = ()
+    """The in-sync set of that row."""
     log_id: str = ""
     """Identifies the log, the same on all members: its first master makes it, and slaves take it from the master that they
     follow. A log that begins again from nothing, after an operator accepted that, has another one. "": there is no log yet."""
 
     def for_row(self, row: GroupRow) -> "ReplicaState":
         """Return what a node has to have on disk before it acts on a row of which it is a member."""
-        return ReplicaState(row.epoch, row.promotion_id, len(row.members) == 1, self.copying, log_id=self.log_id)
+        state = ReplicaState(
+            row.epoch,
+            row.promotion_id,
+            len(row.members) == 1,
+            self.copying,
+            version=row.version,
+            in_sync=row.in_sync,
+            log_id=self.log_id,
+        )
+        return state.with_newest_row(self)
+
+    def with_newest_row(self, known: "ReplicaState") -> "ReplicaState":
+        """Return this state with the row of another one if that is a later one of the same epoch."""
+        if known.epoch != self.epoch or known.version <= self.version:
+            return self
+        return replace(self, version=known.version, in_sync=known.in_sync)
 
 
 class Step(Enum):

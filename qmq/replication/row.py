@@ -5,6 +5,11 @@ from dataclasses import dataclass, field, replace
 from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
 from qmq.protocol.group_rows import GroupRow as SentRow
 
+RESTORED = (
+    "the database was restored from a backup. Start the last master, or promote the member that has the newest messages"
+)
+"""Why a row is older than one that is known, and what to do."""
+
 
 class ChangeRejected(Exception):
     """A change of a row that is not made. `is_stale`: the row has changed since the change was requested."""
@@ -43,6 +48,8 @@ class GroupRow:
     what it had not synced, or have an older copy of its data folder. "": the master began the epoch as the only member."""
     copies: int = field(default=1, compare=False)
     """How many members the group should have, where the row was read from the database. Nodes do not get it."""
+    known_place: tuple[int, int] = field(default=(0, 0), compare=False)
+    """As `copies`: the highest place of which a metaserver recorded that it is known although the stored row is older."""
 
     @classmethod
     def of(cls, sent: SentRow) -> "GroupRow":
@@ -97,6 +104,19 @@ class GroupRow:
         """Epoch and version: the row with the higher place is newer."""
         return self.epoch, self.version
 
+    @property
+    def content(self) -> tuple[str, frozenset[str]]:
+        """What has to be equal in rows of the same place: the promotion and the in-sync set."""
+        return self.promotion_id, frozenset(self.in_sync)
+
+    def contradicts(self, other: "GroupRow") -> bool:
+        """Whether both rows have one place and another content: one of them was stored after the database was restored.
+
+        Rows of one member may differ: two metaservers may have created the group at the same time.
+        """
+        has_several = len(self.members) > 1 or len(other.members) > 1
+        return has_several and self.place == other.place and self.content != other.content
+
     def check_not_restored(self, newest_place: tuple[int, int]) -> None:
         """Raises ChangeRejected if the row was newer before: the database was restored from a backup.
 
@@ -106,11 +126,19 @@ class GroupRow:
         Args:
             newest_place: the highest that the metaserver has seen, in the database or of a node.
         """
+        newest_place = max(newest_place, self.known_place)
         if self.place < newest_place:
             raise ChangeRejected(
                 f"the stored row of {self.broker_group} has epoch {self.epoch}, version {self.version}, and had epoch"
-                f" {newest_place[0]}, version {newest_place[1]} before: the database was restored from a backup. Start the last"
-                " master, or decide which member has the newest messages"
+                f" {newest_place[0]}, version {newest_place[1]} before: {RESTORED}"
+            )
+
+    def check_not_contradicted(self, known: "GroupRow") -> None:
+        """Raises ChangeRejected if a row of the same place with another content is known."""
+        if self.contradicts(known):
+            raise ChangeRejected(
+                f"the stored row of {self.broker_group} has another in-sync set or promotion than the one that was known of epoch"
+                f" {self.epoch}, version {self.version}: {RESTORED}"
             )
 
     def with_in_sync(self, in_sync: frozenset[str]) -> "GroupRow":

@@ -21,6 +21,7 @@ from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop
 from tests.sim.network import SimulatedListener
 from tests.sim.rows import Database, RowRepository
 from tests.support.checked_disk import CheckedDisk
+from tests.support.memory_disk import MemoryDisk
 
 RESTART_SECONDS = 1.0
 """The launcher starts a process that has ended again after so long."""
@@ -212,6 +213,8 @@ class Cluster:
         self.log = LogLines(loop)
         self.disks: list[CheckedDisk] = []
         """Of all processes that were started."""
+        self._route_files: dict[str, MemoryDisk] = {}
+        """By metaserver, what `back_up` copied."""
         self._ports = FIRST_NODE_PORT
         self.metas = {
             name: Host(self, name, META_PORTS[0] + META_PORTS_STEP * number, self._make_meta)
@@ -288,6 +291,16 @@ class Cluster:
             return node
 
         return Host(self, name, port, make)
+
+    def back_up(self) -> None:
+        """Keep copies of the database and of the metaservers' route files."""
+        self.database.back_up()
+        self._route_files = {name: host.disk.after_kill() for name, host in self.metas.items()}
+
+    def restore_route_file(self, meta: Host, *, is_emptied: bool) -> None:
+        """The data folder of a metaserver, which does not run, is that of the last copy, or a new one."""
+        disk = SimulatedDisk(self.loop, meta.name, self.loop.rng("new disk"), meta.weather)
+        meta.disk = disk if is_emptied else self._route_files[meta.name].after_kill()  # type: ignore[assignment]
 
     async def start(self) -> None:
         """Start all servers, and wait until they serve."""

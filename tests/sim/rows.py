@@ -265,15 +265,16 @@ class RowStore:
         return group.group_row
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
     ) -> GroupRow:
         row = self.read(name)
-        row.check_not_restored(newest_place)
+        if newest_place is not None:
+            row.check_not_restored(newest_place)
         changed = change(row)
         # Another metaserver may change the row between the two queries.
         self._database.query(self._host)
         there = self._database.rows.groups.get(name)
-        if there is None or there.group_row.place != row.place:
+        if there is None or (there.group_row.place, there.known_place) != (row.place, row.known_place):
             raise ChangeRejected(f"the row of broker group {name} has changed meanwhile", is_stale=True)
         self._database.rows.groups[name] = there.with_group_row(changed)
         if self._database.on_row is not None:
@@ -281,6 +282,13 @@ class RowStore:
         self._database.changed(group=name)
         self._database.reply()
         return changed
+
+    def record_known(self, name: str, place: tuple[int, int]) -> None:
+        self._database.query(self._host)
+        group = self._database.rows.groups.get(name)
+        if group is not None and max(group.group_row.place, group.known_place) < place:
+            self._database.rows.groups[name] = replace(group, known_place=place)
+        self._database.reply()
 
     def close(self) -> None:
         """There is no connection."""

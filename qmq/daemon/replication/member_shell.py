@@ -16,8 +16,9 @@ from qmq.daemon.replication.state_copy import wait_for_state
 from qmq.daemon.replication.switch_over import SwitchOver
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.truncation import Truncation
+from qmq.protocol.group_rows import RowResult
 from qmq.replication.roles import Copying, CopyPhase, Identity, ReplicaState
-from qmq.replication.row import GroupRow
+from qmq.replication.row import ChangeInSync, GroupRow
 
 if TYPE_CHECKING:
     from qmq.daemon.member_node import MemberNode
@@ -151,7 +152,7 @@ class MemberShell:
             self._node.clock,
             self._node.supervisor,
             self._node.machine.rng,
-            self._node.request_row_change,
+            self._request_row_change,
             self._node.checkpoint_store,
             self._node.options.copy_bytes_per_second,
             self._node.replica.state.log_id,
@@ -169,6 +170,15 @@ class MemberShell:
             self._node.supervisor,
         )
         return leading
+
+    async def _request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
+        """Request a change of the row. The answered row is on disk before the master acts on it, and waits for a slave no longer: also
+        after a restart, it then knows that the row of a restored database is older."""
+        result, row = await self._node.request_row_change(change, reason)
+        state = self.replica_state
+        if row is not None and (row.epoch, row.promotion_id) == (state.epoch, state.promotion_id):
+            await self.store_replica_state(state.for_row(row))
+        return result, row
 
     def append_epoch(self) -> int:
         """Append the record of the epoch on disk; its log offset."""

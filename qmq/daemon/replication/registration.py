@@ -32,6 +32,8 @@ def registration_of(node: "MemberNode", request: NodeRegisterRequest) -> NodeReg
         led_row=leading.current_row.sent("") if leading else None,
         counted=leading.counted if leading else (),
         incarnation=node.incarnation,
+        row_version=node.replica.state.version,
+        row_in_sync=node.replica.state.in_sync,
     )
 
 

@@ -12,7 +12,7 @@ from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.members import SILENT_MS
 from metaserver.models import BrokerGroup, Node
 from metaserver.reports import StoredReport
-from metaserver.services import broker_groups
+from metaserver.services import broker_groups, rows
 from metaserver.services import members as service
 from metaserver.services.changes import METASERVER, Change, ChangeRefused, Conflict, NotFound, Stale
 from qmq.replication.row import GroupRow
@@ -114,6 +114,26 @@ def test_a_delay_group_has_one_copy() -> None:
     BrokerGroup.objects.filter(name="g1").update(kind=GroupKind.DELAY, members=["a"], copies=1)
     with pytest.raises(ChangeRefused, match="a delay group has one member"):
         set_copies(copies=2)
+
+
+@pytest.mark.parametrize("is_reported", [True, False], ids=["reported", "recorded"])
+@pytest.mark.parametrize("values", [{"copies": 3, "in_sync_min": 3}, {"in_sync_min": 1}, {"preferred": ["b"]}])
+def test_nothing_is_set_while_the_row_is_restored(values: dict[str, Any], is_reported: bool) -> None:
+    epoch, version = ROW.place
+    if is_reported:
+        report("b", replace(REPORT, newest_place=(epoch, version + 1)))
+    else:
+        rows.record_known("g1", (epoch, version + 1))
+    before = everything()
+    with pytest.raises(
+        Conflict, match=r"can't be changed: the stored row is older .* Start the last master, or promote"
+    ) as caught:
+        set_copies(**values)
+    assert caught.value.code == "broker_group.restored"
+    assert (everything(), row()) == (before, ROW)
+    promote("b", service.members("g1").bytes_at_risk("b"))
+    assert row().place == (epoch + 1, version + 2)
+    assert set_copies(**values).is_change
 
 
 # --- promotions ---

@@ -26,7 +26,7 @@ def begin(in_sync: tuple[str, ...] = ("a", "b")) -> GroupRow:
     return rows.stored_row("g1")
 
 
-def made(change: Change, newest: tuple[int, int] = (0, 0)) -> GroupRow:
+def made(change: Change, newest: tuple[int, int] | None = (0, 0)) -> GroupRow:
     return rows.change_row("g1", change.applied_to, newest, action="test", actor=METASERVER, reason="tests")
 
 
@@ -94,6 +94,38 @@ def test_a_row_from_a_backup_is_not_changed() -> None:
     row = begin()
     with pytest.raises(ChangeRejected, match="the database was restored from a backup"):
         made(promotion(row), (2, 0))
+    assert rows.stored_row("g1") == row
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_row_of_which_a_newer_place_is_recorded_is_not_changed() -> None:
+    row = begin()
+    epoch, version = row.place
+    for older in (row.place, (epoch, version - 1), (epoch - 1, version + 5)):
+        rows.record_known("g1", older)
+        assert rows.stored_row("g1").known_place == (0, 0), "the stored row is not older"
+    for place in ((epoch, version + 2), (epoch, version + 1), (epoch + 1, 0), (epoch, version + 9)):
+        rows.record_known("g1", place)
+        with pytest.raises(ChangeRejected, match="the database was restored from a backup"):
+            made(promotion(row))
+    assert (rows.stored_row("g1"), rows.stored_row("g1").known_place) == (row, (epoch + 1, 0))
+    changed = made(promotion(row), None)
+    assert changed.epoch == epoch + 1
+    assert made(promotion(changed)).epoch == epoch + 2, "the row is as new as what was known"
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_newer_place_that_is_recorded_meanwhile_keeps_a_row_from_its_change() -> None:
+    row = begin()
+
+    def overtaken(read: GroupRow) -> GroupRow:
+        rows.record_known("g1", (read.epoch, read.version + 1))
+        return removal(row).applied_to(read)
+
+    with pytest.raises(ChangeRejected, match="has changed meanwhile"):
+        rows.change_row("g1", overtaken, (0, 0), action="test", actor=METASERVER, reason="")
     assert rows.stored_row("g1") == row
 
 

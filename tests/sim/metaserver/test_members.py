@@ -16,7 +16,7 @@ class FaultyRowStore(MemoryRowStore):
     """Rows of a `FaultyRepository`."""
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
     ) -> GroupRow:
         repository = self._repository
         assert isinstance(repository, FaultyRepository)

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from metaserver.server import Metaserver
+from metaserver.restored_rows import RESTORED_SECONDS
+from metaserver.server import ROUTE_FILE_SECONDS, Metaserver
 from qmq.replication.row import UncleanPromotion
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
@@ -14,11 +15,18 @@ from tests.support.waiting import eventually_async
 PROMOTION = "00000000-0000-4000-8000-000000000009"
 
 
-async def with_messages_that_the_slave_lacks(group: Group) -> list[str]:
-    """Back the database up, stop the slave, and send: the acknowledged messages."""
+async def with_messages_that_the_slave_lacks(group: Group, *, away: str = "") -> list[str]:
+    """Back the database up, stop the slave, and send: the acknowledged messages.
+
+    Args:
+        away: a metaserver that ends before the slave is removed from the in-sync set; it has the row of the backup.
+    """
     sent = await begun(group)
     group.set(in_sync_min=1)
-    group.cluster.database.back_up()
+    await asyncio.sleep(ROUTE_FILE_SECONDS + 1)
+    group.cluster.back_up()
+    if away:
+        group.cluster.metas[away].kill()
     group.hosts["g1-b"].kill()
     await group.in_sync("g1-a")
     async with client_of(group.master) as client:
@@ -26,15 +34,35 @@ async def with_messages_that_the_slave_lacks(group: Group) -> list[str]:
     return sent
 
 
-def restore(group: Group, *, restarts: bool) -> None:
-    """Restore the database, while no metaserver runs if all of them are restarted."""
+def restore(group: Group, *, restarts: bool, files: str = "kept") -> None:
+    """Restore the database, while no metaserver runs if all of them are restarted.
+
+    Args:
+        files: what then becomes of the route files: they are "kept", "restored" from the same backup, or "emptied".
+    """
     metas = group.cluster.metas.values()
     for host in metas if restarts else ():
         host.kill()
     group.cluster.database.restore()
     assert group.row.in_sync == ("g1-a", "g1-b")
     for host in metas if restarts else ():
+        if files != "kept":
+            group.cluster.restore_route_file(host, is_emptied=files == "emptied")
         host.start()
+
+
+async def promoted_by_operator(group: Group, name: str) -> None:
+    """An operator promotes a member that runs, as `services.members.promote` does."""
+    await eventually_async(lambda: group.runs(name) and group.broker(name).member.row is not None)
+    meta = group.cluster.meta.server
+    assert isinstance(meta, Metaserver)
+    row = group.row.group_row
+    node, newest = group.broker(name), meta.directory.newest_place("g1")
+    change = UncleanPromotion(*row.place, name, node.incarnation, node.boot_id, newest, PROMOTION)
+    group.set(**{
+        name: getattr(group.row.with_group_row(change.applied_to(row)), name)
+        for name in ("epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations")
+    })  # fmt: skip
 
 
 def row_problems(group: Group) -> list[str]:
@@ -58,6 +86,115 @@ async def test_the_last_master_brings_the_row_up_to_date(metas: int, restarts: b
         assert await received(group) == sent
 
 
+@pytest.mark.parametrize("files", ["restored", "emptied"])
+@pytest.mark.parametrize("lives_seconds", [1.5, 15.0])
+async def test_a_master_that_alone_knows_the_newest_row_is_not_replaced_by_a_member_that_lacks_messages(
+    files: str, lives_seconds: float
+) -> None:
+    async with cluster_of() as group:
+        sent = await with_messages_that_the_slave_lacks(group)
+        restore(group, restarts=True, files=files)
+        await group.cluster.meta.has_started.wait()
+        await asyncio.sleep(lives_seconds)
+        group.hosts["g1-a"].kill()
+        group.hosts["g1-b"].start()
+        await asyncio.sleep(20)
+        assert (group.row.master, group.row.epoch) == ("g1-a", 1)
+        is_up_to_date = lives_seconds > RESTORED_SECONDS
+        assert (group.row.in_sync == ("g1-a",), bool(row_problems(group)[0])) == (is_up_to_date, not is_up_to_date)
+        group.hosts["g1-a"].start()
+        if not is_up_to_date:
+            await promoted_by_operator(group, "g1-a")
+        await group.serves("g1-a")
+        assert await received(group) == sent
+        await group.in_sync("g1-a", "g1-b")
+        await group.all_equal()
+
+
+@pytest.mark.parametrize("files", ["restored", "emptied"])
+async def test_a_slave_that_alone_knows_the_newest_row_keeps_another_one_from_its_promotion(files: str) -> None:
+    async with cluster_of(copies=3) as group:
+        sent = await begun(group)
+        group.set(in_sync_min=1)
+        await asyncio.sleep(ROUTE_FILE_SECONDS + 1)
+        group.cluster.back_up()
+        group.hosts["g1-b"].kill()
+        await group.in_sync("g1-a", "g1-c")
+        async with client_of(group.master) as client:
+            sent += await send(client, range(20, 30))
+        await eventually_async(lambda: group.broker("g1-c").replica.state.version == group.row.in_sync_version)
+        for name in ("g1-a", "g1-c"):
+            group.hosts[name].kill()
+        group.cluster.meta.kill()
+        group.cluster.database.restore()
+        assert set(group.row.in_sync) == {"g1-a", "g1-b", "g1-c"}
+        group.cluster.restore_route_file(group.cluster.meta, is_emptied=files == "emptied")
+        for host in (group.cluster.meta, group.hosts["g1-b"], group.hosts["g1-c"]):
+            host.start()
+        await asyncio.sleep(20)
+        assert (group.row.master, group.row.epoch) == ("g1-a", 1)
+        assert "the database was restored from a backup" in row_problems(group)[0]
+        await promoted_by_operator(group, "g1-c")
+        await group.serves("g1-c")
+        assert await received(group) == sent
+
+
+@pytest.mark.parametrize("files", ["restored", "emptied"])
+async def test_a_group_whose_master_alone_knows_the_newest_row_loses_and_gets_slaves_again(files: str) -> None:
+    async with cluster_of() as group:
+        sent = await with_messages_that_the_slave_lacks(group)
+        restore(group, restarts=True, files=files)
+        group.hosts["g1-b"].start()
+        await group.in_sync("g1-a", "g1-b")
+        group.hosts["g1-b"].kill()
+        await group.in_sync("g1-a")
+        async with client_of(group.master) as client:
+            sent += await send(client, range(30, 40))
+        group.hosts["g1-b"].start()
+        await group.in_sync("g1-a", "g1-b")
+        assert not any(row_problems(group))
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b")
+        assert await received(group) == sent
+
+
+async def test_a_metaserver_that_was_away_knows_what_another_one_recorded() -> None:
+    async with cluster_of(metas=2) as group:
+        sent = await with_messages_that_the_slave_lacks(group, away="meta2")
+        group.hosts["g1-a"].kill()
+        restore(group, restarts=False)
+        group.cluster.metas["meta2"].start()
+        await asyncio.sleep(5)
+        group.hosts["g1-b"].start()
+        await asyncio.sleep(30)
+        assert (group.row.master, group.row.epoch) == ("g1-a", 1)
+        assert all("the database was restored from a backup" in problem for problem in row_problems(group))
+        group.hosts["g1-a"].start()
+        await promoted_by_operator(group, "g1-a")
+        await group.serves("g1-a")
+        assert await received(group) == sent
+
+
+@pytest.mark.parametrize("metas", [1, 2])
+async def test_a_restored_row_that_was_changed_since_does_not_look_current(metas: int) -> None:
+    async with cluster_of(metas=metas) as group:
+        sent = await with_messages_that_the_slave_lacks(group)
+        group.hosts["g1-a"].kill()
+        newest = group.row.group_row
+        restore(group, restarts=False)
+        # What raised the version before `services.members.set_copies` could know that the row is restored.
+        group.set(in_sync_version=newest.version)
+        assert group.row.group_row.contradicts(newest)
+        group.hosts["g1-b"].start()
+        await asyncio.sleep(30)
+        assert (group.row.master, group.row.epoch) == ("g1-a", 1)
+        assert all("the database was restored from a backup" in problem for problem in row_problems(group))
+        group.hosts["g1-a"].start()
+        await promoted_by_operator(group, "g1-a")
+        await group.serves("g1-a")
+        assert await received(group) == sent
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 async def test_a_member_that_lacks_messages_is_not_promoted_until_an_operator_decides(restarts: bool) -> None:
     async with cluster_of() as group:
@@ -72,15 +209,7 @@ async def test_a_member_that_lacks_messages_is_not_promoted_until_an_operator_de
         group.hosts["g1-a"].start()
         await asyncio.sleep(15)
         assert group.row.epoch == 1, "it restarted, so it does not know what it had counted"
-        meta = group.cluster.meta.server
-        assert isinstance(meta, Metaserver)
-        row = group.row.group_row
-        node, newest = group.broker("g1-a"), meta.directory.newest_place("g1")
-        change = UncleanPromotion(*row.place, "g1-a", node.incarnation, node.boot_id, newest, PROMOTION)
-        group.set(**{
-            name: getattr(group.row.with_group_row(change.applied_to(row)), name)
-            for name in ("epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations")
-        })  # fmt: skip
+        await promoted_by_operator(group, "g1-a")
         await group.serves("g1-a")
         assert await received(group) == sent
         await group.in_sync("g1-a", "g1-b")

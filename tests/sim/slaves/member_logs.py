@@ -10,6 +10,7 @@ from tests.support.memory_disk import Inode
 
 PIECE_BYTES = 32 << 10
 """Larger buffers cost a run more than what is compared in them: each is mapped from the system, and given back."""
+INCARNATION_CHARS = 16
 CRC_BYTES = 4
 """Behind the content of the file of the replica's state."""
 
@@ -55,7 +56,7 @@ def _bytes(segments: list[tuple[int, Inode]], begin: int, end: int, *, is_synced
 def durable_incarnation(host: Host) -> str:
     """Return the incarnation of the node's data folder; "" without one."""
     inode = host.disk.durable_names.get(f"{folder_of(host)}/incarnation")
-    return inode.synced.decode() if inode is not None else ""
+    return inode.synced[:INCARNATION_CHARS].decode() if inode is not None else ""
 
 
 def durable_state(host: Host) -> ReplicaState:

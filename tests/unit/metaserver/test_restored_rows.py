@@ -23,14 +23,19 @@ STORED = replace(NEWEST, in_sync=("a", "b"), version=8, in_sync_min=2)
 
 
 class Scene:
-    """A metaserver that knows the newest row of a group, and reads an older one."""
+    """A metaserver that knows the newest row of a group, or another one, and reads an older one."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: GroupRow = NEWEST) -> None:
         self.cluster = Cluster()
         self.directory, self.clock = self.cluster.directory, self.cluster.clock
         self.started: list[tuple[str, RowWish, Callable[[str], None]]] = []
-        self.rows = RestoredRows(self.directory, lambda *started: self.started.append(started))
-        group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(NEWEST)
+        self.recorded: list[tuple[tuple[int, int], Callable[[], None]]] = []
+        self.rows = RestoredRows(
+            self.directory,
+            lambda *started: self.started.append(started),
+            lambda name, place, then: self.recorded.append((place, then)),
+        )
+        group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(known)
         self.cluster.load(Metadata((replace(group, copies=2),)))
 
     def second(self, *reports: NodeRegisterRequest) -> None:
@@ -40,8 +45,12 @@ class Scene:
             assert self.directory.register(report).answer.accepted
         self.rows.check(self.clock.monotonic())
 
-    def restore(self) -> None:
-        self.directory.learn_row(STORED)
+    def restore(self, row: GroupRow = STORED) -> None:
+        self.directory.learn_row(row)
+
+    @property
+    def newest_place(self) -> tuple[int, int]:
+        return self.directory.newest_place("g1")
 
     @property
     def blocked(self) -> str:
@@ -132,10 +141,114 @@ def test_a_newer_row_of_the_route_file_is_that_of_the_same_group(created_at_us: 
     cluster.directory.learn_newer_row(saved)
     expected = NEWEST if is_learned else STORED
     assert cluster.directory.newest_place("g1") == expected.place
-    cluster.directory.learn_newer_row(replace(saved, in_sync=("b",)))
-    assert cluster.directory.groups["g1"].row.in_sync == expected.in_sync, (
-        "of equal places that of the database is right"
-    )
+    cluster.directory.learn_newer_row(replace(saved, epoch=2, known_place=(3, 12)))
+    assert cluster.directory.newest_place("g1") == ((3, 12) if is_learned else expected.place)
+
+
+@pytest.mark.parametrize("report", [LEADS, FOLLOWS], ids=["master", "slave"])
+def test_a_row_that_only_a_member_knows_is_noticed(report: NodeRegisterRequest) -> None:
+    scene = Scene(STORED)
+    scene.restore()
+    scene.second(replace(report, row_version=8, row_in_sync=("a", "b")))
+    assert (scene.newest_place, scene.recorded) == (STORED.place, [])
+    scene.second(replace(report, row_version=9, row_in_sync=("a",)))
+    assert scene.newest_place == NEWEST.place
+    scene.restore()
+    assert scene.directory.groups["g1"].restored_at == scene.clock.monotonic()
+
+
+def test_a_node_that_is_no_member_knows_nothing_of_the_row() -> None:
+    scene = Scene(STORED)
+    scene.second(heartbeat("z", replica_role=ReplicaRole.SPARE, state=4, row_version=99, row_in_sync=("z",)))
+    assert scene.newest_place == STORED.place
+
+
+def test_a_newer_row_is_recorded_in_the_database_until_that_has_it() -> None:
+    scene = Scene()
+    scene.restore()
+    scene.second()
+    scene.second()
+    ((place, ended),) = scene.recorded
+    assert (place, scene.blocked) == (NEWEST.place, ""), "at once"
+    ended()
+    scene.second()
+    assert len(scene.recorded) == 2, "it may have failed"
+    scene.recorded[-1][1]()
+    scene.restore(replace(STORED, known_place=NEWEST.place))
+    scene.second()
+    assert len(scene.recorded) == 2
+    scene.restore(STORED)
+    scene.second()
+    assert len(scene.recorded) == 3, "it was restored once more"
+
+
+def test_what_another_metaserver_recorded_is_known() -> None:
+    scene = Scene(STORED)
+    scene.restore(replace(STORED, known_place=NEWEST.place))
+    for _ in range(5):
+        scene.second(FOLLOWS)
+    assert (scene.newest_place, bool(scene.blocked), scene.recorded) == (NEWEST.place, True, [])
+    scene.restore(replace(NEWEST, version=10, known_place=NEWEST.place))
+    scene.second(FOLLOWS)
+    assert scene.blocked == ""
+
+
+OTHER = replace(NEWEST, in_sync=("a", "b"))
+"""Of the place of NEWEST: a restored row that an operator changed."""
+
+
+@pytest.mark.parametrize("other", [OTHER, replace(NEWEST, promotion_id="p3b")], ids=["set", "promotion"])
+def test_another_row_of_the_same_place_is_noticed(other: GroupRow) -> None:
+    scene = Scene()
+    scene.restore(other)
+    assert scene.newest_place == (3, 10)
+    assert scene.directory.groups["g1"].row.group_row.content == NEWEST.content
+    for _ in range(5):
+        scene.second(LEADS)
+        scene.restore(other)
+    assert "older than epoch 3, version 10" in scene.blocked
+    assert scene.recorded[0][0] == (3, 10)
+    ((_, wish, _),) = scene.started
+    row = wish.change(other)
+    assert (row.place, row.in_sync) == ((3, 11), ("a",))
+    scene.restore(row)
+    scene.second(LEADS)
+    assert (scene.blocked, scene.newest_place) == ("", (3, 11))
+
+
+@pytest.mark.parametrize("is_reported_first", [True, False])
+def test_a_member_that_knows_another_row_of_the_same_place_is_noticed(is_reported_first: bool) -> None:
+    scene = Scene(STORED)
+    report = replace(FOLLOWS, row_version=9, row_in_sync=("a",))
+    if is_reported_first:
+        scene.second(report)
+        scene.restore(OTHER)
+    else:
+        scene.restore(OTHER)
+        scene.second(report)
+    assert scene.newest_place == (3, 10)
+
+
+def test_a_row_of_the_route_file_with_the_place_of_the_stored_one_and_another_set_is_noticed() -> None:
+    scene = Scene(OTHER)
+    group = scene.directory.groups["g1"].row
+    scene.directory.learn_newer_row(group.with_group_row(NEWEST))
+    assert scene.newest_place == (3, 10)
+
+
+def test_the_first_rows_of_two_metaservers_may_differ() -> None:
+    scene = Scene(replace(NEWEST, members=("a",)))
+    scene.restore(first := GroupRow("g1", ("z",), "z", ("z",), 3, 9, "p3"))
+    assert (scene.newest_place, scene.directory.groups["g1"].row.master) == (first.place, "z")
+
+
+def test_two_masters_of_one_epoch_decide_nothing() -> None:
+    scene = Scene(OTHER)
+    scene.restore(STORED)
+    other = replace(NEWEST, master="b", promotion_id="p3b", in_sync=("b",))
+    for _ in range(6):
+        scene.second(LEADS, heartbeat("b", promotion_id="p3b", led_row=other.sent(""), counted=("b",)))
+    assert (scene.started, bool(scene.blocked)) == ([], True)
 
 
 def test_a_recovery_changes_only_an_older_row() -> None:

@@ -33,6 +33,9 @@ class Store:
     def close(self) -> None:
         self.closed_by = threading.current_thread().name
 
+    def record_known(self, name: str, place: tuple[int, int]) -> None:
+        self.row = replace(self.read(name), known_place=place)
+
     def read(self, name: str) -> GroupRow:
         if self.fails_to_read:
             raise ConnectionError("the database is away")
@@ -41,12 +44,13 @@ class Store:
         return self.row
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int], *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
     ) -> GroupRow:
         if self.blocked is not None:
             self.blocked.wait(30)
         row = self.read(name)
-        row.check_not_restored(newest_place)
+        if newest_place is not None:
+            row.check_not_restored(newest_place)
         changed = change(row)
         if self.fails_before:
             self.meanwhile()

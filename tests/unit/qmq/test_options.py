@@ -104,9 +104,11 @@ def test_a_folder_belongs_to_one_node_and_one_process(tmp_path: Path) -> None:
     first.close()
     # An emptied folder has another incarnation; one that is kept has the same.
     assert len(first.incarnation) == 16
-    reopened = DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
-    assert reopened.incarnation == first.incarnation
-    reopened.close()
+    for has_replica in (False, True):
+        reopened = DataDir.open(str(tmp_path), owner, SystemDisk(), Random())
+        assert (reopened.incarnation, reopened.has_replica) == (first.incarnation, has_replica)
+        reopened.note_replica()
+        reopened.close()
     (tmp_path / "incarnation").write_bytes(b"0123")
     with pytest.raises(SettingError, match="incarnation has b'0123', not 16 hexadecimal digits; restore it"):
         DataDir.open(str(tmp_path), owner, SystemDisk(), Random())

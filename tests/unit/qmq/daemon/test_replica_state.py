@@ -36,6 +36,7 @@ def test_a_state_is_read_back() -> None:
         ReplicaState(1, "", False, None, is_new=True),
         ReplicaState(2, "p-1", False, None),
         ReplicaState(2, "p-1", False, Copying(100, 2000)),
+        ReplicaState(2, "p-1", False, None, version=7, in_sync=("g1-a", "g1-b")),
         ReplicaState(9, "p-2", True, None),
     ):
         stored(disk).save(state)
@@ -76,6 +77,29 @@ def test_an_epoch_never_falls_and_belongs_to_one_promotion() -> None:
     assert len(encode_state(file.state)) < FILE_BYTES_MAX
 
 
+def test_an_older_row_of_the_epoch_does_not_replace_a_newer_one() -> None:
+    disk = MemoryDisk()
+    file, newer = stored(disk), ReplicaState(2, "p-1", False, version=7, in_sync=("a",))
+    file.save_role(newer)
+    file.save_role(ReplicaState(2, "p-1", False, version=6, in_sync=("a", "b")))
+    assert stored(disk.after_power_cut()).state == newer
+    file.save_role(later := ReplicaState(3, "p-2", False, version=5, in_sync=("b",)))
+    assert stored(disk.after_power_cut()).state == later
+
+
+def test_a_file_that_is_missing_stops_a_node_that_had_one() -> None:
+    disk, called = MemoryDisk(), list[int]()
+    file = stored(disk)
+    file.on_first = lambda: called.append(len(disk.names))
+    for epoch in (1, 2):
+        file.save(ReplicaState(epoch, f"p-{epoch}", False))
+    assert called == [1], "once, when the file is there"
+    ReplicaStateFile(disk, "data").load(is_expected=True)
+    disk.remove("data/replica")
+    with pytest.raises(SettingError, match=r"data/replica is missing\. Without it .* restore the newest file, or move"):
+        ReplicaStateFile(disk, "data").load(is_expected=True)
+
+
 def test_a_state_that_could_not_be_stored_is_not_used() -> None:
     disk = MemoryDisk()
     file = stored(disk)
@@ -110,6 +134,9 @@ def test_a_state_that_could_not_be_stored_is_not_used() -> None:
                 (b"false", b"0"),
                 (b'"begin": 1', b'"begin": -1'),
                 (b'"copying"', b'"copied"'),
+                (b'"version": 0', b'"version": -1'),
+                (b'"in_sync": []', b'"in_sync": "a"'),
+                (b'"in_sync": []', b'"in_sync": [1]'),
             )
         ),
     ],

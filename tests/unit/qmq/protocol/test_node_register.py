@@ -81,7 +81,7 @@ def test_a_node_of_an_older_version_is_read() -> None:
     assert (found.boot_id, found.sync_address, found.rack, found.promotion_id, found.log_epoch) == ("", "", "", "", 0)
     assert (found.replica_role, found.high_watermark, found.master_silent_ms) == (ReplicaRole.NONE, -1, -1)
     assert (found.was_clean, found.problems, found.slaves) == (False, (), ())
-    assert (found.led_row, found.counted) == (None, ())
+    assert (found.led_row, found.counted, found.row_version, found.row_in_sync) == (None, (), 0, ())
 
 
 def test_the_answer_of_an_older_metaserver_is_read() -> None:
@@ -96,7 +96,8 @@ def test_what_a_later_version_adds_is_ignored(name: str, value: Any) -> None:
 
 
 def test_a_request_may_end_before_each_added_field_and_nowhere_else() -> None:
-    body, nothing = BODIES["register"], {"counted": (), "led_row": None, "slaves": (), "problems": ()}
+    body = BODIES["register"]
+    nothing = {"row_in_sync": (), "counted": (), "led_row": None, "slaves": (), "problems": ()}
     missing: dict[str, Any] = {}
     ends: dict[int, NodeRegisterRequest] = {}
     fields_from: list[tuple[int, str]] = []
@@ -104,7 +105,7 @@ def test_a_request_may_end_before_each_added_field_and_nowhere_else() -> None:
         missing[name] = empty
         value = replace(REGISTER, **missing)
         # An empty list has two bytes, or one; a row that is missing has one.
-        empty_bytes = sum({"counted": 1, "led_row": 1}.get(each, 2) for each in missing)
+        empty_bytes = sum({"row_in_sync": 1, "counted": 1, "led_row": 1}.get(each, 2) for each in missing)
         end = len(value.encode()) - empty_bytes
         ends[end] = value
         fields_from.append((end, name))

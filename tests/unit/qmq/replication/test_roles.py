@@ -71,8 +71,16 @@ def test_only_an_only_member_serves_without_asking() -> None:
     row = row_of_only_member("g", "a", replace(STATE, is_only_member=True))
     assert row is not None
     assert (row.members, row.in_sync, row.place) == (("a",), ("a",), (3, 0))
-    assert STATE.for_row(row) == replace(STATE, is_only_member=True)
-    assert ReplicaState().for_row(ROW) == STATE
+    assert STATE.for_row(row) == replace(STATE, is_only_member=True, in_sync=("a",))
+    assert ReplicaState().for_row(ROW) == replace(STATE, version=ROW.version, in_sync=ROW.in_sync)
+
+
+def test_the_newest_row_of_an_epoch_stays_known() -> None:
+    state = STATE.for_row(replace(ROW, version=9, in_sync=("a",)))
+    assert (state.version, state.in_sync) == (9, ("a",))
+    assert state.for_row(replace(ROW, version=8)) == state, "a row of a restored database"
+    later = replace(ROW, epoch=4, version=2, promotion_id="p4")
+    assert (state.for_row(later).version, state.for_row(later).in_sync) == (2, ROW.in_sync)
 
 
 # --- confirmations ---------------------------------------------------------------------------------------------------
