@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
+from metaserver.fitness import Fitness
 from metaserver.row_wishes import RowWish, is_replicating
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -17,6 +18,8 @@ PEER_EXPIRY_SECONDS = 10.0
 most NODE_STORE_SECONDS and a heartbeat after the last stored one), and 1 s until it is read here."""
 STORED_LEASE_SECONDS = 3.0
 """How much older than the last heartbeat the stored lease of a group may be: the time until it is stored (2 s), and a margin."""
+DATABASE_SECONDS = 3.0
+"""A database that could not be read for so long does not respond. It is read once a second."""
 assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
@@ -92,6 +95,8 @@ class LiveGroup:
     """When the present master became the master, as far as this metaserver knows, or the group was loaded."""
     restored_at: float | None = None
     """Since when the stored row is older than one that is known; None: it is not."""
+    fitness: Fitness = field(default_factory=Fitness)
+    """How fit its members are to lead it."""
 
     def begin_lease(self, now: float) -> None:
         """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
@@ -221,6 +226,10 @@ class Peers:
                 self._heartbeats[name] = (stored_at_us, now)
         self.has_live = any(now - at <= PEER_EXPIRY_SECONDS for _, at in self._heartbeats.values())
         self._observed_at = now
+
+    def database_is_away(self, now: float) -> bool:
+        """Whether the database does not respond."""
+        return now - self._observed_at > DATABASE_SECONDS
 
     def are_out_of_sight(self, now: float) -> bool:
         """Whether a live peer may receive heartbeats of nodes that can't be read, because the database does not respond."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import MEMBERS_MAX, GroupRow
-from qmq.protocol.kinds import Block, Flag, Float, Int, MapHex, MapInt, MapText, Text
+from qmq.protocol.kinds import Block, Flag, Float, Int, MapFlag, MapHex, MapInt, MapText, Text
 from qmq.protocol.limited_kinds import (
     I64_MAX,
     MapChoice,
@@ -61,6 +61,10 @@ class NodeRegisterRequest(Structure):
 
     A master also reports `led_row`, the newest row of its epoch that it knows to be stored, and `counted`, the members that have
     to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
+
+    `limitations` are the reasons why another node should be promoted if one can be. `stuck_ms` is for how long the disk has not
+    completed a write that is under way, 0 if there is none. `unreachable` are slaves that a master counts and can't reach: without
+    them fewer members than the minimum would be in sync.
     """
 
     request_type: Int
@@ -90,6 +94,9 @@ class NodeRegisterRequest(Structure):
     led_row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
     counted: Annotated[tuple[str, ...], Added(Counted("b", Name(), "counted members", MEMBERS_MAX), ())] = ()
     incarnation: Annotated[str, MapIncarnation()] = ""
+    stuck_ms: MapCount = 0
+    limitations: Annotated[tuple[str, ...], Added(Counted("h", Note(), "limitations", PROBLEMS_MAX), ())] = ()
+    unreachable: Annotated[tuple[str, ...], Added(Counted("b", Name(), "unreachable slaves", MEMBERS_MAX), ())] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,8 @@ class NodeRegisterResponse(Structure):
 
     `policy_version` is the version of the policy it must apply; "" when the metaserver has none: the node keeps what it has.
     `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted. `row` is the row of the
-    node's broker group; a metaserver whose version has no replication does not send it.
+    node's broker group; a metaserver whose version has no replication does not send it. `database_is_away` is whether the
+    metaserver's database does not respond: no change of the row can be made.
     """
 
     accepted: Flag
@@ -110,6 +118,7 @@ class NodeRegisterResponse(Structure):
     policy_version: Text = ""
     code: Text = ""
     row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
+    database_is_away: Annotated[bool, MapFlag(is_optional=True)] = False
 
 
 @dataclass(frozen=True, slots=True)
