@@ -205,6 +205,11 @@ class Directory(GroupTable):
             self._changed_rows[live.row.name] = None
         if request.node_id in members:
             live.learn_reported_row(request)
+            waits = request.replica_role is ReplicaRole.WAITING
+            has_problem = bool(request.limitations or (request.problems and not waits))
+            live.fitness.reported(request.node_id, has_problem=has_problem, now=now)
+            if _serves(request) and request.epoch == live.row.epoch:
+                live.fitness.served(request.node_id)
         self.nodes[node.node_id] = node
 
     def _first_row(self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState) -> BrokerGroup:
@@ -261,12 +266,14 @@ class Directory(GroupTable):
         """What a node is answered; a `code` refuses it."""
         epoch = live.row.epoch if live is not None else 0
         # A metaserver that can't read the database while another one may does not know the newest policy.
-        is_current = not self._peers.are_out_of_sight(self._clock.monotonic())
+        now = self._clock.monotonic()
+        is_current = not self._peers.are_out_of_sight(now)
         policy = self.policies.version(live.row.name) if live is not None and not code and is_current else ""
         row = self.row_on_wire(live) if live is not None and not code else None
         return NodeRegisterResponse(
-            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code, row
-        )
+            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code, row,
+            self._peers.database_is_away(now),
+        )  # fmt: skip
 
 
 def _with_first_member(row: GroupRow, request: NodeRegisterRequest) -> GroupRow:

@@ -105,6 +105,11 @@ class GroupTable(RouteTable):
         # Of equal places the stored one is right: two metaservers may have created the group at the same time.
         elif row.place >= own.group_row.place:
             live.row = own.with_group_row(row)
+            if row.epoch > own.epoch:
+                if live.peer_heartbeat_at is not None:
+                    # Another metaserver received it.
+                    live.fitness.served(own.master)
+                live.fitness.epoch_began(row.members, row.master, self._clock.monotonic())
             if row.master != own.master:
                 live.begin_lease(self._clock.monotonic())
             if not live.is_stored:

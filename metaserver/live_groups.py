@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
+from metaserver.fitness import Fitness
 from metaserver.row_wishes import RowWish, is_replicating
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
@@ -17,6 +18,8 @@ PEER_EXPIRY_SECONDS = 10.0
 most NODE_STORE_SECONDS and a heartbeat after the last stored one), and 1 s until it is read here."""
 STORED_LEASE_SECONDS = 3.0
 """How much older than the last heartbeat the stored lease of a group may be: the time until it is stored (2 s), and a margin."""
+DATABASE_SECONDS = 3.0
+"""A database that could not be read for so long does not respond. It is read once a second."""
 assert HEARTBEAT_SECONDS * 2 < LEASE_SECONDS < EXPIRY_SECONDS, (
     "a lease outlives a lost heartbeat and ends before expiry"
 )
@@ -94,6 +97,8 @@ class LiveGroup:
     """Since when the stored row is older than one that is known; None: it is not."""
     is_recorded: bool = False
     """Whether it was recorded in the database that a newer row is known."""
+    fitness: Fitness = field(default_factory=Fitness)
+    """How fit its members are to lead it."""
 
     def learn_reported_row(self, request: NodeRegisterRequest) -> None:
         """A member reports which row it has acted on."""
@@ -236,6 +241,10 @@ class Peers:
                 self._heartbeats[name] = (stored_at_us, now)
         self.has_live = any(now - at <= PEER_EXPIRY_SECONDS for _, at in self._heartbeats.values())
         self._observed_at = now
+
+    def database_is_away(self, now: float) -> bool:
+        """Whether the database does not respond."""
+        return now - self._observed_at > DATABASE_SECONDS
 
     def are_out_of_sight(self, now: float) -> bool:
         """Whether a live peer may receive heartbeats of nodes that can't be read, because the database does not respond."""

@@ -117,9 +117,10 @@ class Members:
         ]
         preferred = self.group.preferred
 
-        def rank(member: Member) -> tuple[int, int, int, str]:
+        def rank(member: Member) -> tuple[bool, int, int, int, str]:
             place = preferred.index(member.node_id) if member.node_id in preferred else len(preferred)
-            return -member.log_place[0], -member.log_place[1], place, member.node_id
+            is_limited = member.report is not None and bool(member.report.limitations)
+            return is_limited, -member.log_place[0], -member.log_place[1], place, member.node_id
 
         return sorted(able, key=rank)
 

@@ -11,7 +11,7 @@ from functools import partial
 from metaserver.choices import OperatorState
 from metaserver.domain import Node
 from metaserver.group_table import GroupTable
-from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
+from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
 from metaserver.reports import unfit_reason
 from metaserver.row_wishes import RowWish
 from qmq.protocol.codes import ReplicaRole
@@ -42,6 +42,8 @@ class Due:
     """Whether the master itself may be promoted again."""
     is_conclusion: bool = True
     """Whether it follows from what did not arrive. Otherwise the master reports it."""
+    is_cut_off: bool = False
+    """Whether the master leads, but can't reach its slaves."""
 
 
 def is_due(live: LiveGroup, now: float) -> Due | None:
@@ -60,6 +62,8 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
         if _waits(report, live):
             reason = f"master {master} restarted and waits for a new epoch"
             return Due(reason, 0.0, includes_master=True, is_conclusion=False)
+        if reason := _why_it_is_cut_off(live, report, now):
+            return Due(reason, 0.0, is_conclusion=False, is_cut_off=True)
     if _is_received_by_peer(live, report, now):
         return None
     last = max(live.lease_began_at, report.received_at if report is not None else 0.0)
@@ -86,7 +90,7 @@ def decide(
         nodes: by node id, with the highest place that each log had.
     """
     reports = {
-        name: _member_report(report, nodes.get(name), due, is_master=name == live.row.master)
+        name: _member_report(live, report, nodes.get(name), due, now)
         for name, report in live.reports.items()
         if name in live.row.members
         and report.is_live(now)
@@ -100,15 +104,17 @@ def decide(
     return RowWish(choice.applied_to, "promote", f"{due.reason}; node {choice.candidate} is promoted")
 
 
-def _member_report(report: NodeReport, node: Node | None, due: Due, *, is_master: bool) -> MemberReport:
-    request = report.request
+def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: Due, now: float) -> MemberReport:
+    request, name = report.request, report.request.node_id
     place = max(1, request.log_epoch), request.log_end
     highest = node.log_place if node is not None else place
     problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
-    receives = not is_master and _receives(report, due.silent_seconds)
+    receives = name != live.row.master and _receives(report, due.silent_seconds)
     return MemberReport(
-        request.epoch, request.log_epoch, request.log_end, request.incarnation, request.boot_id, problem, receives
-    )
+        request.epoch, request.log_epoch, request.log_end, request.incarnation, request.boot_id,
+        problem or live.fitness.problem(name, now), receives,
+        objections=2 * bool(request.limitations) + live.fitness.is_avoided(name, now),
+    )  # fmt: skip
 
 
 def _waits(report: NodeReport, live: LiveGroup) -> bool:
@@ -134,7 +140,34 @@ def _why_it_does_not_lead(report: NodeReport, live: LiveGroup) -> str:
         return f"waits: {'; '.join(report.request.problems)}"
     if role in (ReplicaRole.FAILED, ReplicaRole.SPARE):
         return f"does not lead: {'; '.join(report.request.problems) or f'its role is {role.name.lower()}'}"
+    if (stuck := report.request.stuck_ms / 1000) > LEASE_SECONDS:
+        return f"does not lead: its disk has not completed a write for {stuck:.1f} s"
     return ""
+
+
+def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> str:
+    """Return why a master that can't reach its slaves is to be replaced; "" if it is not.
+
+    Without it, as many members as the minimum requires have to be able to lead or to follow: otherwise another master would not
+    accept sends either. One of them has to be in sync.
+    """
+    unreachable, row = report.request.unreachable, live.row.group_row
+    if not unreachable or not live.fitness.may_replace_cut_off(now):
+        return ""
+    able = [
+        name
+        for name in row.members
+        if name != row.master
+        and name not in live.disconnected_at
+        and (slave := live.reports.get(name)) is not None
+        and slave.is_live(now)
+        and now - slave.received_at <= SILENT_SECONDS
+        and not slave.request.problems
+        and slave.request.replica_role in (ReplicaRole.IN_SYNC, ReplicaRole.FOLLOWING)
+    ]
+    if len(able) < row.in_sync_min_in_force or not set(able) & set(row.in_sync):
+        return ""
+    return f"master {row.master} can't reach {', '.join(unreachable)}, and {', '.join(able)} run"
 
 
 def _receives(report: NodeReport, seconds: float) -> bool:
@@ -185,6 +218,7 @@ class Promotions:
             if len(self._running) >= PROMOTIONS_MAX:
                 blocked[name] = f"{len(self._running)} other promotions are in progress"
                 continue
+            live.fitness.could_not_lead(now)
             place, promotion_id = self._groups.newest_place(name), self._groups.new_promotion_id()
             wish = decide(live, due, place, self._groups.nodes, now, promotion_id)
             if isinstance(wish, Blocked):
@@ -194,6 +228,8 @@ class Promotions:
                 continue
             if name not in self._failed:
                 logger.warning("broker group %s: %s", name, wish.reason)
+            if due.is_cut_off:
+                live.fitness.cut_off(now)
             self._running.add(name)
             self._start(name, wish, partial(self._ended, name))
         self.blocked = blocked

@@ -35,6 +35,8 @@ class StoredReport:
     """Of its process."""
     newest_place: tuple[int, int] = (0, 0)
     """Epoch and version of the newest row that the metaserver knew which stored the report."""
+    limitations: tuple[str, ...] = ()
+    """Why another node should be promoted if one can be."""
 
     @classmethod
     def of(cls, request: NodeRegisterRequest, newest_place: tuple[int, int]) -> Self:
@@ -51,6 +53,7 @@ class StoredReport:
             request.incarnation,
             request.boot_id,
             newest_place,
+            request.limitations,
         )
 
     @classmethod
@@ -59,13 +62,15 @@ class StoredReport:
         if not stored:
             return None
         epoch, version = stored["newest_place"]
-        return cls(**{**stored, "problems": tuple(stored["problems"]), "newest_place": (epoch, version)})
+        texts = {name: tuple(stored[name]) for name in ("problems", "limitations")}
+        return cls(**{**stored, **texts, "newest_place": (epoch, version)})
 
     def encoded(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
         return {
             **{name: getattr(self, name) for name in self.__slots__},
             "problems": list(self.problems),
+            "limitations": list(self.limitations),
             "slaves": dict(self.slaves),
             "newest_place": list(self.newest_place),
         }

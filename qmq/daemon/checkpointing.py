@@ -81,6 +81,9 @@ class Checkpointing(Generic[D]):
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a checkpoint is made."""
     is_started: bool = field(default=False, init=False)
+    is_suspended: bool = field(default=False, init=False)
+    """Whether none is made, because the store may hold what is not confirmed, and nothing confirms it: a member was promoted, and
+    does not write to its log yet."""
     _has_failed: bool = False
     saved: int = 0
     failures: int = 0
@@ -132,6 +135,8 @@ class Checkpointing(Generic[D]):
                 await self._make()
 
     async def _make(self) -> None:
+        if self.is_suspended:
+            return
         began = self._clock.monotonic()
         draft = await run_in_slices(self._writer.draft())
         if self.committer is not None:
@@ -148,16 +153,23 @@ class Checkpointing(Generic[D]):
             draft.position.offset, sum(map(len, draft.state)), self._last_at - began,
         )  # fmt: skip
 
+    @property
+    def _may_be_unconfirmed(self) -> bool:
+        is_replicated = self.committer is not None and self.committer.is_replicated
+        return self.is_suspended or (is_replicated and self._log.high_watermark < self._log.records_end)
+
     async def finish(self) -> None:
         """At a graceful stop: wait for one under way, make a last one, and another when it allows files to be deleted.
 
-        None is made while commits wait for other nodes, which may never confirm them: the next start replays more.
+        None is made while commits wait for other nodes, which may never confirm them, or while the store may hold some that nothing
+        confirms: the next start replays more.
         """
-        is_replicated = self.committer is not None and self.committer.is_replicated
-        if is_replicated and self._log.high_watermark < self._log.records_end:
+        if self._may_be_unconfirmed:
             return
         async with self.lock:
             for _ in range(2):
+                if self._may_be_unconfirmed:
+                    return
                 if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:
                     return
                 try:

@@ -96,6 +96,11 @@ class Committer(AnswerQueue):
         return self._in_flight
 
     @property
+    def write_under_way(self) -> int | None:
+        """The number of the commit that is being written; None: none is."""
+        return self.commits if self._in_flight and self.failed is None else None
+
+    @property
     def is_replicated(self) -> bool:
         """Whether only `confirm` moves the high watermark."""
         return self.on_stored is not None

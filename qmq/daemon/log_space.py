@@ -32,6 +32,11 @@ class LogSpace:
         """Measure the free space of the disk. To be called about once a second."""
         self.disk_free_bytes, self.disk_total_bytes = self._disk.space(self._folder)
 
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether less than the reserve is free on the disk."""
+        return self.disk_free_bytes < self._reserve_bytes
+
     def lacks_space(self) -> str:
         """Why sends are refused for lack of space; "" when there is space."""
         reserve, room = self._reserve_bytes, self._log.room_bytes

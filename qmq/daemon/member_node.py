@@ -11,6 +11,7 @@ and clients may know the node from before. Without metaservers it is always the 
 """
 
 import asyncio
+from collections.abc import Hashable
 from typing import Any
 
 from qmq.daemon.admin_http import AdminPages, JsonPost
@@ -48,7 +49,7 @@ class MemberNode(Node, MemberStore):
         self.shell = MemberShell(self)
         rows = NewestRow(self.options.broker_group)
         self.member = Member(self.node_id, rows, self.shell, self.supervisor, self.machine.role_changes)
-        self.member.on_role = self._report_soon
+        self.member.on_role = self.report_soon
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
@@ -63,12 +64,15 @@ class MemberNode(Node, MemberStore):
         self.log_problem = ""
         """Why the log could not be used when it was opened; "" if it could."""
         self._has_committer = self._has_ended = False
+        self._following_row: asyncio.Task[None] | None = None
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
-        self._accepts_sends = True
-        """As metaservers were informed."""
+        self._reported: tuple[bool, tuple[str, ...]] = True, ()
+        """As metaservers were informed: whether sends are accepted, and which slaves can't be reached."""
         row_client = RowClient(self.options.broker_group, lambda: self.membership.in_order() if self.membership else ())
         self.request_row_change, self.request_resignation = row_client.change_in_sync, row_client.resign
+        self.database_responds = lambda: self.membership is None or row_client.database_responds
+        """Whether a metaserver can change the row now, as far as this node knows."""
 
     @property
     def sync_port(self) -> int:
@@ -85,7 +89,7 @@ class MemberNode(Node, MemberStore):
             await self._start_alone(budget)
         else:
             await self._start_as_member(budget)
-        self.supervisor.critical("member", self.member.run())
+        self._following_row = self.supervisor.critical("member", self.member.run())
 
     def _open_folder(self) -> None:
         """Lock and read the data folder. If it is empty, store that before anything else is written; in a thread."""
@@ -214,15 +218,19 @@ class MemberNode(Node, MemberStore):
             return
         if self.committer.on_confirmed is not None:
             self.committer.on_confirmed()
-        accepts = not self.refuse_sends()
-        if accepts != self._accepts_sends:
-            self._report_soon()
-        self._accepts_sends = accepts
+        leading = self.member.leading
+        reported = not self.refuse_sends(), leading.unreachable if leading is not None else ()
+        if reported != self._reported:
+            self.report_soon()
+        self._reported = reported
 
-    def _report_soon(self) -> None:
-        """Let metaservers know what has changed before the next heartbeat is due: a slave that has just joined can be promoted."""
-        if self.membership is not None:
-            self.membership.soon()
+    def write_under_way(self) -> Hashable | None:
+        follower = self.member.follower
+        if self._has_committer and (commit := self.committer.write_under_way) is not None:
+            return "commit", commit
+        if follower is not None and (copied := follower.write_under_way) is not None:
+            return "copy", copied
+        return self.shell.write_under_way
 
     def _synced(self, synced_end: int) -> None:
         # Before clients can connect, only the record of the epoch is written, and nothing is derived from it.
@@ -232,6 +240,9 @@ class MemberNode(Node, MemberStore):
     async def stopping(self) -> None:
         if not self._has_ended:
             await self.member.leave()
+        if self._following_row is not None:
+            # A promotion ends here, or is complete: nothing begins to write to the log from now on.
+            await self.supervisor.cancel(self._following_row)
         await self.member.close()
         await self._sync.close()
         if self.is_serving:
@@ -262,8 +273,8 @@ class MemberNode(Node, MemberStore):
         # What it builds exists before any commit of a client is synced.
         self.is_serving = True
         await self.begin_serving()
-        self._accepts_sends = not self.refuse_sends()
-        self._report_soon()
+        self._reported = not self.refuse_sends(), ()
+        self.report_soon()
 
     def member_posts(self) -> dict[str, JsonPost]:
         """Return the admin pages that change the node's role in its group."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import Any, ClassVar
 
 from qmq.daemon.checkpointing import Checkpointing, CheckpointWriter
@@ -17,6 +18,7 @@ from qmq.daemon.policy_in_force import PolicyFile, PolicyInForce
 from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.send_gate import SendGate
 from qmq.daemon.sends import Admission
+from qmq.daemon.write_watch import CHECK_SECONDS, WriteWatch
 from qmq.errors import CommitNotApplied, SettingError
 from qmq.log.commit import RECORD_HEAD_BYTES_MAX, FlushPolicy
 from qmq.log.log import SegmentedLog
@@ -58,6 +60,7 @@ class Node(Daemon):
         self.replica = ReplicaStateFile(self.disk, options.data_dir)
         self._data_dir: DataDir | None = None
         self.membership: Membership | None = None
+        self.write_watch = WriteWatch(self.clock, self.write_under_way, self.report_soon)
 
     # --- what a kind of node adds ----------------------------------------------------------------------------------
 
@@ -159,6 +162,7 @@ class Node(Daemon):
     def join(self) -> None:
         """Watch the disk's space, and register with the metaservers from now on."""
         self.supervisor.every(JOB_SECONDS, "disk_space", self.space.measure, is_vital=True)
+        self.supervisor.every(CHECK_SECONDS, "write_watch", self.write_watch.check)
         if self.metaservers:
             self.membership = Membership(
                 self.metaservers, self.registration, self.registered, self.policies.replace, self.clock, self.supervisor,
@@ -187,6 +191,15 @@ class Node(Daemon):
             await asyncio.to_thread(self.log.close)
         if self._data_dir is not None:
             self._data_dir.close()
+
+    def write_under_way(self) -> Hashable | None:
+        """Identify the write to the disk that is under way, for `WriteWatch`; None: none is."""
+        return self.committer.write_under_way
+
+    def report_soon(self) -> None:
+        """Let metaservers know what has changed before the next heartbeat is due."""
+        if self.membership is not None:
+            self.membership.soon()
 
     def pushed(self, frame: Frame) -> None:
         """A metaserver sent a request. Nodes without slaves know none."""
@@ -231,6 +244,8 @@ class Node(Daemon):
             return f"read only: {self.policies.policy.read_only}"
         if self.log.damaged:
             return "read only: the message log is corrupted; see the node's log"
+        if self.write_watch.is_stuck:
+            return f"read only: the disk has not completed a write for {self.write_watch.stuck_seconds:.1f} s"
         return self.space.lacks_space()
 
     def health(self) -> str:

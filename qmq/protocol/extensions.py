@@ -5,7 +5,7 @@ from typing import Annotated
 
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import MEMBERS_MAX, GroupRow
-from qmq.protocol.kinds import Block, Flag, Float, Int, MapHex, MapInt, MapText, Text
+from qmq.protocol.kinds import Block, Flag, Float, Int, MapFlag, MapHex, MapInt, MapText, Text
 from qmq.protocol.limited_kinds import (
     I64_MAX,
     MapChoice,
@@ -63,7 +63,11 @@ class NodeRegisterRequest(Structure):
     to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
 
     `row_version` and `row_in_sync` are version and in-sync set of the newest row of the epoch that the node has acted on, 0 and
-    nothing if it was of none. So a metaserver notices that the row is older that it reads.
+    nothing if it was of none. So a metaserver notices that the row is older than that.
+
+    `limitations` are the reasons why another node should be promoted if one can be. `stuck_ms` is for how long the disk has not
+    completed a write that is under way, 0 if there is none. `unreachable` are slaves that a master counts and can't reach: without
+    them fewer members than the minimum would be in sync.
     """
 
     request_type: Int
@@ -95,6 +99,9 @@ class NodeRegisterRequest(Structure):
     incarnation: Annotated[str, MapIncarnation()] = ""
     row_version: MapCount = 0
     row_in_sync: Annotated[tuple[str, ...], Added(Counted("b", Name(), "in-sync members", MEMBERS_MAX), ())] = ()
+    stuck_ms: MapCount = 0
+    limitations: Annotated[tuple[str, ...], Added(Counted("h", Note(), "limitations", PROBLEMS_MAX), ())] = ()
+    unreachable: Annotated[tuple[str, ...], Added(Counted("b", Name(), "unreachable slaves", MEMBERS_MAX), ())] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,8 @@ class NodeRegisterResponse(Structure):
 
     `policy_version` is the version of the policy it must apply; "" when the metaserver has none: the node keeps what it has.
     `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted. `row` is the row of the
-    node's broker group; a metaserver whose version has no replication does not send it.
+    node's broker group; a metaserver whose version has no replication does not send it. `database_is_away` is whether the
+    metaserver's database does not respond: no change of the row can be made.
     """
 
     accepted: Flag
@@ -115,6 +123,7 @@ class NodeRegisterResponse(Structure):
     policy_version: Text = ""
     code: Text = ""
     row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
+    database_is_away: Annotated[bool, MapFlag(is_optional=True)] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ class MemberReport:
     """Why it can't be master: damage, a failed disk, an unfinished copy, or a log that ends earlier than it reported before."""
     receives_from_master: bool = False
     """Whether it still receives commits of the row's master."""
+    objections: int = 0
+    """How much speaks against it, such as a full disk: a member with less is preferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,8 @@ def choose(
 ) -> Promotion | Blocked:
     """Return the promotion of the best member of the in-sync set, or why there is none.
 
-    The best has the longest log, so that the fewest sends without an answer are lost. Of equal ones, the first in `preferred` is
-    chosen.
+    The best has the fewest objections. Of those, it has the longest log, so that the fewest sends without an answer are lost. Of
+    equal ones, the first in `preferred` is chosen.
 
     Args:
         newest_place: the highest place of the row that the metaserver has seen.
@@ -54,7 +56,7 @@ def choose(
         row.check_not_restored(max([newest_place, *((report.epoch, 0) for report in reports.values())]))
     except ChangeRejected as rejected:
         return Blocked(str(rejected))
-    able: list[tuple[int, int, int, str]] = []
+    able: list[tuple[int, int, int, int, str]] = []
     reasons: list[str] = []
     for member in row.in_sync:
         report = reports.get(member)
@@ -68,7 +70,7 @@ def choose(
             reasons.append(f"node {member} still receives commits of the master")
         else:
             place = preferred.index(member) if member in preferred else len(preferred)
-            able.append((-report.log_epoch, -report.synced_end, place, member))
+            able.append((report.objections, -report.log_epoch, -report.synced_end, place, member))
     if not able:
         outside = [member for member in row.members if member not in row.in_sync]
         reasons += [f"node {member} is not in sync" for member in outside]

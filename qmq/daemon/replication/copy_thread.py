@@ -49,6 +49,8 @@ class CopyThread:
     _idle: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     pending_bytes: int = field(default=0, init=False)
     """Bytes of commits that are not written yet."""
+    _written: int = field(default=0, init=False)
+    """How often commits were written."""
 
     def __post_init__(self) -> None:
         self._idle.set()
@@ -79,6 +81,11 @@ class CopyThread:
         assert self._thread is not None
         self._thread.put(job, done)
 
+    @property
+    def write_under_way(self) -> int | None:
+        """Identifies the write that is under way; None: none is."""
+        return self._written if self.pending_bytes and not self._idle.is_set() else None
+
     async def drained(self) -> None:
         """Wait until nothing is being written."""
         await self._idle.wait()
@@ -93,6 +100,7 @@ class CopyThread:
 
     def _done(self, copy: _Copy, written: Written, rejected: Rejected) -> None:
         self.pending_bytes -= len(copy.commits.data)
+        self._written += 1
         if not self.pending_bytes:
             self._idle.set()
         if copy.rejected is not None:

@@ -99,6 +99,11 @@ class Follower:
         """Time since the last frame of the master; None: none has arrived."""
         return None if self._received_at is None else self._clock.monotonic() - self._received_at
 
+    @property
+    def write_under_way(self) -> int | None:
+        """Identifies the write of commits that is under way; None: none is."""
+        return self._thread.write_under_way
+
     async def run(self, address: str) -> None:
         """Follow the master whose sync port is at `address`, session after session, until cancelled. No session follows `leave`.
 

@@ -1,12 +1,13 @@
 """class InSyncSet: which slaves a master adds to the in-sync set, and which it removes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.daemon.replication.master_state import MasterState
 from qmq.daemon.replication.progress import Progress
 from qmq.protocol.codes import FollowState
+from qmq.replication.growing_pause import GrowingPause
 from qmq.replication.master import NOTHING_CONFIRMED, Master
 from qmq.replication.row import ChangeInSync
 
@@ -15,6 +16,13 @@ PROGRESS_SECONDS = 3.0
 connected since the epoch began is removed after the same time."""
 RECONNECT_SECONDS = 1.0
 """A slave of the in-sync set whose connection ended is removed if it has not followed again after this time."""
+CUT_OFF_SECONDS = 2.0
+"""A removal that would leave fewer members in sync than the minimum waits so long, if the group has enough others: a metaserver
+that receives heartbeats of them has one of them lead instead."""
+SLOW_SECONDS, SLOW_SECONDS_MAX = 10.0, 600.0
+"""How long a slave that was removed because it was slow stays outside of the set: at first, and at most. It doubles each time."""
+FAST_SECONDS = 1.5
+"""Meanwhile it has to confirm within this time: a slower confirmation begins the time anew."""
 
 
 @dataclass(slots=True)
@@ -27,6 +35,11 @@ class _Slave:
     state: FollowState | None = None
     was_here: bool = False
     """Whether it had a session in this epoch."""
+    is_late: bool = False
+    """Whether it is to be removed because it confirmed nothing, in the session that it still has. If it confirms something after
+    all, it was slow; one that connects again was cut off."""
+    slow: GrowingPause = field(default_factory=lambda: GrowingPause(SLOW_SECONDS, SLOW_SECONDS_MAX))
+    """Its time outside of the set after it was slow."""
 
 
 @dataclass(eq=False, repr=False)
@@ -36,6 +49,10 @@ class InSyncSet:
     _master: MasterState
     _clock: Clock
     _slaves: dict[str, _Slave] = field(default_factory=dict, init=False)
+    unreachable: tuple[str, ...] = field(default=(), init=False)
+    """Slaves that confirm nothing, or are not connected, and without which fewer members than the minimum would be in sync,
+    although the group has enough others. () if there are none."""
+    _unreachable_since: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.members_changed()
@@ -60,7 +77,7 @@ class InSyncSet:
     def followed(self, slave: str) -> None:
         """A session of a slave begins."""
         known = self._slaves[slave]
-        known.gone_since, known.state, known.was_here = None, None, True
+        known.gone_since, known.state, known.was_here, known.is_late = None, None, True, False
 
     def session_ended(self, slave: str) -> None:
         """The session of a slave ended."""
@@ -69,9 +86,14 @@ class InSyncSet:
 
     def confirmed(self, slave: str, end: int, state: FollowState) -> None:
         """A slave confirmed everything below `end`."""
-        known = self._slaves[slave]
+        known, now = self._slaves[slave], self._clock.monotonic()
         known.state = state
-        known.progress.reach(end, self._clock.monotonic())
+        if known.is_late:
+            known.slow.failed(now)
+            known.is_late = False
+        elif state is FollowState.FOLLOWING and known.progress.waited_seconds(now) > FAST_SECONDS:
+            known.slow.renew(now)
+        known.progress.reach(end, now)
 
     def skip(self, seconds: float) -> None:
         """The process stood still for so long: slaves could not be heard."""
@@ -87,26 +109,72 @@ class InSyncSet:
 
     # --- what is due -----------------------------------------------------------------------------------------------
 
-    def due_change(self) -> tuple[ChangeInSync, str] | None:
+    def check(self) -> None:
+        """Find out which slaves are unreachable. To be called several times a second."""
+        self._find_unreachable(self._removals())
+
+    def due_change(self, *, may_add: bool = True) -> tuple[ChangeInSync, str] | None:
         """Return the change to request now, with its reason; None if none is due.
 
         Removals come first, because answers wait for them. A slave that is to be added counts from this call on.
         """
-        master = self._master.value
-        for member in self._counted_slaves():
-            reason = _loss(master, member) or self._removal_reason(self._slaves[member])
-            if reason:
-                return master.remove(member), reason
-        for member, slave in self._slaves.items():
-            if slave.state is FollowState.FOLLOWING and master.may_add(member) and not self._removal_reason(slave):
-                changed, change = master.add(member)
-                self._master.set(changed)
-                return change, "it has everything below the high watermark"
+        master, removals = self._master.value, self._removals()
+        self._find_unreachable(removals)
+        is_held = self._clock.monotonic() - self._unreachable_since < CUT_OFF_SECONDS
+        for member, reason in removals.items():
+            if is_held and member in self.unreachable:
+                continue
+            slave = self._slaves[member]
+            slave.is_late = slave.is_late or (slave.gone_since is None and self._is_late(slave))
+            return master.remove(member), reason
+        for member in self._additions() if may_add else ():
+            changed, change = master.add(member)
+            self._master.set(changed)
+            return change, "it has everything below the high watermark"
         return None
 
     def is_current(self, change: ChangeInSync) -> bool:
         """Whether a change that was requested can still be made: no newer row is known."""
         return (change.epoch, change.version) == self._master.value.row.place
+
+    def _removals(self) -> dict[str, str]:
+        """The slaves that count and may not, with the reasons."""
+        master = self._master.value
+        reasons = {
+            member: _loss(master, member) or self._removal_reason(self._slaves[member])
+            for member in self._counted_slaves()
+        }
+        return {member: reason for member, reason in reasons.items() if reason}
+
+    def _additions(self) -> list[str]:
+        """The slaves that may be added."""
+        master, now = self._master.value, self._clock.monotonic()
+        return [
+            member
+            for member, slave in self._slaves.items()
+            if slave.state is FollowState.FOLLOWING
+            and master.may_add(member)
+            and not slave.slow.remaining(now)
+            and not self._removal_reason(slave)
+        ]
+
+    def _find_unreachable(self, removals: Mapping[str, str]) -> None:
+        row = self._master.value.row
+        minimum, others = row.in_sync_min_in_force, len(row.members) - 1
+        lost = tuple(member for member in removals if member in row.in_sync and self._is_lost(self._slaves[member]))
+        left = len(row.in_sync) - len(lost)
+        if not left < minimum <= min(others, len(row.in_sync)) or left + len(self._additions()) >= minimum:
+            lost = ()
+        if lost and not self.unreachable:
+            self._unreachable_since = self._clock.monotonic()
+        self.unreachable = lost
+
+    def _is_lost(self, slave: _Slave) -> bool:
+        """Whether it may be the connection that keeps a slave from confirming."""
+        return slave.gone_since is not None or (slave.state is FollowState.FOLLOWING and self._is_late(slave))
+
+    def _is_late(self, slave: _Slave) -> bool:
+        return slave.progress.waited_seconds(self._clock.monotonic()) >= PROGRESS_SECONDS
 
     def _counted_slaves(self) -> Iterator[str]:
         counted = self._master.value.counted

@@ -71,6 +71,8 @@ class Leading:
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
     on_checked: Callable[[], None] | None = field(default=None, init=False)
     """Called every CHECK_SECONDS: what `send_refusal` returns may have changed."""
+    database_responds: Callable[[], bool] = field(default_factory=lambda: lambda: True, init=False)
+    """As `RowChanges` takes it."""
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -81,8 +83,9 @@ class Leading:
         self._feed = Feed(log, self.clock, self.supervisor, self._pump)
         self._in_sync = InSyncSet(self._master, self.clock)
         self._changes = RowChanges(
-            self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters
-        )
+            self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters,
+            lambda: self.database_responds(),
+        )  # fmt: skip
         follow_rules = FollowRules(self._master, log, self._feed, self.tokens)
         self._candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
@@ -149,6 +152,11 @@ class Leading:
         """The members that have to sync a commit before it is acknowledged, in the order of the row."""
         master = self._master.value
         return tuple(member for member in master.row.members if member in master.counted)
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """As `InSyncSet.unreachable`."""
+        return self._in_sync.unreachable
 
     @property
     def retained_from(self) -> int:
@@ -289,6 +297,7 @@ class Leading:
             sender.heartbeat()
         self._master.check_stalled(2 * CHECK_SECONDS)
         self._state_reads.expire()
+        self._in_sync.check()
         self._changes.advance()
         if self.on_checked is not None:
             self.on_checked()

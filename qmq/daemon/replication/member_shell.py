@@ -31,6 +31,10 @@ class MemberShell:
     _node: "MemberNode"
     switch_overs: PlannedSwitchOvers | None = field(default=None, init=False)
     """Of a node that leads."""
+    _stores: int = field(default=0, init=False)
+    """How often the state of the replica was to be stored."""
+    write_under_way: int | None = field(default=None, init=False)
+    """Identifies the write of that state that is under way; None: none is."""
 
     @property
     def identity(self) -> Identity:
@@ -42,7 +46,12 @@ class MemberShell:
 
     async def store_replica_state(self, state: ReplicaState) -> None:
         if state != self._node.replica.state:
-            await asyncio.to_thread(self._node.replica.save_role, state)
+            self._stores += 1
+            self.write_under_way = self._stores
+            try:
+                await asyncio.to_thread(self._node.replica.save_role, state)
+            finally:
+                self.write_under_way = None
 
     def _identity(self) -> FollowerIdentity:
         state, options = self._node.replica.state, self._node.options
@@ -118,12 +127,14 @@ class MemberShell:
         assert self._node.applying is not None
         # A checkpoint that was begun before holds nothing that is not confirmed; from now on each waits until all that it holds is.
         async with self._node.checkpoints.lock:
+            self._node.checkpoints.is_suspended = True
             await self._node.applying.apply_all()
             await self._node.prepare_to_lead()
             await self.begin_epoch_on_disk()
             await asyncio.to_thread(self._node.identify_log)
             self._node.make_committer()
             self._node.checkpoints.committer = self._node.committer
+            self._node.checkpoints.is_suspended = False
         self._node.committer.start()
 
     async def begin_epoch_on_disk(self) -> None:
@@ -159,6 +170,7 @@ class MemberShell:
             self._node.member.newer_epoch,
         )
         leading.on_checked = self._node.sends_checked
+        leading.database_responds = self._node.database_responds
         clients = HeldClients(self._node.server, lambda: self._node.handlers)
         switch_over = SwitchOver(leading, clients, self._node.request_resignation, self._node.clock)
         self.switch_overs = PlannedSwitchOvers(

@@ -34,6 +34,9 @@ def registration_of(node: "MemberNode", request: NodeRegisterRequest) -> NodeReg
         incarnation=node.incarnation,
         row_version=node.replica.state.version,
         row_in_sync=node.replica.state.in_sync,
+        stuck_ms=round(node.write_watch.stuck_seconds * 1000),
+        limitations=("its disk is full",) if node.space.is_disk_full else (),
+        unreachable=leading.unreachable if leading else (),
     )
 
 
@@ -44,6 +47,8 @@ def _problems(node: "MemberNode") -> tuple[str, ...]:
         return ("its data folder is empty",)
     if node.log.failed is not None and not node.is_serving:
         return (str(node.log.failed),)
+    if node.write_watch.is_stuck:
+        return ("its disk does not complete a write",)
     if damaged := node.log.damaged:
         # As a master it would have to reject sends, and slaves could not copy its log.
         return (f"its log is damaged between offsets {damaged[0].begin} and {damaged[-1].end}",)

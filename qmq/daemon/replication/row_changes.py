@@ -39,6 +39,9 @@ class RowChanges:
     _clock: Clock
     _supervisor: Supervisor
     _counters: ReplicationCounters
+    _database_responds: Callable[[], bool]
+    """Whether a metaserver can make a change now. Otherwise no slave is added: it would count for as long as the database is away,
+    and nothing could be acknowledged if it failed meanwhile."""
     _running: "asyncio.Task[None] | None" = field(default=None, init=False)
     _pause: float = field(default=0.0, init=False)
     _not_before: float = field(default=0.0, init=False)
@@ -57,7 +60,8 @@ class RowChanges:
             return
         if self._unknown is not None and not self._in_sync.is_current(self._unknown[0]):
             self._unknown = None
-        due = self._in_sync.due_change() or self._unknown
+        may_add = self._unknown is None and self._database_responds()
+        due = self._in_sync.due_change(may_add=may_add) or self._unknown
         if due is not None:
             self._running = self._supervisor.background("replication_row_change", self._send(*due))
 

@@ -27,6 +27,15 @@ class RowClient:
     _sessions: Callable[[], Sequence[MetaserverSession]]
     """In the order in which they are to be tried."""
 
+    @property
+    def database_responds(self) -> bool:
+        """Whether the database of a metaserver responded when that last answered, within its lease."""
+        return any(
+            session.has_lease and session.last is not None and not session.last.database_is_away
+            for session in self._sessions()
+            if session.caller is not None and not session.caller.is_closed
+        )
+
     async def change_in_sync(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
         """Request a change of the in-sync set; the result, and the row if it is known."""
         request = ChangeInSyncRequest(

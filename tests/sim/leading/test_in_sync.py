@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from qmq.daemon.replication.in_sync_set import PROGRESS_SECONDS, RECONNECT_SECONDS
+from qmq.daemon.replication.in_sync_set import PROGRESS_SECONDS, RECONNECT_SECONDS, SLOW_SECONDS
 from qmq.daemon.replication.leading import PAUSE_SECONDS
 from qmq.daemon.replication.row_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
 from qmq.protocol.codes import FollowResult, FollowState
@@ -49,7 +49,9 @@ async def test_a_slave_that_stalls_is_removed_after_three_seconds_row_first() ->
         assert scene.store.row.in_sync == ("m", "b")
         assert slave.is_connected, "it may catch up in the same session"
         slave.resume()
-        await eventually_async(lambda: slave.in_sync)
+        began = now()
+        await eventually_async(lambda: slave.in_sync, 2 * SLOW_SECONDS)
+        assert now() - began == pytest.approx(SLOW_SECONDS, abs=0.2)
 
 
 async def test_a_slave_that_lost_its_data_is_removed_although_it_makes_progress() -> None:
@@ -114,14 +116,14 @@ async def test_progress_however_slow_keeps_a_slave_in_the_set() -> None:
 async def test_a_slave_whose_connection_ended_has_a_second_to_come_back() -> None:
     assert RECONNECT_SECONDS == 1.0
     async with leading() as scene:
-        slave = await scene.following("a")
+        slave, _ = await scene.following("a"), await scene.following("b")
         for _ in range(5):
             await slave.disconnect()
             await scene.write()
             await scene.wait(0.8)
             await slave.follow()
             await eventually_async(lambda: len(scene.answered) == scene.sent)
-        assert scene.store.row.in_sync == ("m", "a")
+        assert scene.store.row.in_sync == ("m", "a", "b")
         await slave.disconnect()
         began = now()
         await eventually_async(lambda: not slave.in_sync)

@@ -61,10 +61,22 @@ def test_a_report_is_stored_and_read_again() -> None:
     request = NodeRegisterRequest(
         1, "g1", "a", "broker", 0, "a:1", "", 1, 3, 6000, 1, "1", boot_id="x", replica_role=ReplicaRole.MASTER, log_epoch=3,
         incarnation="0123456789abcdef", high_watermark=5900, problems=("no space",), slaves=(SlaveEnd("b", 5900),),
+        limitations=("its disk is full",),
     )  # fmt: skip
     report = StoredReport.of(request, (3, 9))
     assert report == StoredReport(
-        "master", 3, 3, 6000, 5900, -1, ("no space",), {"b": 5900}, "0123456789abcdef", "x", (3, 9)
+        "master",
+        3,
+        3,
+        6000,
+        5900,
+        -1,
+        ("no space",),
+        {"b": 5900},
+        "0123456789abcdef",
+        "x",
+        (3, 9),
+        ("its disk is full",),
     )
     assert StoredReport.decode(report.encoded()) == report
     assert StoredReport.decode({}) is None

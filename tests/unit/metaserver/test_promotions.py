@@ -379,3 +379,83 @@ def test_a_sign_off_of_a_master_with_slaves_does_not_announce_the_group_offline(
     groups.directory.disconnected("g1-a")
     groups.second(b=DEAF, c=DEAF)
     assert groups.promoted()[0] == "g1-b"
+
+
+# --- fitness -----------------------------------------------------------------------------------------------------------
+
+FULL = {"limitations": ("its disk is full",)}
+
+
+def test_a_member_with_a_full_disk_is_promoted_last() -> None:
+    groups = Groups()
+    seconds_until_promotion(groups, b={**DEAF, **FULL, "log_end": 9000}, c=DEAF)
+    assert groups.promoted()[0] == "g1-c"
+    groups = Groups()
+    seconds_until_promotion(groups, b={**DEAF, **FULL})
+    assert groups.promoted()[0] == "g1-b", "it serves what is stored"
+
+
+def test_a_member_that_could_not_lead_is_promoted_after_others_and_after_a_pause() -> None:
+    groups = Groups()
+    seconds_until_promotion(groups, b={**DEAF, "log_end": 9000}, c=DEAF)
+    assert groups.promoted()[0] == "g1-b"
+    groups.clock.advance(LEARN_SECONDS)
+    groups.send("g1", "c", **DEAF)
+    # It started again, in another process, and its log is still the longest.
+    groups.second(b={"replica_role": WAITING, "boot_id": "b2", "log_end": 9000, "state": 4})
+    assert groups.promoted()[0] == "g1-c"
+    groups = Groups()
+    seconds_until_promotion(groups, b=DEAF)
+    assert groups.promoted()[0] == "g1-b"
+    groups.clock.advance(LEARN_SECONDS)
+    groups.send("g1", "b", replica_role=WAITING, boot_id="b2", state=4)
+    groups.promotions.check(groups.clock.monotonic())
+    assert "node g1-b: it could not lead when it was promoted" in groups.blocked
+    groups.clock.advance(0.5)
+    groups.promotions.check(groups.clock.monotonic())
+    assert groups.promoted()[0] == "g1-b"
+
+
+def test_a_master_whose_disk_is_stuck_is_replaced_after_its_lease() -> None:
+    groups = Groups()
+    groups.second(a={"stuck_ms": 4000}, b={}, c={})
+    assert groups.started == []
+    groups.second(a={"stuck_ms": 5000}, b={}, c={})
+    node, reason = groups.promoted()
+    assert node == "g1-b"
+    assert reason.startswith("master g1-a does not lead: its disk has not completed a write for 5.0 s")
+
+
+def test_a_master_that_is_cut_off_from_slaves_that_run_is_replaced_and_not_again_at_once() -> None:
+    groups = Groups()
+    groups.second(a={"unreachable": ("g1-b", "g1-c")}, b=DEAF, c=DEAF)
+    node, reason = groups.promoted()
+    assert node == "g1-b"
+    assert reason.startswith("master g1-a can't reach g1-b, g1-c, and g1-b, g1-c run")
+    for _ in range(3):
+        groups.second(
+            a={"replica_role": ReplicaRole.FOLLOWING, "epoch": 4, "master_silent_ms": 10},
+            b={"replica_role": MASTER, "epoch": 4, "unreachable": ("g1-c",), "state": 1},
+            c={"epoch": 4},
+        )
+    assert groups.started == []
+
+
+@pytest.mark.parametrize(
+    ("b", "c"),
+    [
+        (DEAF, None),
+        ({**DEAF, "problems": ("its disk does not complete a write",)}, DEAF),
+        ({**DEAF, "replica_role": ReplicaRole.COPYING}, DEAF),
+    ],
+    ids=["one is gone", "a disk hangs", "one copies"],
+)
+def test_a_master_that_is_cut_off_stays_if_too_few_others_could_serve(
+    b: dict[str, object], c: dict[str, object] | None
+) -> None:
+    groups = Groups()
+    for _ in range(2):
+        groups.second(a={}, b={})
+    for _ in range(12):
+        groups.second(a={"unreachable": ("g1-b", "g1-c")}, b=b, **({} if c is None else {"c": c}))
+    assert groups.started == []

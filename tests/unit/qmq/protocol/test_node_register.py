@@ -82,12 +82,13 @@ def test_a_node_of_an_older_version_is_read() -> None:
     assert (found.replica_role, found.high_watermark, found.master_silent_ms) == (ReplicaRole.NONE, -1, -1)
     assert (found.was_clean, found.problems, found.slaves) == (False, (), ())
     assert (found.led_row, found.counted, found.row_version, found.row_in_sync) == (None, (), 0, ())
+    assert (found.stuck_ms, found.limitations, found.unreachable) == (0, (), ())
 
 
 def test_the_answer_of_an_older_metaserver_is_read() -> None:
     found = NodeRegisterResponse.decode(OLD_REGISTERED)
     assert shared(found, OldResponse) == OldResponse.decode(OLD_REGISTERED)
-    assert found.row is None
+    assert (found.row, found.database_is_away) == (None, False)
 
 
 @pytest.mark.parametrize(("name", "value"), [("register", REGISTER), ("registered", REGISTERED)])
@@ -97,7 +98,9 @@ def test_what_a_later_version_adds_is_ignored(name: str, value: Any) -> None:
 
 def test_a_request_may_end_before_each_added_field_and_nowhere_else() -> None:
     body = BODIES["register"]
-    nothing = {"row_in_sync": (), "counted": (), "led_row": None, "slaves": (), "problems": ()}
+    nothing = {
+        "unreachable": (), "limitations": (), "row_in_sync": (), "counted": (), "led_row": None, "slaves": (), "problems": (),
+    }  # fmt: skip
     missing: dict[str, Any] = {}
     ends: dict[int, NodeRegisterRequest] = {}
     fields_from: list[tuple[int, str]] = []
@@ -105,7 +108,8 @@ def test_a_request_may_end_before_each_added_field_and_nowhere_else() -> None:
         missing[name] = empty
         value = replace(REGISTER, **missing)
         # An empty list has two bytes, or one; a row that is missing has one.
-        empty_bytes = sum({"row_in_sync": 1, "counted": 1, "led_row": 1}.get(each, 2) for each in missing)
+        one_byte = {"unreachable": 1, "row_in_sync": 1, "counted": 1, "led_row": 1}
+        empty_bytes = sum(one_byte.get(each, 2) for each in missing)
         end = len(value.encode()) - empty_bytes
         ends[end] = value
         fields_from.append((end, name))
