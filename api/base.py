@@ -27,7 +27,7 @@ from console.models import IdempotencyKey
 from console.requests import client_id, current_id
 from metaserver import queries
 from metaserver.services import changes
-from metaserver.services.changes import Actor, Change, text_problem
+from metaserver.services.changes import Actor, Change, control_problem, text_problem
 
 _ETAG = re.compile(r'(?:W/)?"v(\d{1,18})"')
 
@@ -36,6 +36,8 @@ def checked_reason(text: object) -> str:
     """Return a valid reason for the audit log, without surrounding spaces. Raises Problem 400."""
     if not isinstance(text, str) or len(text) > REASON_CHARS_MAX or "\x00" in text:
         raise invalid("reason", f"must be text of at most {REASON_CHARS_MAX} characters")
+    if problem := control_problem(text):
+        raise invalid("reason", problem)
     return text.strip()
 
 

@@ -12,6 +12,7 @@ import logging
 import re
 import threading
 import time
+import unicodedata
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,8 @@ RETRY_SECONDS = 10
 CUT_HEADER, ROWS_HEADER = "X-Download-Cut", "X-Download-Rows-Max"
 BOM = "\ufeff"
 """Byte order mark; without it spreadsheets assume another encoding than UTF-8."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA = re.compile(r"\A[\t\r\n]|(?:\A|[;\t\r\n])[^\S\t\r\n]*[-=+@＝＋－＠]")
+"""The begin of a cell that spreadsheets evaluate, also one that begins at a separator of other countries' spreadsheets."""
 _CHANGED_NUMBER = re.compile(r"0[0-9]+|[0-9]{16,}|[0-9]+[eE][0-9]+")
 """IDs that a spreadsheet would convert to another number."""
 _NAME_CHARS_MAX = 100
@@ -138,7 +140,8 @@ def cell(value: Any) -> str:
         return str(JSONEncoder().default(value))
     if not isinstance(value, str):
         value = _json(value)
-    return f"'{value}" if value.startswith(_FORMULA) or _CHANGED_NUMBER.fullmatch(value) else value
+    visible = value if value.isascii() else "".join(c for c in value if unicodedata.category(c) != "Cf")
+    return f"'{value}" if _FORMULA.search(visible) or _CHANGED_NUMBER.fullmatch(visible) else value
 
 
 def _json(value: Any) -> str:
@@ -147,7 +150,7 @@ def _json(value: Any) -> str:
 
 def _line(cells: list[str]) -> str:
     text = io.StringIO()
-    csv.writer(text).writerow(cells)
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerow(cells)
     return text.getvalue()
 
 

@@ -1,5 +1,5 @@
 """What every operation takes, as api/openapi.yaml describes it. A request with anything else is rejected: an ignored misspelling of
-`dry_run` or of a filter would change what nobody asked to change.
+`dry_run` or of a filter would change more than was requested.
 """
 
 import difflib

@@ -15,6 +15,7 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 
 from console.requests import current_id
+from metaserver.database import is_busy
 from metaserver.services.changes import ChangeRefused, Conflict, NotAllowed, NotFound, Stale
 from qmq.errors import CallTimeout, ConnectionLost, QmqError
 
@@ -137,8 +138,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
             f"The database rejected the request. The log has the reason under request ID {current_id.get()}.",
         )
     if isinstance(error, DatabaseError):
-        logger.exception("the database failed")
-        return _respond(503, "database.away", _away())
+        code, text, headers = _database_failure(error)
+        return _respond(503, code, text, headers=headers)
     if isinstance(error, exceptions.ValidationError):
         fields = _flat(error.detail)
         text = "; ".join(f"{key}: {value}" if key else value for key, value in fields.items())
@@ -155,8 +156,18 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     return None
 
 
-def _away() -> str:
-    return f"The database is unavailable. Try again. The log has the reason under request ID {current_id.get()}."
+BUSY_RETRY_SECONDS = 1
+
+
+def _database_failure(error: DatabaseError) -> tuple[str, str, dict[str, str]]:
+    """Code, text and headers of the answer to an error of the database, which is logged."""
+    if is_busy(error):
+        logger.warning("the database is busy: %s", error)
+        text = "The database is busy with other changes. Try again in a second."
+        return "database.busy", text, {"Retry-After": str(BUSY_RETRY_SECONDS)}
+    logger.error("the database failed", exc_info=error)
+    text = f"The database is unavailable. Try again. The log has the reason under request ID {current_id.get()}."
+    return "database.away", text, {}
 
 
 def _flat(detail: Any, path: str = "") -> dict[str, str]:
@@ -188,9 +199,10 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonR
 
 def failed(request: HttpRequest) -> JsonResponse:
     """Django's own 500: an id, and nothing of what happened; 503 where a session, say, could not be read."""
-    if isinstance(sys.exception(), DatabaseError):
-        body = problem(503, "database.away", _away())
-        return JsonResponse(body, status=503, content_type=MEDIA_TYPE)
+    error = sys.exception()
+    if isinstance(error, DatabaseError):
+        code, text, headers = _database_failure(error)
+        return JsonResponse(problem(503, code, text), status=503, headers=headers, content_type=MEDIA_TYPE)
     body = problem(
         500,
         "server.error",

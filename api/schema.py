@@ -105,7 +105,8 @@ ERRORS = {
     ),
     503: ErrorResponse(
         "ServiceUnavailable",
-        "The database (`database.away`) or a node is unreachable, or the console is at a limit (`server.busy`). Try again.",
+        "The database (`database.away`) or a node is unreachable, or the database (`database.busy`) or the console (`server.busy`)"
+        " is at a limit. Try again.",
         may_have_retry_after=True,
     ),
 }

@@ -24,6 +24,8 @@ from qmq.protocol.delayed import (
 )
 
 T = TypeVar("T")
+_TARGET = ("message_id", "subject", "due_ms")
+_FILTERS = ("subject", "from", "to", "match")
 
 
 def shown(found: Found) -> dict[str, Any]:
@@ -64,11 +66,11 @@ class DelayPages:
             "/stats": self._stats,
             "/calendar": self._calendar,
             "/delayed": self._list,
-            "/delayed/{message_id}": self._find,
+            "/delayed/message": self._find,
         }
         self.json_posts = {
-            "/delayed/cancel": self._cancel_matching,
-            "/delayed/{message_id}/{operation:cancel|reschedule|deliver}": self._change,
+            "/delayed/bulk-cancel": self._cancel_matching,
+            "/delayed/{operation:cancel|reschedule|deliver}": self._change,
             "/clock/confirm": self._confirm_clock,
         }
 
@@ -79,7 +81,7 @@ class DelayPages:
         return json.dumps(self._describe(), ensure_ascii=False, separators=(",", ":")).encode()
 
     async def _calendar(self, request: web.Request) -> dict[str, Any]:
-        params = Params(request.query)
+        params = Params(request.query).only("subject", "from", "to")
         subject, from_ms = params.text("subject", ""), params.moment_ms("from", 0)
         hours = await answered(self._queries.calendar(subject, from_ms, params.moment_ms("to", TIME_MAX_MS)))
         return {"subject": subject, "hours": [{"begin_ms": begin, "pending": count} for begin, count in hours]}
@@ -97,28 +99,36 @@ class DelayPages:
         )
 
     async def _list(self, request: web.Request) -> dict[str, Any]:
-        page, cursor = await answered(self._queries.page(self._query(Params(request.query))))
+        params = Params(request.query).only("states", *_FILTERS, "limit", "cursor")
+        page, cursor = await answered(self._queries.page(self._query(params)))
         return {"messages": [shown(found) for found in page], "cursor": cursor or None}
 
     @staticmethod
-    def _target(request: web.Request, params: Params) -> DelayedTarget:
-        return DelayedTarget(
-            request.match_info["message_id"], params.text("subject", ""), params.moment_ms("due_ms", -1)
-        )
+    def _target(params: Params) -> DelayedTarget:
+        return DelayedTarget(params.text("message_id"), params.text("subject", ""), params.moment_ms("due_ms", -1))
 
     async def _find(self, request: web.Request) -> dict[str, Any]:
-        found = await answered(self._queries.find(self._target(request, Params(request.query))))
+        params = Params(request.query).only(*_TARGET)
+        found = await answered(self._queries.find(self._target(params)))
         return {"messages": [shown(item) for item in found]}
 
     async def _change(self, request: web.Request, params: Params) -> dict[str, Any]:
         operation = Operation(request.match_info["operation"])
-        to_ms = params.moment_ms("to") if operation is Operation.RESCHEDULE else -1
-        change = ChangeDelayedRequest(operation, to_ms, (self._target(request, params),))
+        is_reschedule = operation is Operation.RESCHEDULE
+        params.only(*_TARGET, *(("to",) if is_reschedule else ()))
+        to_ms = params.moment_ms("to") if is_reschedule else -1
+        change = ChangeDelayedRequest(operation, to_ms, (self._target(params),))
         (done,) = (await answered(self._changes.change(change))).changes
         return asdict(done)
 
     async def _cancel_matching(self, request: web.Request, params: Params) -> dict[str, Any]:
-        query = CancelDelayedRequest(self._query(params), params.flag("dry_run"))
+        params.only(*_FILTERS, "all", "dry_run", "limit", "cursor")
+        request_of_page = self._query(params)
+        filters = (request_of_page.match, request_of_page.from_ms > 0, request_of_page.to_ms < TIME_MAX_MS)
+        if params.flag("all") == any(filters):
+            what = "a bulk cancel requires a filter (match, from, to), or all to cancel every message of the subject"
+            raise BadRequest(400, "parameter.missing", what)
+        query = CancelDelayedRequest(request_of_page, params.flag("dry_run"))
         done = await answered(self._changes.cancel_matching(query))
         return asdict(done) | {"cursor": done.cursor or None}
 

@@ -57,6 +57,20 @@ def database_settings(url: str, data_dir: str) -> dict[str, Any]:
     return found
 
 
+_BUSY_SQLSTATES = frozenset({"40001", "40P01", "55P03"})
+_BUSY_NUMBERS = frozenset({1205, 1213})
+"""Of PostgreSQL and of MariaDB: a lock was not granted in time, or the transaction was rolled back to end a deadlock."""
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether an error of Django's database layer says only that other transactions hold locks, so a repetition can succeed."""
+    cause = error.__cause__
+    if str(getattr(cause, "sqlite_errorname", "")).startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return True
+    number = cause.args[0] if cause is not None and cause.args else None
+    return getattr(cause, "sqlstate", None) in _BUSY_SQLSTATES or (isinstance(number, int) and number in _BUSY_NUMBERS)
+
+
 def wait_for_ever(*, using: str, **_: Any) -> None:
     """Remove the time limits of Django's connection of this name, because migrations of large tables take long."""
     from django.db import connections

@@ -18,6 +18,7 @@ from metaserver.services import apply as service
 
 DOCUMENT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 20
+NUMBER_CHARS_MAX = 100
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's loader if available: the Python loader takes ten seconds for a document of the maximum size."""
 
@@ -31,6 +32,22 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
             twice = next(value for tag, value in keys if keys.count((tag, value)) > 1)
             raise yaml.YAMLError(f"{twice[:60]!r} occurs twice in one mapping, line {node.start_mark.line + 1}")
         return super().construct_mapping(node, deep)
+
+
+def _bounded(construct: str) -> Any:
+    """Return a constructor of numbers that rejects long texts: the time to convert them grows with the square of their length."""
+
+    def constructed(loader: Any, node: Any) -> Any:
+        if len(node.value) > NUMBER_CHARS_MAX:
+            what = f"a number of {len(node.value)} characters, at most {NUMBER_CHARS_MAX} are allowed; quote texts"
+            raise yaml.YAMLError(f"{what}, line {node.start_mark.line + 1}")
+        return getattr(loader, construct)(node)
+
+    return constructed
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _bounded("construct_yaml_int"))
+_Loader.add_constructor("tag:yaml.org,2002:float", _bounded("construct_yaml_float"))
 
 
 def read_yaml(data: bytes) -> Any:

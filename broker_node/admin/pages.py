@@ -28,6 +28,10 @@ from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
 from qmq.daemon.shared_page import SharedPages
 from qmq.policy import NO_RULES
 
+SEARCH_PARAMETERS = (
+    "match", "tag", "message_id", "sequence", "until_sequence", "from_time", "to_time", "limit", "scan_limit",
+)  # fmt: skip
+
 PAGE_MESSAGES = 50
 """Messages of a page without a `limit`."""
 SCANS_MAX = 2
@@ -149,10 +153,10 @@ class BrokerPages:
 
     async def _search(self, request: web.Request) -> bytes:
         store, subject = self._view.store, await self._subject(request)
-        query, params = request.query, Params(request.query)
+        query, params = request.query, Params(request.query).only(*SEARCH_PARAMETERS)
         pairs = [text.partition("=") for text in query.getall("match", [])]
         if len(pairs) > CRITERIA_MAX or not all(key and equals for key, equals, _ in pairs):
-            raise BadRequest(400, "parameter.wrong", f"property: at most {CRITERIA_MAX}, each as name=value")
+            raise BadRequest(400, "parameter.wrong", f"match: at most {CRITERIA_MAX}, each as name=value")
         criteria = Criteria(
             query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs)
         )

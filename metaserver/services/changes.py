@@ -1,5 +1,6 @@
 """What all changes have in common: actor, transaction, dry run, and reasons for rejection."""
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -148,6 +149,12 @@ def text_problem(text: str) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
         return "must not contain unpaired surrogates"
     return ""
+
+
+def control_problem(text: str) -> str:
+    """Why a text of several lines may not be shown as it is, or "": terminals obey control characters, and tables break at them."""
+    found = next((character for character in text if character != "\n" and unicodedata.category(character) == "Cc"), "")
+    return f"must not contain control characters such as {found!a}, except line feeds" if found else ""
 
 
 def check_version(target: str, version: int, expected: int | None) -> None:

@@ -17,6 +17,7 @@ from metaserver.services.changes import (
     VersionedRequest,
     changing,
     check_version,
+    control_problem,
     lock,
 )
 from metaserver.services.fields import Number, Text, Texts, Whole, legal
@@ -24,8 +25,8 @@ from metaserver.services.resources import Edit, Resource, check_wire_name
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX, check_group, check_new_subject, real_subject, split_subject
 
 TEAM_CHARS_MAX = 60
-DESCRIPTION = Text(chars_max=500)
-TAGS = Texts(item=Text(chars_min=1, chars_max=50), items_max=20)
+DESCRIPTION = Text(chars_max=500, check=control_problem)
+TAGS = Texts(item=Text(chars_min=1, chars_max=50, check=control_problem), items_max=20)
 DELETE_SECONDS_MAX = 30.0
 """How long a subject stays marked when the process that deletes it died: longer than nodes take."""
 CLIENTS_GONE = timedelta(minutes=10)

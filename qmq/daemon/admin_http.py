@@ -61,6 +61,13 @@ class Params:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
+    def only(self, *names: str) -> "Params":
+        """Return these parameters; raises BadRequest if others are given. `name.key` belongs to `name`."""
+        for given in self._values:
+            if given not in names and given.partition(".")[0] not in names:
+                raise BadRequest(400, "parameter.unknown", f"{given[:40]!r} is unknown; known: {', '.join(names)}")
+        return self
+
     def text(self, name: str, default: str | None = None) -> str:
         """A text; required without a default."""
         value = self._values.get(name, default)

@@ -32,6 +32,8 @@ NO_SPACE = "no space"
 _BREAKING = re.compile("[/\0\r\n \t\v\f\x85\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
 """What a subject may not hold: '/', line ends and white space that breaks."""
 _SEPARATORS = re.compile("[/\0\r\n]")
+UNADDRESSABLE = frozenset({".", ".."})
+"""Names that no URL can carry: clients and servers remove such a part of a path, however it is written."""
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
 """Control, format (bidirectional and zero-width) and separator characters, and lone surrogates."""
 _INVISIBLE = re.compile(
@@ -150,7 +152,10 @@ def check_new_group(name: str) -> None:
 
 
 def hidden_text_problem(name: str) -> str:
-    """Why another name could look the same as this one; "" if none can. Only for new names: others were stored before."""
+    """Why another name could look the same as this one, or no URL could name it; "" if neither. Only for new names: others were
+    stored before."""
+    if name in UNADDRESSABLE:
+        return "can't be part of a URL; choose another name"
     if name.isascii() and name.isprintable():
         return ""
     for character in name:
@@ -174,6 +179,10 @@ def _check(rule: _Rule, name: str, counted: str) -> None:
     """Raises IllegalName for an empty name, one with an illegal character, or one whose part `counted` is too long."""
     if not name:
         raise IllegalName(f"a {rule.what} may not be empty", code=rule.code)
+    if name in UNADDRESSABLE or counted in UNADDRESSABLE:
+        raise IllegalName(
+            f"{rule.what} {name[:120]!r}: '.' and '..' are not allowed, no URL can name them", code=rule.code
+        )
     found = rule.illegal.search(name)
     if found is not None:
         text = f"{rule.what} {name[:120]!r} holds {found.group()!r}; {rule.illegal_words} are not allowed"

@@ -23,6 +23,7 @@ from qmq.protocol import codes, kinds, structures
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.structures import Structure
+from tests.support import error_codes
 from tests.support.command_table import COMMANDS, reachable
 from tests.support.processes import PROJECT
 
@@ -291,11 +292,18 @@ def _wire_row(field: structures.Field) -> tuple[bool, str]:
     return False, f"| `{field.name}` | {kind.label} | {f'always {field.default}' if field.is_constant else ''} |"
 
 
+def errors_page() -> str:
+    """docs/reference/errors.md with its generated part up to date; the rest is as it is in the file."""
+    text = (PROJECT / "docs/reference/errors.md").read_text()
+    return GENERATED.sub(lambda found: f"{found[1]}{error_codes.table()}\n{found[3]}", text)
+
+
 PAGES = {
     "docs/reference/settings.md": settings_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/python-api.md": python_page,
     "docs/reference/wire.md": wire_page,
+    "docs/reference/errors.md": errors_page,
 }
 
 if __name__ == "__main__":

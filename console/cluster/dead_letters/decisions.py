@@ -94,7 +94,7 @@ _Windows = dict[str, tuple[int, int]]
 
 
 def _check_count(order: Order, nodes: Nodes, windows: _Windows, limit: int, expected: int) -> None:
-    """Raise Conflict unless the request would replay or delete exactly so many dead letters."""
+    """Raise Conflict unless the request would replay or delete the expected number of dead letters."""
     found = _pass(replace(order, dry_run=True), nodes, None, windows, limit, {}).done
     if found != expected:
         raise Conflict(

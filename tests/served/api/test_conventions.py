@@ -34,6 +34,7 @@ from metaserver import queries
 from metaserver.models import ConsumerGroup, Node, Subject, Team
 from metaserver.services import audit, subjects
 from tests.support.at_once import at_once, needs_two_writers
+from tests.support.error_codes import api_codes
 from tests.support.metadata import ACTOR, broker_group, everything
 from tests.support.people import browser, person
 from tests.support.services import Server
@@ -49,6 +50,9 @@ def admin(db: None) -> APIClient:
     return browser(person("root", Role.ADMIN))
 
 
+CODES = api_codes()
+
+
 def is_problem(answer: Any, status: int, code: str, *fields: str) -> dict[str, Any]:
     """The answer is a problem of this kind, whole, and says nothing of how the server is made."""
     assert answer.status_code == status, (answer.status_code, answer.content[:500])
@@ -56,6 +60,7 @@ def is_problem(answer: Any, status: int, code: str, *fields: str) -> dict[str, A
     body: dict[str, Any] = json.loads(answer.content)
     assert set(body) == {"type", "title", "status", "code", "detail", "fields", "request_id"}
     assert (body["status"], body["code"], body["type"]) == (status, code, f"urn:qmq:problem:{code}")
+    assert code in CODES.get(status, ()), f"{status} {code} is not in docs/reference/errors.md"
     assert body["title"] != "The request failed", f"{status} has no title"
     assert body["request_id"] == answer.headers["X-Request-Id"]
     assert body["detail"]

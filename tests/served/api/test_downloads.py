@@ -54,11 +54,18 @@ def rows_of(answer: Any) -> list[list[str]]:
         (None, ""), (True, "true"), (0, "0"), (-5, "-5"), (1.5, "1.5"), ("plain", "plain"), ("12", "12"),
         ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@x", "'@x"), ("\tx", "'\tx"), ("\rx", "'\rx"), ("＝1", "'＝1"),
         ("1234567890123456", "'1234567890123456"), ("007", "'007"), ("12e5", "'12e5"), (["a", "ü"], '["a","ü"]'),
-        ({"k": 1}, '{"k":1}'), ("a=b", "a=b"),
+        ({"k": 1}, '{"k":1}'), ("a=b", "a=b"), ("x;=1+1", "'x;=1+1"), ("a;b; -1", "'a;b; -1"), ("x\t@y", "'x\t@y"),
+        ("x\n=1", "'x\n=1"), (" =1", "' =1"), ("\u200b=1", "'\u200b=1"), ("\ufeff+1", "'\ufeff+1"), ("a;b=1", "a;b=1"),
+        ("a;\u200b=1", "'a;\u200b=1"), ("\u200b007", "'\u200b007"), ("a-b", "a-b"),
     ],
 )  # fmt: skip
 def test_no_cell_is_calculated_or_changed_by_a_spreadsheet(value: Any, shown: str) -> None:
     assert downloads.cell(value) == shown
+
+
+def test_every_cell_is_quoted() -> None:
+    """A spreadsheet that separates at semicolons would take a part of an unquoted cell for a cell of its own."""
+    assert downloads._line(["a;=1+1;b", 'x"y', ""]) == '"a;=1+1;b","x""y",""\r\n'
 
 
 @pytest.mark.database

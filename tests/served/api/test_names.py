@@ -13,7 +13,7 @@ from tests.support.people import browser, person
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1"
-HIDDEN = ("or\u202eders", "or\xa0ders", "or\x05ders", "orders\u200b", "orde\u0301")
+HIDDEN = (".", "..", "or\u202eders", "or\xa0ders", "or\x05ders", "orders\u200b", "orde\u0301")
 
 
 @pytest.fixture
@@ -37,6 +37,18 @@ def test_a_new_name_with_a_hidden_character_is_refused(admin: APIClient, name: s
         answer = getattr(admin, "put" if path == "apply/" else "post")(f"{API}/{path}", body)
         assert (answer.status_code, answer.json()["code"]) == (400, code), (path, answer.content)
     assert everything() == before
+
+
+@pytest.mark.parametrize("text", ["a\x1b[31mb", "a\tb", "a\rb", "a\x7fb", "a\u009bb"])
+def test_reasons_and_descriptions_have_no_control_characters_but_line_feeds(admin: APIClient, text: str) -> None:
+    before = everything()
+    for body in ({"description": text}, {"description": "x", "reason": text}, {"tags": [text]}):
+        answer = admin.patch(f"{API}/subjects/orders/", body)
+        assert answer.status_code == 400, body
+        assert "control characters" in answer.json()["detail"]
+    assert admin.put(f"{API}/apply/?reason=a%1Bb", {"subjects": []}).status_code == 400
+    assert everything() == before
+    assert admin.patch(f"{API}/subjects/orders/", {"description": "a\nb", "reason": "c\nd"}).status_code == 200
 
 
 @pytest.mark.database

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+import yaml
 from rest_framework.test import APIClient
 
 from api.base import REASON_CHARS_MAX
@@ -107,6 +108,31 @@ def test_yaml_of_other_types_is_refused_with_the_place(admin: APIClient, text: s
     assert answer.status_code == 400, answer.content
     assert answer.json()["code"] in ("apply.invalid", "subject.invalid", "request.invalid", "request.unknown_field")
     assert everything() == before
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["1" + ":1" * 200_000, "1" + ":1" * 200_000 + ".5", "1" * 4_000, "0x" + "f" * 100_000, "!!int '1" + ":1" * 50_000 + "'",
+     "1_" * 60 + "1", "1." + "0" * 200 + "e+1"],
+    ids=lambda text: text[:8],
+)  # fmt: skip
+def test_long_numbers_are_not_converted(admin: APIClient, monkeypatch: pytest.MonkeyPatch, number: str) -> None:
+    """The time to convert a number in base 60 grows with the square of its length. Work is counted as characters converted."""
+    converted: list[int] = []
+    for name in ("construct_yaml_int", "construct_yaml_float"):
+        real = getattr(yaml.SafeLoader, name)
+
+        def counted(loader: Any, node: Any, real: Any = real) -> Any:
+            converted.append(len(node.value))
+            return real(loader, node)
+
+        monkeypatch.setattr(yaml.constructor.SafeConstructor, name, counted)
+    answer = apply(admin, f"subjects: {number}")
+    assert answer.status_code == 400
+    assert "a number of" in answer.json()["detail"]
+    assert converted == []
+    assert apply(admin, "subjects: [{name: a, retention_hours: 72}]").status_code == 200
+    assert converted == [2], "the count sees conversions"
 
 
 def test_the_largest_document_is_read_in_time_and_a_larger_one_is_413(admin: APIClient) -> None:

@@ -113,11 +113,12 @@ def test_without_a_delay_group_the_command_says_how_to_start_one(new_system: Cal
 
 
 def test_the_admin_pages_ask_and_change(served: System) -> None:
+    import urllib.error
     import urllib.request
 
     sent = answer(served, "produce", "later.pages", "-p", "n=1", "--delay", "2h")
     (message_id,) = sent["message_ids"]
-    (shown,) = served.admin("d1", f"/delayed/{message_id}")["messages"]
+    (shown,) = served.admin("d1", f"/delayed/message?message_id={message_id}")["messages"]
     assert shown["state"] == "pending"
     assert served.admin("d1", "/delayed?subject=later.pages&match.n=1")["messages"] == [shown]
     assert [hour["pending"] for hour in served.admin("d1", "/calendar?subject=later.pages")["hours"]] == [1]
@@ -131,11 +132,17 @@ def test_the_admin_pages_ask_and_change(served: System) -> None:
         with urllib.request.urlopen(request) as done:
             return json.load(done)
 
-    moved = post(f"/delayed/{message_id}/reschedule", {"to": "2027-05-01T00:00:00Z", "due_ms": shown["due_ms"]})
+    moved = post(
+        "/delayed/reschedule", {"message_id": message_id, "to": "2027-05-01T00:00:00Z", "due_ms": shown["due_ms"]}
+    )
     assert (moved["outcome"], moved["state"]) == ("done", "pending")
-    assert post("/delayed/cancel", {"subject": "later.pages", "match": {"n": "1"}, "dry_run": True})["matched"] == 1
-    assert post("/delayed/cancel", {"subject": "later.pages", "match": {"n": "1"}})["cancelled"] == 1
-    assert post(f"/delayed/{message_id}/cancel", {})["outcome"] == "unchanged"
+    bulk = {"subject": "later.pages", "match": {"n": "1"}}
+    for wrong in ({"subject": "later.pages"}, bulk | {"all": True}, bulk | {"dryrun": True}, {"mach": {"n": "1"}}):
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            post("/delayed/bulk-cancel", wrong)
+    assert post("/delayed/bulk-cancel", bulk | {"dry_run": True})["matched"] == 1
+    assert post("/delayed/bulk-cancel", bulk)["cancelled"] == 1
+    assert post("/delayed/cancel", {"message_id": message_id})["outcome"] == "unchanged"
 
     def are_alike() -> bool:
         # Messages of other tests can fall due between the two requests.

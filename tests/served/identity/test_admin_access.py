@@ -66,9 +66,9 @@ async def test_a_delay_node_requires_it_too(tmp_path: Path) -> None:
         for path in ("/stats", "/delayed", "/calendar"):
             assert (await http_get(f"{address}{path}", timeout_s=20))[0] == 401
             assert (await http_get(f"{address}{path}?subject=s", timeout_s=20, signer=signer()))[0] == 200
-        cancel = f"{address}/delayed/cancel"
-        assert (await http_post_json(cancel, b'{"subject": "s"}', timeout_s=20))[0] == 401
-        assert (await http_post_json(cancel, b'{"subject": "s"}', timeout_s=20, signer=signer()))[0] == 200
+        cancel = f"{address}/delayed/bulk-cancel"
+        assert (await http_post_json(cancel, b'{"subject": "s", "all": true}', timeout_s=20))[0] == 401
+        assert (await http_post_json(cancel, b'{"subject": "s", "all": true}', timeout_s=20, signer=signer()))[0] == 200
     finally:
         await node.close()
 

@@ -683,6 +683,7 @@ async def test_a_group_that_comes_back_before_a_checkpoint_needs_no_rebuild_afte
         ("/subjects/nobody/search", 404, "subject.unknown"),
         ("/subjects/orders/search?match=novalue", 400, "parameter.wrong"),
         ("/subjects/orders/search?match==v", 400, "parameter.wrong"),
+        ("/subjects/orders/search?property=a=b", 400, "parameter.unknown"),
         ("/subjects/orders/search?" + "&".join(["match=a=b"] * 21), 400, "parameter.wrong"),
         ("/subjects/orders/search?from_time=noon", 400, "parameter.wrong"),
         ("/subjects/orders/search?from_time=" + "9" * 5000, 400, "parameter.wrong"),

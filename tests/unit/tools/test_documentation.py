@@ -18,6 +18,7 @@ from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq.options import parse_options, variable_of
+from tests.support.error_codes import api_codes
 from tools.prose import PROJECT, markdown_pages
 
 PAGES = {str(path.relative_to(PROJECT)): path.read_text() for path in markdown_pages(PROJECT)}
@@ -129,6 +130,7 @@ def _codes_of_code() -> tuple[set[str], set[str]]:
 
 def test_documented_error_codes_exist() -> None:
     codes, endings = _codes_of_code()
+    codes |= set().union(*api_codes().values())
     documented = {
         code
         for page in ("docs/reference/errors.md", "docs/how-to/troubleshooting.md")
