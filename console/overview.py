@@ -12,7 +12,6 @@ from redis.exceptions import RedisError
 
 from console import tasks  # noqa: F401 - importing it makes the loops known
 from console.alerts import queries as alert_queries
-from console.alerts.models import AlertState
 from console.lag_table import TABLES, LagTable, is_internal, lag_row, lag_value, table_keys
 from console.live.bus import SNAPSHOT_MS, read_stored
 from console.live.state import group_key
@@ -87,14 +86,13 @@ def overview() -> dict[str, Any]:
     live = numbers()
     groups = list(queries.approved_broker_groups().prefetch_related("nodes"))
     states = Counter(effective_state(group.state, group.operator_state) for group in groups)
-    firing = alert_queries.alerts().filter(state=AlertState.FIRING).values_list("rule__severity", flat=True)
     found: dict[str, Any] = {
         "subjects": queries.subjects().count(),
         "consumer_groups": queries.consumer_groups().count(),
         "broker_groups": {str(state): states[state] for state in GroupState},
         "nodes": sum(len(group.nodes.all()) for group in groups),
         "subjects_moving": queries.routes().filter(has_phases=True).count(),
-        "alerts_firing": dict(Counter(firing)),
+        "alerts_firing": alert_queries.firing_counts(),
         "tasks_late": [state.loop.name for state in loops.states() if state.is_late],
         "measured_at": live.at,
         "unmeasured_reason": live.reason,

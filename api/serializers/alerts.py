@@ -85,6 +85,10 @@ class AlertRow(Row):
     resolution = serializers.SerializerMethodField()
     value = serializers.FloatField(help_text="when it fired; while pending, when the condition was first met")
     last_value = serializers.FloatField(allow_null=True, help_text="null: not measured, see reason")
+    retries = serializers.IntegerField(
+        allow_null=True,
+        help_text="pending retries of the group, which its lag contains; null: not measured, or of another kind",
+    )
     reason = NullText()
     last_seen_at = serializers.DateTimeField()
     is_silenced = serializers.SerializerMethodField()

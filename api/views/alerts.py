@@ -112,7 +112,7 @@ class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
 class AlertsView(
     ListView,
     operation_id="alerts_list",
-    text="List alerts: open ones first, then resolved ones, newest first.",
+    text="List alerts: open ones first, of these the critical ones, then resolved ones, newest first.",
 ):
     """Alerts."""
 

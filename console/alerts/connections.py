@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from qmq.clock import Clock
+from qmq.words import seconds as seconds_text
 
 RESOLVERS_MAX = 8
 """Concurrent DNS lookups; a stuck one ends when the system's resolver times out."""
@@ -28,7 +29,7 @@ class Deadline:
         """Seconds left. Raises TimeoutError when there are none."""
         left = self._at - self._clock.monotonic()
         if left <= 0:
-            raise TimeoutError(f"timed out after {self._seconds:g} s")
+            raise TimeoutError(f"timed out after {seconds_text(self._seconds)}")
         return left
 
 

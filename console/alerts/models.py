@@ -126,6 +126,8 @@ class Alert(Versioned):
     """When it was opened, and again when it fired."""
     last_value = models.FloatField(null=True)
     """The newest; null when it can't be measured, `reason` says why."""
+    retries = models.BigIntegerField(null=True)
+    """Of a consumer group's lag: the pending retries that `last_value` contains; null: unknown, or of another kind."""
     reason = models.CharField(max_length=300, blank=True)
     last_seen_at = models.DateTimeField()
     """When the target was last evaluated."""
@@ -140,7 +142,7 @@ class Alert(Versioned):
     open_key = models.CharField(max_length=64, null=True, unique=True)
     """A digest of rule and target while the alert is open: so no database can contain two."""
     place = models.BigIntegerField(db_index=True)
-    """What lists are ordered by: open alerts above all others, then by age."""
+    """What lists are ordered by: open alerts above all others, of these the critical ones first, then by age."""
 
     class Meta:
         ordering = ("-place", "-id")

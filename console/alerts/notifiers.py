@@ -62,6 +62,8 @@ def text_of(body: Mapping[str, Any]) -> tuple[str, str]:
         f"Value:     {'not measurable' if alert['value'] is None else format(alert['value'], 'g')}",
         f"Since:     {alert['since']}",
     ]
+    if alert.get("retries"):
+        lines.append(f"Retries:   {alert['retries']} pending")
     if alert["resolved_at"]:
         lines.append(f"Resolved:  {alert['resolved_at']} ({alert['resolution']})")
     return title, "\n".join(lines) + "\n"

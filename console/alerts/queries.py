@@ -5,6 +5,7 @@ from datetime import datetime
 from django.db.models import Count, Q, QuerySet
 
 from console.alerts.models import Alert, AlertChannel, AlertRule, AlertState, Silence
+from console.alerts.rules import Severity
 
 
 def rules() -> QuerySet[AlertRule]:
@@ -14,8 +15,14 @@ def rules() -> QuerySet[AlertRule]:
 
 
 def alerts() -> QuerySet[Alert]:
-    """Alerts, open ones first, the newest of each first."""
+    """Alerts, open ones first, of these the critical ones, the newest of each first."""
     return Alert.objects.all()
+
+
+def firing_counts() -> dict[str, int]:
+    """How many alerts fire, by severity."""
+    firing = Alert.objects.filter(state=AlertState.FIRING).order_by().values_list("severity")
+    return dict.fromkeys(Severity, 0) | dict(firing.annotate(Count("pk")))
 
 
 def silences() -> QuerySet[Silence]:

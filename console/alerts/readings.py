@@ -5,13 +5,13 @@ An entry of the snapshot is measured when its `reason` is None; a field that cou
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from console.alerts.rules import Kind
 from metaserver.members import Members
-from qmq.protocol.names import split_subject
+from qmq.protocol.names import retry_subject, split_subject
 
 READINGS_MAX = 100_000
 """Maximum number of readings of one evaluation; those above the limit are ignored and counted in the result."""
@@ -28,6 +28,8 @@ class Reading:
     reason: str = ""
     subject: str = ""
     """The subject it is about, whose owner is the alert's; "" for nodes, broker groups, loops."""
+    retries: int | None = None
+    """Of a consumer group: the pending retries that its lag contains."""
     is_consequence: bool = False
     """Not measured because a node is unavailable; the alert is raised for the node."""
 
@@ -53,10 +55,19 @@ def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
         yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "no live data")
         return
     yield Reading(Kind.UNKNOWN, COLLECTOR, 0.0)
-    is_all = is_complete(snapshot)
-    for key, entry in snapshot.get("groups", {}).items():
+    is_all, groups = is_complete(snapshot), snapshot.get("groups", {})
+    for key, entry in groups.items():
         # Keys are "subject<line end>group"; neither name holds a line end or '/'.
-        yield from _of_group(_storable(key.replace("\n", "/")), entry, is_all)
+        subject, _, group = str(key).partition("\n")
+        parts = split_subject(subject)
+        if parts.kind == "retry" and parts.group == group:
+            if f"{parts.subject}\n{group}" not in groups:
+                yield from _of_group(parts.subject, group, {"lag": 0, "time_lag_seconds": 0.0}, entry, is_all)
+        elif parts.kind == "dead":
+            yield from _of_group(subject, group, entry, None, is_all)
+        else:
+            retries = groups.get(f"{retry_subject(subject, group)}\n{group}")
+            yield from _of_group(subject, group, entry, retries, is_all)
     for node_id, entry in snapshot.get("nodes", {}).items():
         yield from _of_node(_storable(node_id), entry)
 
@@ -121,22 +132,33 @@ def of_loops(loops: Iterable[LoopRun]) -> Iterator[Reading]:
             yield Reading(Kind.UNKNOWN, loop.name, 0.0)
 
 
-def _of_group(target: str, entry: Mapping[str, Any], is_all: bool) -> Iterator[Reading]:
-    parts = split_subject(target.partition("/")[0])
-    subject = parts.subject
-    reason = _reason(entry)
-    lag, time_lag = _number(entry.get("lag")), _number(entry.get("time_lag_seconds"))
-    yield Reading(Kind.LAG, target, lag, reason if lag is None else "", subject)
-    yield Reading(Kind.TIME_LAG, target, time_lag, reason if time_lag is None else "", subject)
-    if parts.kind == "real":
-        # A consumer pulls its retry subject on the same connections: one alert is enough.
-        duplicates = _number(entry.get("duplicate_consumers"))
+def _of_group(
+    name: str, group: str, entry: Mapping[str, Any], retry_entry: Mapping[str, Any] | None, is_all: bool
+) -> Iterator[Reading]:
+    """The readings of a group on a subject, together with those of its retry subject: one problem is one alert."""
+    target, subject = _storable(f"{name}/{group}"), split_subject(name).subject
+    entries = [entry] if retry_entry is None else [entry, retry_entry]
+    reason = next((_reason(one) for one in entries if one.get("reason")), _reason(entry))
+    lag, time_lag = _together(sum, entries, "lag"), _together(max, entries, "time_lag_seconds")
+    retry_lag = 0.0 if retry_entry is None else _number(retry_entry.get("lag"))
+    retries = None if retry_lag is None else int(retry_lag)
+    yield Reading(Kind.LAG, target, lag, reason if lag is None else "", subject, retries)
+    yield Reading(Kind.TIME_LAG, target, time_lag, reason if time_lag is None else "", subject, retries)
+    if "duplicate_consumers" in entry:
+        duplicates = _number(entry["duplicate_consumers"])
         yield Reading(Kind.DUPLICATE_IDS, target, duplicates, reason if duplicates is None else "", subject)
     # Time lag alone is missing for a damaged commit; rates are missing in a node's first second. Lag is what counts.
     if lag is None:
-        yield Reading(Kind.UNKNOWN, target, 1.0, reason, subject, is_consequence=not is_all)
+        yield Reading(Kind.UNKNOWN, target, 1.0, reason, subject, retries, is_consequence=not is_all)
     else:
         yield Reading(Kind.UNKNOWN, target, 0.0, "", subject)
+
+
+def _together(of: Callable[[Iterable[float]], float], entries: Iterable[Mapping[str, Any]], field: str) -> float | None:
+    """The sum or the greatest of a field; None where one of them is unknown."""
+    values = [_number(entry.get(field)) for entry in entries]
+    known = [value for value in values if value is not None]
+    return of(known) if len(known) == len(values) else None
 
 
 def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:

@@ -16,6 +16,7 @@ from metaserver import queries
 from metaserver.services.changes import NotFound
 from qmq.errors import CallTimeout, ConnectionLost, QmqError, SettingError, Unreachable
 from qmq.node_admin import ANSWER_BYTES_MAX, NodeAdmin, NodeRefused
+from qmq.words import seconds as seconds_text
 
 T = TypeVar("T")
 GROUPS_MAX = 200
@@ -115,7 +116,7 @@ class Nodes:
                     async with asyncio.timeout(seconds):
                         return await question(name, admin)
                 except TimeoutError:
-                    return CallTimeout(f"timed out after {seconds:g} s", code="node.timeout")
+                    return CallTimeout(f"timed out after {seconds_text(seconds)}", code="node.timeout")
                 except (QmqError, OSError) as error:
                     return error
 
@@ -170,6 +171,6 @@ def ask(work: Callable[[], Awaitable[T]], *, seconds: float | None = None) -> T:
             async with asyncio.timeout(limit):
                 return await work()
         except TimeoutError as error:
-            raise CallTimeout(f"no response within {limit:g} s", code="node.timeout") from error
+            raise CallTimeout(f"no response within {seconds_text(limit)}", code="node.timeout") from error
 
     return async_to_sync(run)()

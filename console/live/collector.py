@@ -191,6 +191,7 @@ class Collector:
         state["broker_groups"] = _all(self._state, metadata, "broker_groups")
         state["metaservers"] = _all(self._state, metadata, "metaservers")
         state["loops"] = _all(self._state, metadata, "loops")
+        state["alerts"] = _all(self._state, metadata, "alerts")
         state["audit"] = recent(self._state["audit"], metadata.audit)
         state["events"] = recent(self._state["events"], self._events(state, now_ms))
         self._at_ms = now_ms

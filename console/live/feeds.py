@@ -9,7 +9,7 @@ from console.live.state import Delta, State, group_key
 
 _SECTIONS_OF = {
     "lag": ("subjects", "groups"),
-    "nodes": ("nodes", "broker_groups", "metaservers", "loops"),
+    "nodes": ("nodes", "broker_groups", "metaservers", "loops", "alerts"),
     "events": ("events",),
     "audit": ("events", "audit"),
 }

@@ -5,7 +5,7 @@ them.
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.db import Error as DatabaseError
 from django.db.models import Max
 from django.utils import timezone
 
+from console.alerts import queries as alert_queries
 from console.cluster.places import NodePlace
 from console.live.state import RECENT_MAX, Entry
 from console.route_cache import RouteCache
@@ -46,6 +47,8 @@ class Metadata:
     audit: tuple[Entry, ...] = ()
     """The newest entries, oldest first."""
     reason: str | None = "the database has not been read yet"
+    alerts: dict[str, Entry] = field(default_factory=dict)
+    """`firing`: how many alerts fire, by severity."""
 
 
 class MetadataReader:
@@ -74,11 +77,7 @@ class MetadataReader:
         except DatabaseError as error:
             if self.now.reason is None:
                 logger.warning("the database can't be read: %s", error)
-            before = self.now
-            self.now = Metadata(
-                before.places, before.routes, before.broker_groups, before.metaservers, before.loops, before.audit,
-                f"the database can't be read: {error}"[:300],
-            )  # fmt: skip
+            self.now = replace(self.now, reason=f"the database can't be read: {error}"[:300])
 
     def _read(self) -> Metadata:
         places = []
@@ -104,7 +103,8 @@ class MetadataReader:
         if self._routes_at is None or now - self._routes_at >= ROUTES_SECONDS:
             routes = {route.subject: route.broker_groups for route in self._routes.routes()}
             self._routes_at = now
-        return Metadata(tuple(places), routes, groups, self._metaservers(), self._loops(), self._audit(), None)
+        alerts: dict[str, Entry] = {"firing": alert_queries.firing_counts()}
+        return Metadata(tuple(places), routes, groups, self._metaservers(), self._loops(), self._audit(), None, alerts)
 
     def _metaservers(self) -> dict[str, Entry]:
         now = timezone.now()

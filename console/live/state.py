@@ -14,7 +14,7 @@ State = dict[str, dict[str, Entry]]
 Delta = dict[str, dict[str, Any]]
 """section -> {"gone": [key], "set": {key: fields that changed}}; `gone` is applied first."""
 
-SECTIONS = ("subjects", "groups", "nodes", "broker_groups", "metaservers", "loops", "events", "audit")
+SECTIONS = ("subjects", "groups", "nodes", "broker_groups", "metaservers", "loops", "alerts", "events", "audit")
 RECENT_MAX = 100
 """Events, and audit entries, that a state holds."""
 KIND_BROKER = "broker"

@@ -11,7 +11,7 @@ from metaserver import domain
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.members import SILENT_MS
 from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
-from metaserver.services import audit
+from metaserver.services import audit, routes
 from metaserver.services.changes import (
     Actor,
     Change,
@@ -198,6 +198,11 @@ def set_operator_state(name: str, state: OperatorState, **request: Unpack[Versio
             edit.notes = (
                 f"{count} subjects move to other groups. Messages stored here can be read until they are consumed.",
             )
+        if state is OperatorState.NORMAL and row.operator_state == OperatorState.DRAINING:
+            kept = routes.rejoin(name, actor=request["actor"], reason=f"{name} returns to service")
+            if kept:
+                more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
+                edit.notes = (f"Subjects that have not left yet stay: {', '.join(kept[:3])}{more}.",)
         if row.operator_state != state:
             row.operator_state, row.operator_since = state, timezone.now()
         row.operator_reason = request.get("reason", "")[:500] if state != OperatorState.NORMAL else ""

@@ -95,6 +95,29 @@ def move(
         return _change(row, there, replace(there, broker_groups=groups, phases=kept), "route.move", actor, reason)
 
 
+def rejoin(broker_group: str, *, actor: Actor, reason: str) -> list[str]:
+    """Let a broker group keep the subjects that are leaving it, in the caller's transaction. Returns their names.
+
+    Where it rejects sends already it joins again, because consumer groups may have come meanwhile that never read there.
+    """
+    leaving = [
+        route.subject
+        for route in queries.route_snapshots(moving_only=True)
+        if route.phases.get(broker_group) in (Phase.LEAVING, Phase.DRAINING)
+    ]
+    kept = []
+    for subject in sorted(leaving):
+        row, there = _locked(subject)
+        phases = dict(there.phases)
+        phase = phases.pop(broker_group, None)
+        if phase is Phase.DRAINING:
+            phases[broker_group] = Phase.JOINING
+        if phase in (Phase.LEAVING, Phase.DRAINING):
+            _change(row, there, replace(there, phases=phases), "route.rejoin", actor, reason)
+            kept.append(subject)
+    return kept
+
+
 @transaction.atomic
 def step(route: domain.Route, *, actor: Actor, reason: str, action: str = "route.step") -> Change:
     """Store the next step of a move. Raises NotFound without a route, Stale when it was changed in the meantime."""

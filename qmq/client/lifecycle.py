@@ -13,6 +13,7 @@ from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
+from qmq.words import seconds as seconds_text
 
 logger = logging.getLogger("qmq.client")
 
@@ -131,5 +132,5 @@ async def reach(
         elif not problem:
             problem = f"the metaserver has no usable {what} for it. Start one; `qmq status` lists registered groups"
         raise RouteUnknown(
-            f"no {what} could be reached for subject {subject} through {session.metaservers} in {seconds:g} s: {problem}"
+            f"no {what} could be reached for subject {subject} through {session.metaservers} in {seconds_text(seconds)}: {problem}"
         ) from error

@@ -17,6 +17,7 @@ from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_res
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import NO_SPACE, is_subject_refusal
 from qmq.words import printable
+from qmq.words import seconds as seconds_text
 
 Outcome = Receipt | SendFailed
 Key = tuple[str, ClientType]
@@ -173,7 +174,7 @@ class Batch:
     def not_confirmed_errors(self, seconds: float) -> list[Outcome]:
         """The errors of messages that were not stored within this number of seconds."""
         stored = "it may be stored" if self.may_be_stored else "it is not stored"
-        text = f"was not confirmed in {seconds:g} s and {self.attempts} attempts; {stored}."
+        text = f"was not confirmed in {seconds_text(seconds)} and {self.attempts} attempts; {stored}."
         problem = self.last_problem or "it was not sent yet"
         return [
             SendFailed(f"message {printable(message_id)} for {self.subject} {text} Last: {problem}", retriable=True)

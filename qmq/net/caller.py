@@ -11,6 +11,7 @@ from qmq.net.discovery import failure_reason
 from qmq.protocol.codes import CURRENT_VERSION
 from qmq.protocol.frames import FRAME_BYTES_MAX, Frame, FrameReader, request_header
 from qmq.protocol.receive_buffers import ReceiveBuffers
+from qmq.words import seconds as seconds_text
 
 PENDING_MAX = 10_000
 """Requests waiting for an answer on one connection; one more is refused."""
@@ -179,4 +180,4 @@ class Caller(asyncio.BufferedProtocol):
 
 def timed_out(address: str, code: int, seconds: float) -> CallTimeout:
     """The error of a request without a response."""
-    return CallTimeout(f"{address} did not respond to command {code} within {seconds:g} s")
+    return CallTimeout(f"{address} did not respond to command {code} within {seconds_text(seconds)}")

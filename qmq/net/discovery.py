@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError, Unreachable
 from qmq.net.http_auth import RequestSigner
+from qmq.words import seconds as seconds_text
 
 STATUS_OK = 200
 STATUS_UNAUTHORIZED = 401
@@ -87,7 +88,7 @@ def failure_reason(error: Exception, timeout_s: float) -> str:
     if isinstance(error, OSError) and error.errno:
         # The text of asyncio's errors repeats the address.
         return os.strerror(error.errno).lower()
-    return str(error) or f"no response within {timeout_s:g} s"
+    return str(error) or f"no response within {seconds_text(timeout_s)}"
 
 
 async def http_get(

@@ -17,7 +17,7 @@ from console.alerts import readings
 from console.alerts.arrivals import Arrivals, within
 from console.alerts.models import Alert, AlertRule, AlertState, Resolution
 from console.alerts.readings import READINGS_MAX, LoopRun, Reading
-from console.alerts.rules import ROLE_CHANGES_SECONDS, Conditions, Event, Kind, Phase, State, matcher, step
+from console.alerts.rules import ROLE_CHANGES_SECONDS, Conditions, Event, Kind, Phase, Severity, State, matcher, step
 from console.alerts.services.dead_letters import count_dead_letters
 from console.alerts.services.outbox import Outbox
 from console.alerts.services.rules import RULES_MAX
@@ -40,6 +40,7 @@ VALUE_SECONDS = 30
 GONE_SECONDS = 3_600
 """A target that is missing for this long, while everything can be measured, counts as removed."""
 _OPEN_PLACE = 1 << 62
+_CRITICAL_PLACE = 1 << 61
 _FROM_DATABASE = frozenset(
     {
         Kind.GROUP_STATE, Kind.LOOP_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES,
@@ -198,7 +199,8 @@ class _Look:
         after, event = step(_conditions(rule), before, reading.value, self._seconds)
         is_due = (self._now - alert.last_seen_at).total_seconds() >= VALUE_SECONDS
         if after != before or event is not None or is_due:
-            alert.last_value, alert.reason, alert.last_seen_at = reading.value, reading.reason[:300], self._now
+            alert.last_value, alert.retries = reading.value, reading.retries
+            alert.reason, alert.last_seen_at = reading.reason[:300], self._now
         if after == before and event is None:
             if is_due:
                 self._refreshed.append(alert)
@@ -227,7 +229,7 @@ class _Look:
             before = _state_of(alert)
             after, _ = step(_conditions(rule), before, None, self._seconds)
             if after != before:
-                alert.last_value, alert.reason = None, "no data received"
+                alert.last_value, alert.retries, alert.reason = None, None, "no data received"
                 self._memory.append(lambda alert=alert, after=after: self._remember(alert, after))  # type: ignore[misc]
             self._announce_late(rule, alert)
 
@@ -260,7 +262,7 @@ class _Look:
         for begin in range(0, len(stale), BATCH_ALERTS):
             batch = stale[begin : begin + BATCH_ALERTS]
             # Values only: nothing that somebody decided is in these columns, so no version needs to be compared.
-            Alert.objects.bulk_update(batch, ("last_value", "reason", "last_seen_at"))
+            Alert.objects.bulk_update(batch, ("last_value", "retries", "reason", "last_seen_at"))
 
     def _open(self, rule: AlertRule, reading: Reading, state: State, event: Event | None) -> Counter[str]:
         assert reading.value is not None
@@ -277,9 +279,10 @@ class _Look:
             held_from=_at(state.held_from),
             value=reading.value,
             last_value=reading.value,
+            retries=reading.retries,
             last_seen_at=self._now,
             open_key=open_key(rule.pk, reading.target),
-            place=_OPEN_PLACE + _ms(self._now),
+            place=_OPEN_PLACE + (_CRITICAL_PLACE if rule.severity == Severity.CRITICAL else 0) + _ms(self._now),
         )
         try:
             with transaction.atomic():
@@ -388,7 +391,7 @@ def _memory(state: State) -> dict[str, datetime | None]:
 
 
 def _values(alert: Alert) -> dict[str, Any]:
-    return {"last_value": alert.last_value, "reason": alert.reason, "last_seen_at": alert.last_seen_at}
+    return {name: getattr(alert, name) for name in ("last_value", "retries", "reason", "last_seen_at")}
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -58,6 +58,7 @@ def body_of(alert: Alert, event: Event) -> dict[str, Any]:
             "target": alert.target,
             "owner": alert.owner or None,
             "value": alert.last_value,
+            "retries": alert.retries,
             "threshold": alert.threshold,
             "since": rfc3339(alert.since),
             "fired_at": rfc3339(alert.fired_at) if alert.fired_at else None,

@@ -8,6 +8,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from console.alerts.models import Alert, AlertRule
+from console.alerts.services import evaluate
 from console.live.metadata import METASERVER_FORGOTTEN_HOURS, ROUTES_SECONDS, MetadataReader
 from console.tasks.heartbeats import METASERVER_FRESH_SECONDS
 from metaserver.services import broker_groups, routes
@@ -38,6 +40,20 @@ def test_routes_that_did_not_change_are_not_read_again() -> None:
     (sql,) = read()
     assert "WHERE" in sql, "those of changed subjects"
     assert set(reader.now.routes["orders"]) == {"g1", "g2"}
+
+
+@pytest.mark.database
+@pytest.mark.django_db(transaction=True)
+def test_firing_alerts_are_counted_by_severity() -> None:
+    reader = MetadataReader(SystemClock())
+    async_to_sync(reader.read)()
+    assert reader.now.alerts == {"firing": {"critical": 0, "warning": 0}}
+    rule = AlertRule.objects.create(name="lag", kind="lag", threshold=100, clear_threshold=80, severity="critical")
+    groups = {f"orders\n{name}": {"lag": lag, "reason": None} for name, lag in (("a", 101), ("b", 102), ("c", 1))}
+    evaluate({"groups": groups, "nodes": {}, "subjects": {}}, timezone.now())
+    assert set(Alert.objects.filter(rule=rule).values_list("state", flat=True)) == {"firing"}
+    async_to_sync(reader.read)()
+    assert reader.now.alerts == {"firing": {"critical": 2, "warning": 0}}
 
 
 @pytest.mark.database

@@ -81,6 +81,36 @@ def test_a_move_goes_by_joining_leaving_draining_and_is_over() -> None:
 
 
 @pytest.mark.usefixtures("three")
+def test_a_broker_group_that_returns_to_service_keeps_the_subjects_that_are_leaving_it() -> None:
+    """Also where stopped consumer groups would have let them leave never."""
+
+    def decide(state: OperatorState, **options: Any) -> Any:
+        return broker_groups.set_operator_state("g1", state, actor=ACTOR, **options)
+
+    for name in ("parts", "gone"):
+        route(name, "g1", "g2")
+    routes.move("gone", ["g1"], actor=ACTOR, reason="of another group")
+    decide(OperatorState.DRAINING)
+    move("g2")
+    go_on(ready=("g2",))
+    go_on()
+    assert stored().phases == {"g1": DRAINING}
+    routes.move("parts", ["g2", "g3"], actor=ACTOR, reason="moved")
+    before = everything()
+    planned = decide(OperatorState.NORMAL, dry_run=True)
+    assert everything() == before
+    assert decide(OperatorState.NORMAL) == planned
+    assert planned.notes == ("Subjects that have not left yet stay: orders, parts.",)
+    phases = {route.subject: dict(route.phases) for route in queries.route_snapshots()}
+    assert phases == {"orders": {"g1": JOINING}, "parts": {"g3": JOINING}, "gone": {"g2": LEAVING}}
+    rejoined = [entry for entry in audit_rows() if entry[0] == "route.rejoin"]
+    assert [entry[1] for entry in rejoined] == ["orders", "parts"]
+    go_on(ready=("g1",))
+    assert (stored().broker_groups, stored().writable) == (("g1", "g2"), ("g1", "g2"))
+    assert decide(OperatorState.NORMAL).notes == ()
+
+
+@pytest.mark.usefixtures("three")
 def test_who_is_wanted_again_in_the_middle_comes_back() -> None:
     move("g2")
     move("g1")

@@ -21,6 +21,7 @@ const alert = (more: object) => ({
   resolution: null,
   value: 1_000,
   last_value: 1_234,
+  retries: null,
   reason: null,
   last_seen_at: "2026-11-21T10:10:00Z",
   is_silenced: false,
@@ -63,6 +64,12 @@ test("a value that can't be measured is unknown with its reason, and never the o
   await mount(AlertsPage, "/alerts");
   expect(await screen.findByLabelText("unknown: b1 does not answer")).toHaveTextContent("—");
   expect(screen.queryByText(/16m/)).toBeNull();
+});
+
+test("pending retries are shown with the value", async () => {
+  answer({ "GET /api/v1/me/": me({ teams: [] }), "GET /api/v1/alerts/": list(alert({ retries: 12 })) });
+  await mount(AlertsPage, "/alerts");
+  expect(await screen.findByText(/12 pending retries/)).toBeInTheDocument();
 });
 
 test("an alert leads to its target; whoever only reads finds nothing to do", async () => {

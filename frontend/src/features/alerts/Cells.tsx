@@ -115,7 +115,7 @@ export function Value({ alert }: { alert: Alert }) {
   if (isWord(alert.kind)) return <>{text}</>;
   return (
     <span className="nowrap">
-      <b>{text}</b> ({condition})
+      <b>{text}</b> ({condition}){alert.retries ? <> · {t("retries", { count: alert.retries })}</> : null}
     </span>
   );
 }

@@ -211,9 +211,23 @@ def alerts(operator: APIClient) -> None:
 
 @pytest.mark.database
 def test_open_alerts_come_first(viewer: APIClient, alerts: None):
-    assert names(viewer, "alerts/", "state") == ["pending", "firing", "resolved"]
+    assert names(viewer, "alerts/", "state") == ["firing", "pending", "resolved"]
     evaluate(snapshot({"orders/audit": group(0), "payments/billing": group(0, 0.0), "new/g": group(101)}), at(20))
     assert names(viewer, "alerts/", "target") == ["new/g", "payments/billing", "orders/audit"]
+
+
+@pytest.mark.database
+def test_critical_alerts_are_above_newer_warnings_and_counted(viewer: APIClient, operator: APIClient):
+    made(operator, "alert-rules", {**RULE, "name": "bad", "severity": "critical", "threshold": 1000})
+    made(operator, "alert-rules", {**RULE, "severity": "warning"})
+    evaluate(snapshot({"orders/a": group(1001)}), at(0))
+    evaluate(snapshot({"orders/a": group(1001), "orders/b": group(101)}), at(10))
+    assert names(viewer, "alerts/", "target") == ["orders/a", "orders/b", "orders/a"]
+    assert names(viewer, "alerts/", "severity") == ["critical", "warning", "warning"]
+    assert viewer.get(f"{API}/overview/").json()["alerts_firing"] == {"critical": 1, "warning": 2}
+    evaluate(snapshot({"orders/a": group(0), "orders/b": group(101)}), at(20))
+    assert names(viewer, "alerts/", "severity") == ["warning", "warning", "critical"], "ended ones are below"
+    assert viewer.get(f"{API}/overview/").json()["alerts_firing"] == {"critical": 0, "warning": 1}
 
 
 @pytest.mark.database
@@ -239,8 +253,8 @@ def test_filters_of_alerts(viewer: APIClient, operator: APIClient, alerts: None)
     assert operator.post(f"{API}/alerts/{firing.pk}/acknowledge/", {"reason": "on it"}).status_code == 200
     for query, expected in {
         "state=firing": ["firing"],
-        "state=firing&state=pending": ["pending", "firing"],
-        "is_open=true": ["pending", "firing"],
+        "state=firing&state=pending": ["firing", "pending"],
+        "is_open=true": ["firing", "pending"],
         "is_open=false": ["resolved"],
         "severity=warning": ["pending"],
         "kind=lag": ["firing", "resolved"],
@@ -249,7 +263,7 @@ def test_filters_of_alerts(viewer: APIClient, operator: APIClient, alerts: None)
         "target=ORDERS/audit": [],
         "target_contains=audit": ["resolved"],
         "target_contains=AUDIT": ["resolved"],
-        "target_prefix=payments/": ["pending", "firing"],
+        "target_prefix=payments/": ["firing", "pending"],
         "target_prefix=audit": [],
         "rule=SLO": ["pending"],
         "owner=shop": ["pending"],

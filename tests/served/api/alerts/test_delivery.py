@@ -88,7 +88,8 @@ def test_a_webhook_gets_the_alert_signed(receiver: Receiver):
     assert said["event"] == "firing"
     assert said["alert"] | {"id": "1"} == {
         "id": "1", "rule": "lag", "kind": "lag", "severity": "critical", "target": "orders/billing", "owner": None,
-        "value": 101.0, "threshold": 100.0, "since": "2026-01-31T12:00:00.000Z", "fired_at": "2026-01-31T12:00:00.000Z",
+        "value": 101.0, "retries": 0, "threshold": 100.0, "since": "2026-01-31T12:00:00.000Z",
+        "fired_at": "2026-01-31T12:00:00.000Z",
         "resolved_at": None, "resolution": None,
     }  # fmt: skip
     row, alert = Notification.objects.get(), Alert.objects.get()

@@ -160,6 +160,24 @@ def test_processes_that_share_an_id_are_one_alert_of_their_group():
     assert told()[-1] == ("orders/billing", "resolved")
 
 
+def test_pending_retries_are_in_the_alert_of_their_group():
+    rule()
+    rule(name="time lag", kind="time_lag", threshold=900)
+    retries = "%RETRY%orders%billing/billing"
+    evaluate(snapshot({"orders/billing": group(90, 30.0), retries: group(11, 901.0)}), at(0))
+    assert states() == [("orders/billing", "firing")] * 2
+    values = list(Alert.objects.order_by("id").values_list("kind", "last_value", "retries"))
+    assert values == [("lag", 101, 11), ("time_lag", 901, 11)]
+    # The subject itself is on no node any more.
+    evaluate(snapshot({retries: group(150, 20.0)}), at(60))
+    values = list(Alert.objects.order_by("id").values_list("state", "last_value", "retries"))
+    assert values == [("firing", 150, 150), ("resolved", 20, 150)]
+    evaluate(snapshot({"orders/billing": group(90, 30.0), retries: group(None, None, "g2 is away")}), at(120))
+    assert list(Alert.objects.filter(state="firing").values_list("last_value", "retries", "reason")) == [
+        (None, None, "g2 is away")
+    ]
+
+
 def test_unknown_is_told_by_its_own_rule():
     rule(kind="unknown", threshold=0, for_seconds=60, target="*/*")
     evaluate(lagging(None), at(0))

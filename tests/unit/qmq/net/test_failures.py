@@ -21,4 +21,4 @@ from qmq.net.discovery import failure_reason
     ],
 )
 def test_the_reason_names_neither_a_number_nor_the_address(error: Exception, reason: str) -> None:
-    assert failure_reason(error, 0.75) == reason
+    assert failure_reason(error, 0.749986) == reason
