@@ -28,11 +28,16 @@ export function LiveDrainTime({ row }: { row: GroupLag }) {
   return <DrainTime numbers={useNumbers(row)} />;
 }
 
-/** In how long the lag is gone; "never", at these rates, is something else than not measured. */
+/** In how long the lag is gone; "never", at these rates, and "not draining" are something else than not measured. */
 export function DrainTime({ numbers }: { numbers: Entry | undefined }) {
   const { t } = useTranslation("groups");
   const isNever = numbers?.is_draining === false;
   const { value, reason } = measured(numbers, "drain_seconds");
+  const { state, consumers } = explained(numbers);
+  if (state === "stopped" || state === "paused") {
+    const why = state === "stopped" && consumers === 0 ? "alone" : state;
+    return <Measured value={null} reason={t(`drain.${why}`)} unknown={t("drain.not")} />;
+  }
   return (
     <Measured
       value={value}
@@ -53,11 +58,11 @@ export const STATE_COLOURS: Record<GroupState, string> = {
 };
 
 /** Why a group is in its state, in a sentence; unknown numbers say so. */
-export function useWhy(): (numbers: Entry | undefined) => string {
+export function useWhy(): (numbers: Entry | undefined, subject?: Entry) => string {
   const { t } = useTranslation("groups");
   const language = useLanguage();
-  return (of) => {
-    const { why, lag, seconds, rate, consumers } = explained(of);
+  return (of, subject) => {
+    const { why, lag, seconds, rate, consumers, arriving, needed } = explained(of, subject);
     const unknown = t("why.not_measured");
     const reason = typeof of?.reason === "string" ? of.reason : unknown;
     return t(`why.${why}`, {
@@ -66,6 +71,8 @@ export function useWhy(): (numbers: Entry | undefined) => string {
       time: seconds === null ? unknown : times.duration(seconds, language),
       rate: rate === null ? unknown : numbers.rate(rate, language),
       count: consumers ?? 0,
+      arriving: arriving === null ? unknown : numbers.rate(arriving, language),
+      needed,
     });
   };
 }

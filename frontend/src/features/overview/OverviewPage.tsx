@@ -134,6 +134,11 @@ function Flow() {
   );
 }
 
+/** Nothing of it is acknowledged at present, whatever its rate was. */
+function isHalted({ state }: Overview["worst"][number]): boolean {
+  return state === "stopped" || state === "paused";
+}
+
 function Worst({ overview }: { overview: Overview }) {
   const { t } = useTranslation("overview");
   return (
@@ -156,10 +161,10 @@ function Worst({ overview }: { overview: Overview }) {
               )),
               column("drain", { align: "right" }, (row) => (
                 <Measured
-                  value={row.drain_seconds}
+                  value={isHalted(row) ? null : row.drain_seconds}
                   as="duration"
                   reason={row.reason}
-                  unknown={row.is_draining === false ? t("never") : undefined}
+                  unknown={isHalted(row) ? t("not_draining") : row.is_draining === false ? t("never") : undefined}
                 />
               )),
             ],
