@@ -1,10 +1,8 @@
 """Search by name for Ctrl-K, best match first. One query per kind, each with a limit.
 
 A message's ID contains neither its subject nor its broker group. By ID alone, only messages with a record by ID are found:
-delayed
-ones, and dead letters that were replayed or deleted. With the subject before it (`orders 260131.120000...`), its broker groups
-are
-queried.
+delayed ones, and dead letters that were replayed or deleted. With the subject before it (`orders 260131.120000...`), its broker
+groups are queried.
 """
 
 import re
@@ -53,7 +51,7 @@ class Found:
 
 
 def jump(text: str, *, sees_accounts: bool) -> Found:
-    """At most FOUND_MAX things whose name has the text in it.
+    """At most FOUND_MAX things whose name has each word of the text in it.
 
     Args:
         sees_accounts: whether users are looked for too.
@@ -75,15 +73,16 @@ def jump(text: str, *, sees_accounts: bool) -> Found:
 
 
 def _best(rows: "QuerySet[Any]", field: str, text: str) -> Any:
-    """The rows that fit best: as it is, at the beginning, anywhere; of those the shortest."""
+    """The rows with all words of the text: best as it is, then at the beginning, then anywhere; of those the shortest."""
     wanted = Lower(Value(text))
+    has_words = Q(*(Q(lowered__contains=Lower(Value(word))) for word in text.split()))
     rank = Case(
         When(Q(lowered=wanted), then=_EXACT),
         When(Q(lowered__startswith=wanted), then=_BEGINNING),
         default=_INSIDE,
         output_field=IntegerField(),
     )
-    lowered = rows.alias(lowered=Lower(field)).filter(lowered__contains=wanted)
+    lowered = rows.alias(lowered=Lower(field)).filter(has_words)
     return lowered.annotate(fits=rank, length=Length(field)).order_by("fits", "length", field)[:FOUND_MAX]
 
 

@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet } from "@tanstack/react-router";
 import { Failed, NotFound } from "@/app/errors";
+import { Allowed } from "@/app/Allowed";
 import { Layout } from "@/app/Layout";
 import { pages } from "@/app/pages";
 import { SignedIn } from "@/app/SignedIn";
@@ -14,7 +15,9 @@ const inside = createRoute({
   component: () => (
     <SignedIn>
       <Layout>
-        <Outlet />
+        <Allowed>
+          <Outlet />
+        </Allowed>
       </Layout>
     </SignedIn>
   ),

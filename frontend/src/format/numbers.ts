@@ -37,7 +37,7 @@ export function bytes(value: number, language: string): string {
   return `${numberFormat(language, { maximumFractionDigits: digits }).format(rest)} ${UNITS[unit] ?? ""}`;
 }
 
-/** Ids and sequences past 2^53 come as text: grouped without becoming a number. */
+/** Ids and sequences past 2^53 come as text: grouped as other numbers are, without becoming one. */
 export function sequence(value: string): string {
-  return value.replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+  return value.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }

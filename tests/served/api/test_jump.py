@@ -50,6 +50,7 @@ def test_the_best_comes_first(admin: APIClient) -> None:
     ]  # fmt: skip
     assert found(admin, "g1") == [("broker_group", "g1"), ("node", "g1-node")]
     assert found(admin, "nothing like it") == []
+    assert found(admin, "paid orders") == [("subject", "orders.paid")]
 
 
 @pytest.mark.database

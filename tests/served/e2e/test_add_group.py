@@ -16,15 +16,20 @@ from tests.support.processes import PROJECT
 from tests.support.system import Person
 from tests.support.waiting import ASK_SECONDS, eventually
 
+SECRET = "s" * 44
+"""The node secret of the system."""
+
 
 def test_the_shown_command_starts_the_first_node(browser: Browser, new_system: NewSystems, tmp_path: Path) -> None:
     system = new_system(groups=1, console=True, people=(Person("ada", "admin"),))
+    for process in system.processes:
+        process.set_environment(QMQ_NODE_TOKEN=SECRET)
     system.start()
     with closing(Visits(browser, system.url)) as visits:
         command = _add_group(visits)
         assert [line for one in visits.made for line in one.problems()] == []
     token = tmp_path / "node_token"
-    token.write_text("s" * 44)
+    token.write_text(SECRET)
     token.chmod(0o600)
     for place, here in {
         "/var/lib/qmq": str(tmp_path),

@@ -57,7 +57,7 @@ test("pages are there without the API; arrows go round", async () => {
 test("says when nothing is found, and what could not be searched", async () => {
   const { field } = await opened([], { b1: "nobody answers" });
   await userEvent.type(field, "zzz");
-  expect(await screen.findByText("No results")).toBeInTheDocument();
+  expect(await screen.findByText(/^No results/)).toBeInTheDocument();
   expect(screen.getByText("b1 could not be searched: nobody answers")).toBeInTheDocument();
 });
 
@@ -81,4 +81,11 @@ test("where one went lately is offered before anything is typed", async () => {
   const { texts } = await opened([]);
   expect(screen.getAllByRole("option")[0]).toHaveTextContent("billing");
   expect(texts()).toEqual([]);
+});
+
+test("a message ID alone leads to the page that asks for its subject", async () => {
+  const { page, field } = await opened([]);
+  await userEvent.type(field, "261128.021112.127.0.0.1.1.0");
+  await userEvent.click(await screen.findByRole("option", { name: /^Trace message 261128/ }));
+  await waitFor(() => expect(page.address()).toBe("/trace?message_id=261128.021112.127.0.0.1.1.0"));
 });

@@ -38,4 +38,6 @@ test("groups of one name are told apart by their subject", () => {
 test("case and blanks around do not matter", () => {
   expect(fits("Consumer groups", " GROUP ")).toBe(true);
   expect(fits("Subjects", "group")).toBe(false);
+  expect(fits("order.created", "created  order")).toBe(true);
+  expect(fits("order.created", "order paid")).toBe(false);
 });

@@ -54,7 +54,9 @@ export function hintOf(found: Found): string {
   }
 }
 
-/** Whether a text can stand for this name; signs and case as the API takes them. */
+/** Whether a text can stand for this name: each of its words is in it, whatever the case, as the API takes them. */
 export function fits(name: string, text: string): boolean {
-  return name.toLowerCase().includes(text.trim().toLowerCase());
+  const lowered = name.toLowerCase();
+  const words = text.trim().toLowerCase().split(/\s+/);
+  return words.every((word) => lowered.includes(word));
 }

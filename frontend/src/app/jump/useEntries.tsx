@@ -58,6 +58,9 @@ const ICONS: Record<Found["kind"], Icon> = {
   delayed_message: IconClock,
 };
 
+/** IDs as clients make them begin with a date and a time. */
+const IS_MESSAGE_ID = /^[0-9]{6}\.[0-9]{6}\.\S{3,}$/;
+
 /** What the box offers for a text: where one went lately (without a text), pages, what the API found, actions. */
 export function useEntries(text: string, found: readonly Found[]): Section[] {
   const { t } = useTranslation();
@@ -86,6 +89,13 @@ export function useEntries(text: string, found: readonly Found[]): Section[] {
     const entry = { id, kind, label: name, hint, address: addressOf(place) };
     return { id, label: name, hint, icon: ICONS[kind], run: () => go(entry) };
   });
+  const messageId = text.trim();
+  if (IS_MESSAGE_ID.test(messageId)) {
+    // An ID alone names neither a subject nor a broker group: the page asks for the subject.
+    const address: Target = { to: "/trace", search: { message_id: messageId } };
+    const entry = { id: `trace ${messageId}`, label: t("jump.trace", { id: messageId }), hint: t("jump.trace_hint") };
+    places.push({ ...entry, icon: IconMail, run: () => void goTo(address) });
+  }
   const fitting = (entries: readonly Entry[]) => entries.filter(({ label }) => fits(label, text));
   const isEmpty = text.trim() === "";
   const sections: Section[] = [

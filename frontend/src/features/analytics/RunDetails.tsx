@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import { runOptions, type Run } from "@/features/analytics/queries";
 import { Dialog } from "@/ui/Dialog";
 import { FactTable, type Fact } from "@/ui/FactTable";
+import { JobError } from "@/ui/JobError";
 import { Instant } from "@/ui/Instant";
 import { QueryProblem } from "@/ui/loaded";
 import { Measured } from "@/ui/Measured";
@@ -53,11 +54,7 @@ function Facts({ run }: { run: Run }) {
   ];
   return (
     <Stack>
-      {run.error && (
-        <Code block c="red" tabIndex={0}>
-          {run.error}
-        </Code>
-      )}
+      {run.error && <JobError text={run.error} />}
       <FactTable width={180} facts={facts.map(([name, value]) => [t(`run.${name}`), value])} />
     </Stack>
   );

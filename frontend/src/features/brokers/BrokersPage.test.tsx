@@ -106,7 +106,7 @@ test("a group is announced after its dry run, and then one is told how to start 
   await userEvent.selectOptions(within(dialog).getByLabelText("Kind"), "delay");
   await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
   await userEvent.click(await within(dialog).findByRole("button", { name: "Add group" }));
-  expect(await screen.findByText(/-m delay_node --group g9 /)).toBeInTheDocument();
+  expect(await screen.findByText(/-m delay_node --broker-group g9 /)).toBeInTheDocument();
   const posted = asked.filter(({ method }) => method === "POST");
   expect(posted.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
   expect(posted[1]?.body).toEqual({ name: "g9", kind: "delay", description: "", reason: "" });
@@ -125,7 +125,7 @@ test("whoever may not change the cluster is not offered to", async () => {
 test("an empty cluster teaches how its first node is started", async () => {
   answer({ "GET /api/v1/me/": ME, "GET /api/v1/broker-groups/": page() });
   await mount(BrokersPage, "/brokers");
-  expect(await screen.findByText(/-m broker_node --group g1 /)).toBeInTheDocument();
+  expect(await screen.findByText(/-m broker_node --broker-group g1 /)).toBeInTheDocument();
 });
 
 test("a node names its damaged ranges and the messages that are lost to them", async () => {

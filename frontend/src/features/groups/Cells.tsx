@@ -39,11 +39,11 @@ export const STATE_COLOURS: Record<GroupState, string> = {
 };
 
 /** Why a group is in its state, in a sentence; unknown numbers say so. */
-export function useWhy(): (numbers: Entry | undefined) => string {
+export function useWhy(): (numbers: Entry | undefined, subject?: Entry) => string {
   const { t } = useTranslation("groups");
   const language = useLanguage();
-  return (of) => {
-    const { why, lag, seconds, rate, consumers } = explained(of);
+  return (of, subject) => {
+    const { why, lag, seconds, rate, consumers, arriving, needed } = explained(of, subject);
     const unknown = t("why.not_measured");
     const reason = typeof of?.reason === "string" ? of.reason : unknown;
     return t(`why.${why}`, {
@@ -52,6 +52,8 @@ export function useWhy(): (numbers: Entry | undefined) => string {
       time: seconds === null ? unknown : times.duration(seconds, language),
       rate: rate === null ? unknown : numbers.rate(rate, language),
       count: consumers ?? 0,
+      arriving: arriving === null ? unknown : numbers.rate(arriving, language),
+      needed,
     });
   };
 }

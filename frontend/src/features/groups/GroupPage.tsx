@@ -112,7 +112,7 @@ function Description({ name, isThere }: { name: GroupName; isThere: boolean }) {
   return (
     <>
       {t("of_subject")} <SubjectLink subject={name.subject} />
-      {isThere && entry && <> · {why(entry)}</>}
+      {isThere && entry && <> · {why(entry, view.state.subjects?.[name.subject])}</>}
     </>
   );
 }

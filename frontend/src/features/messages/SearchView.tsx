@@ -87,7 +87,11 @@ function Results({ subject, criteria }: { subject: string; criteria: Criteria })
       </Group>
       <Text size="sm" aria-live="polite">
         {t(`search.state.${state}`)}{" "}
-        {t("search.sums", { found: count(steps.found.length, language), done: count(steps.done, language) })}
+        {t("search.sums", {
+          found: t("search.found", { count: steps.found.length, shown: count(steps.found.length, language) }),
+          done: t("search.done", { count: steps.done, shown: count(steps.done, language) }),
+        })}{" "}
+        {steps.found.length === 0 && state !== "running" && t("search.only_properties")}
       </Text>
       {sums.unreadable > 0 && (
         <Alert color="red">

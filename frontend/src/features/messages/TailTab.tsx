@@ -69,7 +69,7 @@ export default function TailTab({ subject }: { subject: string }) {
       <Unreachable of={view.unknown} />
       <Text size="sm" c="dimmed" data-left-out={view.leftOut}>
         {t("tail.sums", { shown: count(rows.length, language), arrived: count(view.arrived, language) })}
-        {view.leftOut > 0 && ` · ${t("tail.left_out", { shown: count(view.leftOut, language) })}`}
+        {view.leftOut > 0 && ` · ${t("tail.left_out", { count: view.leftOut, shown: count(view.leftOut, language) })}`}
       </Text>
       <TailRows
         rows={rows}

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { contentType, EXAMPLE, lineOf, rangeOfLine } from "@/features/provisioning/document";
 
@@ -20,4 +21,10 @@ test.each([
 
 test("a line's place in the text", () => {
   expect(rangeOfLine("ab\ncde\nf", 2)).toEqual([3, 6]);
+});
+
+test("the example is that of the deployment", () => {
+  const deployed = readFileSync("../deploy/example.yaml", "utf8");
+  const body = (text: string) => text.slice(text.indexOf("subjects:"));
+  expect(body(EXAMPLE)).toBe(body(deployed));
 });

@@ -1,20 +1,20 @@
 /** What the API takes at most: DOCUMENT_BYTES_MAX of api/views/provisioning.py. */
 export const DOCUMENT_BYTES_MAX = 1 << 20;
 
-/** A document to begin with. */
-export const EXAMPLE = `# What shall be. What the document leaves out stays as it is; nothing is ever deleted.
+/** A document to begin with: that of deploy/example.yaml. */
+export const EXAMPLE = `# What the document does not mention stays as it is; nothing is deleted.
 subjects:
   - name: order.paid
     description: An order was paid
     tags: [orders, money]
-    messages_per_second: 2000      # on each broker group; more is refused until later
+    messages_per_second: 2000      # on each broker group; more is rejected, and producers retry
     retention_hours: 72
     consumer_groups:
       - name: billing
         description: Writes invoices
       - shipping
   - name: order.remind
-    allowed_groups: [mailer]       # nobody else may read it
+    allowed_groups: [mailer]       # brokers give other groups nothing; this is no access control, because clients are not authenticated
 `;
 
 export function bytesOf(text: string): number {

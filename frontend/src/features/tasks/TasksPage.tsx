@@ -9,6 +9,7 @@ import { sequence } from "@/format/numbers";
 import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { Instant } from "@/ui/Instant";
+import { JobError } from "@/ui/JobError";
 import { useJobResult } from "@/ui/jobResult";
 import { loaded } from "@/ui/loaded";
 import { PageHeader } from "@/ui/PageHeader";
@@ -50,11 +51,15 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
         )),
         column("state", { card: "state" }, (task) => <Verdict task={task} />),
         column("last", { card: "fact" }, (task) => <Instant at={task.finished_at} relative />),
-        column("result", { card: "line" }, (task) => (
-          <Text size="sm" c={task.error ? "red" : undefined} className="break" miw={200}>
-            {task.error || resultOf(task) || "—"}
-          </Text>
-        )),
+        column("result", { card: "line" }, (task) =>
+          task.error ? (
+            <JobError text={task.error} />
+          ) : (
+            <Text size="sm" className="break" miw={200}>
+              {resultOf(task) || "—"}
+            </Text>
+          ),
+        ),
         column("next", { card: "fact" }, (task) =>
           task.is_enabled ? <Instant at={task.next_run_at} relative /> : "—",
         ),

@@ -1,9 +1,8 @@
 import { Checkbox, NativeSelect, Text, TextInput } from "@mantine/core";
-import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Schema } from "@/api/client";
-import { change, read } from "@/api/requests";
+import { change } from "@/api/requests";
 import { PlanDialog } from "@/ui/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 import { ShownOnce } from "@/ui/ShownOnce";
@@ -20,11 +19,9 @@ QMQ_TOKEN=${token} qmq apply --console ${origin} --dry-run -f subjects.yaml`;
 /** A new token in one's own name, within what one's role may; shown once, with two ways to use it. */
 export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation("tokens");
-  const rights = useQuery(scopesOptions());
   const [token, setToken] = useState(EMPTY);
   const [made, setMade] = useState<string | null>(null);
   const fields = fieldsOf(token, (some) => setToken({ ...token, ...some }), "NewTokenRequest");
-  const rightsOf = (scope: Scope) => rights.data?.scopes.find(({ name }) => name === scope)?.rights.join(", ");
   return (
     <>
       <PlanDialog
@@ -51,7 +48,13 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
         />
         <Checkbox.Group label={t("column.scopes")} description={t("create.scopes_hint")} {...fields.chosen("scopes")}>
           {SCOPES.map((scope) => (
-            <Checkbox key={scope} mt="xs" value={scope} label={t(`scope.${scope}`)} description={rightsOf(scope)} />
+            <Checkbox
+              key={scope}
+              mt="xs"
+              value={scope}
+              label={t(`scope.${scope}`)}
+              description={t(`scope_about.${scope}`)}
+            />
           ))}
         </Checkbox.Group>
         <NativeSelect
@@ -81,8 +84,3 @@ export const SCOPES: readonly Scope[] = ["read", "messages", "operate", "admin"]
 export const LIFE_DAYS = [7, 30, 90, 180, 365] as const;
 
 export const tokensKey = ["tokens"] as const;
-
-/** What each scope lets a token do, as the API's own table says. */
-export function scopesOptions() {
-  return queryOptions({ queryKey: ["roles"], queryFn: read("/api/v1/roles/"), staleTime: Infinity });
-}

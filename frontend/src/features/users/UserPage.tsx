@@ -7,6 +7,7 @@ import type { Change } from "@/api/client";
 import { change, type Attempt } from "@/api/requests";
 import { EditUser, RoleBadge } from "@/features/users/UserDialogs";
 import { updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
+import { personName } from "@/format/names";
 import { ChangeDialog } from "@/ui/ChangeDialog";
 import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
@@ -88,7 +89,7 @@ function Actions({ user, etag }: { user: User; etag: string | null }) {
 function Facts({ user }: { user: User }) {
   const { t } = useTranslation("users");
   const facts: Fact[] = [
-    [t("column.name"), [user.first_name, user.last_name].filter(Boolean).join(" ") || "—"],
+    [t("column.name"), personName(user) || "—"],
     [t("column.email"), user.email || "—"],
     [
       t("column.teams"),

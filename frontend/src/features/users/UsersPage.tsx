@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import { list } from "@/api/requests";
 import { CreateUser, RoleBadge } from "@/features/users/UserDialogs";
 import { ROLES, usersKey, type User } from "@/features/users/queries";
+import { personName } from "@/format/names";
 import { CreateButton } from "@/ui/buttons";
 import { Instant } from "@/ui/Instant";
 import { TeamLink } from "@/ui/links";
@@ -29,7 +30,7 @@ export default function UsersPage() {
             {row.is_active === false && <Badge color="gray">{t("disabled")}</Badge>}
           </Group>
         )),
-        column("name", (row) => [row.first_name, row.last_name].filter(Boolean).join(" ") || "—"),
+        column("name", (row) => personName(row) || "—"),
         column("email", (row) => row.email || "—"),
         column("role", (row) => <RoleBadge role={row.role} />),
         column("teams", (row) => (

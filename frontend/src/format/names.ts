@@ -1,0 +1,5 @@
+/** A person's name as it is written: Chinese names begin with the family name, without a blank. Pure. */
+export function personName({ first_name = "", last_name = "" }: { first_name?: string; last_name?: string }): string {
+  const isChinese = /^\p{Script=Han}*$/u.test(first_name + last_name);
+  return isChinese ? last_name + first_name : [first_name, last_name].filter(Boolean).join(" ");
+}

@@ -1,0 +1,27 @@
+import { Code, Stack, Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+
+/** Errors that have a sentence of their own, by what their text contains. */
+const KNOWN: readonly [RegExp, string][] = [[/Python worker failed to connect back/, "job_error.python_worker"]];
+
+/** The error of a background job: its first line, or a sentence for what is known; all of it when it is unfolded. */
+export function JobError({ text }: { text: string }) {
+  const { t } = useTranslation();
+  const [first = ""] = text.split("\n");
+  const known = KNOWN.find(([pattern]) => pattern.test(text))?.[1];
+  return (
+    <Stack gap={2} miw={200}>
+      <Text size="sm" c="red" className="break">
+        {known ? t(known) : first}
+      </Text>
+      {(known !== undefined || first !== text) && (
+        <details>
+          <summary>{t("job_error.details")}</summary>
+          <Code block tabIndex={0} className="job-error">
+            {text}
+          </Code>
+        </details>
+      )}
+    </Stack>
+  );
+}
