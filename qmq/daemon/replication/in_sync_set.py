@@ -107,6 +107,13 @@ class InSyncSet:
         """Whether a slave lacks nothing, or has confirmed something within PROGRESS_SECONDS."""
         return self._slaves[slave].progress.waited_seconds(self._clock.monotonic()) < PROGRESS_SECONDS
 
+    @property
+    def slow(self) -> dict[str, float]:
+        """For how many seconds slaves stay outside of the set because they were slow, by node id."""
+        now = self._clock.monotonic()
+        rest = {name: slave.slow.remaining(now) for name, slave in self._slaves.items()}
+        return {name: seconds for name, seconds in rest.items() if seconds}
+
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
