@@ -8,16 +8,21 @@ from qmq.daemon.counters import Buckets, MetricFamilies
 from qmq.daemon.daemon_metrics import DaemonMetrics
 from qmq.daemon.log_space import LogSpace
 from qmq.daemon.node import Node
+from qmq.daemon.write_watch import WriteWatch
 from qmq.log.log import SegmentedLog
 
 
-def log_metrics(families: MetricFamilies, log: SegmentedLog, space: LogSpace) -> Iterable[Metric]:
+def log_metrics(
+    families: MetricFamilies, log: SegmentedLog, space: LogSpace, write_watch: WriteWatch
+) -> Iterable[Metric]:
     """The metrics of a log and its disk, also of a node that does not serve."""
     yield families.gauge("log_end_bytes", "Log end offset", log.written_end)
     yield families.gauge("log_begin_bytes", "Log start offset", log.begin)
     yield families.gauge("damaged_ranges", "Corrupted ranges of the log", len(log.damaged))
     yield families.gauge("disk_free_bytes", "Free space on the disk of the log", space.disk_free_bytes)
     yield families.gauge("disk_total_bytes", "Size of the disk of the log", space.disk_total_bytes)
+    text = "For how long the disk has not completed a write that is under way"
+    yield families.gauge("disk_stuck_seconds", text, write_watch.stuck_seconds)
 
 
 class NodeMetrics(DaemonMetrics):
@@ -43,7 +48,7 @@ class NodeMetrics(DaemonMetrics):
         yield self.commit_bytes.family(f"{self._prefix}_commit_bytes", "Size of a commit")
         yield self.counter("commits", "Commits written", node.committer.commits)
         yield self.gauge("unsynced_bytes", "Bytes appended and not synced yet", log.pending_bytes)
-        yield from log_metrics(self, log, node.space)
+        yield from log_metrics(self, log, node.space, node.write_watch)
         failures = node.membership.policies.failures if node.membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, stored or applied", failures)
         sessions = node.membership.sessions if node.membership is not None else ()

@@ -50,8 +50,8 @@ class InSyncSet:
     _clock: Clock
     _slaves: dict[str, _Slave] = field(default_factory=dict, init=False)
     unreachable: tuple[str, ...] = field(default=(), init=False)
-    """Slaves that confirm nothing, or are not connected, and without which fewer members than the minimum would be in sync,
-    although the group has enough others. () if there are none."""
+    """Slaves that confirm nothing, or are not connected any more, and without which fewer members than the minimum would be in
+    sync, although the group has enough others. () if there are none."""
     _unreachable_since: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +106,13 @@ class InSyncSet:
     def makes_progress(self, slave: str) -> bool:
         """Whether a slave lacks nothing, or has confirmed something within PROGRESS_SECONDS."""
         return self._slaves[slave].progress.waited_seconds(self._clock.monotonic()) < PROGRESS_SECONDS
+
+    @property
+    def slow(self) -> dict[str, float]:
+        """For how many seconds slaves stay outside of the set because they were slow, by node id."""
+        now = self._clock.monotonic()
+        rest = {name: slave.slow.remaining(now) for name, slave in self._slaves.items()}
+        return {name: seconds for name, seconds in rest.items() if seconds}
 
     # --- what is due -----------------------------------------------------------------------------------------------
 
@@ -170,8 +177,9 @@ class InSyncSet:
         self.unreachable = lost
 
     def _is_lost(self, slave: _Slave) -> bool:
-        """Whether it may be the connection that keeps a slave from confirming."""
-        return slave.gone_since is not None or (slave.state is FollowState.FOLLOWING and self._is_late(slave))
+        """Whether it may be the connection that keeps a slave from confirming. One that has never connected may not run."""
+        is_gone = slave.gone_since is not None and slave.was_here
+        return is_gone or (slave.state is FollowState.FOLLOWING and self._is_late(slave))
 
     def _is_late(self, slave: _Slave) -> bool:
         return slave.progress.waited_seconds(self._clock.monotonic()) >= PROGRESS_SECONDS

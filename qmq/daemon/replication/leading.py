@@ -159,6 +159,11 @@ class Leading:
         return self._in_sync.unreachable
 
     @property
+    def slow(self) -> dict[str, float]:
+        """As `InSyncSet.slow`."""
+        return self._in_sync.slow
+
+    @property
     def retained_from(self) -> int:
         """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows or copies
         and made progress within HOLD_SECONDS, or is building indexes of what it copied. One that makes none can't hold up

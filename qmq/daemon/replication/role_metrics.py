@@ -12,6 +12,7 @@ from qmq.daemon.log_space import LogSpace
 from qmq.daemon.node_metrics import log_metrics
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.role_report import ReportingNode
+from qmq.daemon.write_watch import WriteWatch
 from qmq.protocol.codes import ReplicaRole
 
 
@@ -52,6 +53,7 @@ class MeasuredMember(MeasuredDaemon, ReportingNode, Protocol):
     """What the metrics of a member need of its node."""
 
     options: NodeOptions
+    write_watch: WriteWatch
 
 
 class MemberMetrics(DaemonMetrics):
@@ -64,5 +66,5 @@ class MemberMetrics(DaemonMetrics):
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
-        yield from log_metrics(self, self._node.log, self._space)
+        yield from log_metrics(self, self._node.log, self._space, self._node.write_watch)
         yield from role_metrics(self, self._node)

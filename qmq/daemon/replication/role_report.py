@@ -55,6 +55,8 @@ def _of_master(leading: Leading) -> dict[str, Any]:
         "in_sync": list(row.in_sync),
         "in_sync_version": row.version,
         "stalled_seconds": round(leading.stalled_seconds, 3),
+        "unreachable": list(leading.unreachable),
+        "slow": {slave: round(seconds, 3) for slave, seconds in leading.slow.items()},
         "slaves": slaves,
     }
 

@@ -31,6 +31,10 @@ class Disks:
         """Make each sync of a node take so much longer from now on; 0: as usual."""
         self._set(node, f"delay {seconds}")
 
+    def hang(self, node: str) -> None:
+        """Let each sync of a node wait until `delay` is called."""
+        self._set(node, "hang")
+
     def fail(self, node: str) -> None:
         """Make the next sync of a node fail."""
         self._set(node, "fail")

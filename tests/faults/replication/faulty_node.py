@@ -1,7 +1,8 @@
 """A broker node with a faulty disk: `python -m tests.faults.replication.faulty_node --group g1 ...`.
 
 A file, which the variable QMQ_TEST_SYNCS names, decides what each sync of a log does: "delay SECONDS" is how much longer it takes,
-"fail" makes it fail with EIO, once: the node removes the file. Without the file syncs are as usual.
+"hang" makes it wait until the file says something else, "fail" makes it fail with EIO, once: the node removes the file. Without the
+file syncs are as usual.
 """
 
 import errno
@@ -12,19 +13,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 VARIABLE = "QMQ_TEST_SYNCS"
+HANG_LOOK_SECONDS = 0.05
 
 
 def faulty(sync: Callable[[int], None], control: Path) -> Callable[[int], None]:
     """Return a sync of a file descriptor that does what the file says."""
 
-    def fdatasync(fd: int) -> None:
+    def words() -> list[str]:
         try:
-            words = control.read_text().split()
+            return control.read_text().split()
         except FileNotFoundError:
-            words = []
-        match words:
+            return []
+
+    def fdatasync(fd: int) -> None:
+        match words():
             case ["delay", seconds]:
                 time.sleep(float(seconds))
+            case ["hang"]:
+                while words() == ["hang"]:
+                    time.sleep(HANG_LOOK_SECONDS)
             case ["fail"]:
                 control.unlink()
                 raise OSError(errno.EIO, os.strerror(errno.EIO))

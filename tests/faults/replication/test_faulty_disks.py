@@ -1,8 +1,13 @@
-"""F15: a sync of a master's log fails. F17: a slave's disk is slow."""
+"""F13: a member's disk is full. F15: a sync of a master's log fails. F16: it hangs. F17: a slave's disk is slow."""
 
 import asyncio
+import os
+import shutil
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +33,10 @@ from tests.support.system import System
 from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_fault_runs
 
+REPLACED_SECONDS = 12.0
+"""Another master serves within this."""
+FULL_BYTES = 256 << 20
+"""Size of the file system that is filled."""
 SLOW_SECONDS, HANGING_SECONDS = 0.2, 10.0 if IS_FULL else 5.0
 NORMAL_P99_SECONDS = 0.1
 """Sends are as before the fault when 99 % of them are answered within it, or within twice what it was before the fault."""
@@ -61,6 +70,118 @@ async def test_f15_a_master_whose_sync_failed_is_replaced(new_system: Callable[.
 
 
 @repeated
+@pytest.mark.parametrize("copies", [2, pytest.param(3, marks=in_whole_fault_runs)])
+async def test_f16_a_master_whose_disk_hangs_refuses_sends_and_is_replaced(
+    new_system: Callable[..., System], copies: int
+) -> None:
+    system = new_system(groups=2, copies=copies, broker_flags=NODE_FLAGS, broker_module=MODULE)
+    disks, figures = Disks(system), Figures(f"F16, {copies} members")
+    await start(system)
+    async with Load(system.meta_url, PER_SECOND) as load:
+        for _ in range(TURNS):
+            old = await in_sync(system, "g1")
+            await load.flows()
+            others = [node for node in system.members("g1") if node != old]
+            disks.hang(old)
+            hung_at, hung_at_ms = time.monotonic(), time.time() * 1000
+            await figures.timed(
+                "refuses sends", 4, lambda node=old: "has not completed a write" in state_of(system, node)
+            )
+            await becomes(system, "master", *others)
+            figures.add("another master", time.monotonic() - hung_at, REPLACED_SECONDS)
+            await consumed_again(load, figures, hung_at_ms, REPLACED_SECONDS)
+            await load.flows()
+            figures.add("slowest send of the subject", load.sends.seconds(hung_at)[-1], 10)
+            disks.delay(old, 0)
+            await figures.timed(
+                "in sync after its disk responds", 30, lambda node=old: role_of(system, node) == "in_sync"
+            )
+    figures.report()
+    assert not load.sends.errors, load.sends.errors[:5]
+    await logs_are_equal(system)
+
+
+def state_of(system: System, node: str) -> str:
+    """Return why a node refuses sends; "" if it does not, or does not serve."""
+    try:
+        return str(system.admin(node.removesuffix("-a"), "/stats?subject=-").get("state_reason", ""))
+    except (OSError, ValueError):
+        return ""
+
+
+@repeated
+async def test_f13_a_member_with_a_full_disk_is_not_promoted_while_another_one_can_lead(
+    new_system: Callable[..., System],
+) -> None:
+    system, figures = new_system(groups=2, copies=3, broker_flags=NODE_FLAGS), Figures("F13, 3 members")
+    with ExitStack() as mounts:
+        for group in system.brokers:
+            for node in system.members(group):
+                mounts.enter_context(small_file_system(system.folder / node.removesuffix("-a")))
+        await start(system)
+        async with Load(system.meta_url, PER_SECOND) as load:
+            for _ in range(TURNS):
+                old = await in_sync(system, "g1")
+                await load.flows()
+                # The one that would be promoted if both had a log of the same length.
+                full, able = sorted(node for node in system.members("g1") if node != old)
+                epoch = report_of(system, old)["epoch"]
+                with filled(system.folder / full.removesuffix("-a")):
+                    await eventually_async(lambda node=full: is_full(system, node), what="the node knows of it")
+                    assert role_of(system, full) == "in_sync"
+                    await asyncio.to_thread(process_of(system, old).kill)
+                    killed_at, killed_at_ms = time.monotonic(), time.time() * 1000
+                    await becomes(system, "master", full, able)
+                    figures.add("another master", time.monotonic() - killed_at, REPLACED_SECONDS)
+                    assert (role_of(system, able), report_of(system, able)["epoch"]) == ("master", epoch + 1)
+                    await consumed_again(load, figures, killed_at_ms, REPLACED_SECONDS)
+                # A node ends when it can't store the new epoch.
+                await asyncio.to_thread(process_of(system, full).stop)
+                for node in (old, full):
+                    process_of(system, node).start(wait=False)
+                await in_sync(system, "g1")
+        figures.report()
+        assert not load.sends.errors, load.sends.errors[:5]
+        await logs_are_equal(system)
+        await asyncio.to_thread(system.stop)
+
+
+def is_full(system: System, node: str) -> bool:
+    """Whether a node has noticed that its disk is full."""
+    free = system.admin(node.removesuffix("-a"), "/stats?subject=-")["disk_free_bytes"]
+    return int(free) < 1 << 20
+
+
+@contextmanager
+def small_file_system(folder: Path) -> Iterator[None]:
+    """Mount a file system of FULL_BYTES as a folder."""
+    folder.mkdir(exist_ok=True)
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={FULL_BYTES}", "tmpfs", str(folder)], check=False
+    ).returncode == 0  # fmt: skip
+    if not mounted:
+        pytest.skip(
+            "a file system can't be mounted here; tests/sim/replication/test_fitness.py has the same on simulated disks"
+        )
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """Use all space of a file system inside the block."""
+    path = folder / "fills the disk"
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(folder).free)
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+@repeated
 @pytest.mark.parametrize("copies", [pytest.param(2, marks=in_whole_fault_runs), 3])
 async def test_f17_a_slave_whose_disk_hangs_is_removed_and_returns(
     new_system: Callable[..., System], copies: int
@@ -85,6 +206,10 @@ async def test_f17_a_slave_whose_disk_hangs_is_removed_and_returns(
             figures.add("p99 of sends is back", await back_to_normal(load, began, normal) - began, 5)
             disks.delay(slave, 0)
             await figures.timed("in sync again", 30, lambda node=slave: role_of(system, node) == "in_sync")
+            # Its time outside of the set doubles each time, as long as it has this master.
+            await asyncio.to_thread(process_of(system, master).stop)
+            process_of(system, master).start(wait=False)
+            await in_sync(system, "g1")
     figures.report()
     assert not load.sends.errors, load.sends.errors[:5]
     await logs_are_equal(system)

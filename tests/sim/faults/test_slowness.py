@@ -34,7 +34,7 @@ async def test_f16_a_send_waits_for_two_slow_syncs_at_most_and_shares_them_with_
         assert not scenario.repeated()
 
 
-async def test_f16_a_disk_that_hangs_longer_than_a_lease_delays_its_sends_and_nothing_else() -> None:
+async def test_f16_a_disk_that_hangs_longer_than_a_lease_has_its_group_read_only_and_delays_nothing_else() -> None:
     async with running() as scenario:
         scenario.add_consumer("c1")
         scenario.add_producer("p1", every=0.05, at_once=4)
@@ -45,7 +45,7 @@ async def test_f16_a_disk_that_hangs_longer_than_a_lease_delays_its_sends_and_no
         scenario.host("g1").weather.sync_seconds = 0.0
         await asyncio.sleep(15)
         # Heartbeats do not wait for the disk, and sends not longer than one time limit.
-        assert scenario.changes_since(began) == []
+        assert scenario.changes_since(began) == [("g1", "read_only"), ("g1", "read_write")]
         assert max(send.seconds for send in scenario.sends if send.ended) < ELSEWHERE_SECONDS
         late = [send for send in scenario.sends if send.ended and send.attempts > 1]
         assert 0 < len(late) <= 4 * DEFAULT_LIMITS.batches_in_flight

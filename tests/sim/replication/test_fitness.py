@@ -190,6 +190,25 @@ async def test_a_master_whose_disk_hangs_refuses_sends_and_is_replaced(copies: i
         assert len(found) == 1
 
 
+async def test_a_master_that_is_stopped_while_its_disk_hangs_is_replaced() -> None:
+    """It can't resign, because its slaves do not have what it has not stored."""
+    async with cluster_of(2) as group:
+        sent = await begun(group)
+        group.set(in_sync_min=1)
+        group.hosts["g1-a"].weather.hang_seconds = 30.0
+        async with client_of(group.master) as client:
+            sending = asyncio.create_task(client.send(message(100)))
+            await asyncio.sleep(0.5)
+            stopping = asyncio.create_task(group.hosts["g1-a"].stop())
+            await eventually_async(
+                lambda: group.row.master == "g1-b" and not group.master.readiness(), REPLACED_SECONDS
+            )
+            sending.cancel()
+        await stopping
+        group.hosts["g1-a"].start()
+        await nothing_is_lost(group, sent)
+
+
 async def test_a_disk_that_hangs_while_the_node_stands_still_is_no_reason_to_refuse_sends() -> None:
     async with cluster_of(2) as group:
         await begun(group)

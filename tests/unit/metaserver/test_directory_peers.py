@@ -9,7 +9,7 @@ import pytest
 from metaserver.choices import GroupKind, GroupState
 from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
-from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
+from metaserver.live_groups import DATABASE_SECONDS, EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
 from metaserver.stored_metadata import StoredMetadata
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
@@ -235,6 +235,25 @@ def test_a_metaserver_that_can_not_read_what_a_peer_may_have_read_names_no_polic
     assert LEASE_SECONDS < seconds <= LEASE_SECONDS + 1
     observer.second(9, peer=9)
     assert named()
+
+
+def test_nodes_are_told_whether_the_database_responds() -> None:
+    observer = Observer()
+    request = NodeRegisterRequest(
+        BrokerRequestType.HEARTBEAT, "g1", "a", "broker", 0, "10.0.0.1:1", "", 1, 1, 0, 0, "1"
+    )
+
+    def is_away() -> bool:
+        return observer.directory.register(request).answer.database_is_away
+
+    observer.second(1)
+    for _ in range(round(DATABASE_SECONDS)):
+        assert not is_away()
+        observer.second(None)
+    observer.second(None)
+    assert is_away()
+    observer.second(2)
+    assert not is_away()
 
 
 def test_nodes_get_the_sync_address_of_a_master_whose_heartbeats_another_metaserver_stores() -> None:

@@ -110,6 +110,8 @@ def test_the_longest_log_is_promoted_and_then_the_preferred_member() -> None:
     assert [one.node_id for one in members(group, b=longer, c=equal).candidates()] == ["b", "c"]
     newer = node("c", replace(REPORT, log_epoch=4))
     assert [one.node_id for one in members(group, b=longer, c=newer).candidates()] == ["c", "b"]
+    full = node("c", replace(REPORT, log_epoch=4, limitations=("its disk is full",)))
+    assert [one.node_id for one in members(group, b=longer, c=full).candidates()] == ["b", "c"], "whatever its log is"
 
 
 @pytest.mark.parametrize(
