@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from random import Random
 
 
+REPORTED_SECONDS = 3.0
+"""A member that runs and reaches a metaserver has reported within this: its longest pause before it connects again (1 s), a heartbeat
+(1 s), and a margin."""
+
+
 class GroupTable(RouteTable):
     """The groups, their nodes, and which of them are alive."""
 
@@ -123,6 +128,8 @@ class GroupTable(RouteTable):
             live.restored_at = None
         elif live.restored_at is None:
             live.restored_at = self._clock.monotonic()
+            # The route file has at once which place is known.
+            self._changed_rows[own.name] = None
         if live.row.group_row != before:
             self._changed_rows[own.name] = None
 
@@ -220,6 +227,10 @@ class GroupTable(RouteTable):
     def is_steady(self, now: float) -> bool:
         """Whether this metaserver has run and read the database long enough to conclude from what it did not receive."""
         return now >= self._steady_since + EXPIRY_SECONDS
+
+    def has_reports(self, now: float) -> bool:
+        """Whether this metaserver has run and read the database long enough for each member that runs to have reported."""
+        return now >= self._steady_since + REPORTED_SECONDS
 
     def disconnected(self, node_id: str) -> None:
         """The connection of a node's last registration ended."""

@@ -199,14 +199,15 @@ class Promotions:
         """Promote slaves of groups whose master is gone. To be called every half second.
 
         After a start or a pause of this metaserver heartbeats may be missing that nodes sent, and while the database can't be read,
-        those that other metaservers receive: then only masters are replaced that report that they do not lead.
+        those that other metaservers receive: then only masters are replaced that report that they do not lead, and not before all
+        members that run have reported, because one may know that the database was restored from a backup.
         """
-        is_steady = self._groups.is_steady(now)
+        is_steady, has_reports = self._groups.is_steady(now), self._groups.has_reports(now)
         blocked = {}
         self._failed = {name: problem for name, problem in self._failed.items() if name in self._groups.groups}
         for name, live in self._groups.groups.items():
             due = is_due(live, now)
-            if due is not None and due.is_conclusion and not is_steady:
+            if due is not None and not (is_steady if due.is_conclusion else has_reports):
                 continue
             if due is None:
                 self._failed.pop(name, None)

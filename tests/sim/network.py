@@ -454,6 +454,11 @@ class Network:
         """Add to the latency of both directions, until `heal`."""
         self._slow[source, target] = self._slow[target, source] = seconds
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether packets of some hosts take longer than usual."""
+        return bool(self._bandwidths) or any(self._slow.values())
+
     def limit(self, source: str, target: str, bytes_per_second: float) -> None:
         """Give each connection of two hosts so much bandwidth in both directions, until `heal`."""
         self._bandwidths[source, target] = self._bandwidths[target, source] = bytes_per_second

@@ -184,8 +184,8 @@ class MemberShell:
         return leading
 
     async def _request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
-        """Request a change of the row. The answered row is on disk before the master acts on it, and waits for a slave no longer: also
-        after a restart, it then knows that the row of a restored database is older."""
+        """Request a change of the row. The answered row is on disk before the master acts on it, and waits for a slave no longer:
+        then it knows also after a restart that the row of a restored database is older."""
         result, row = await self._node.request_row_change(change, reason)
         state = self.replica_state
         if row is not None and (row.epoch, row.promotion_id) == (state.epoch, state.promotion_id):

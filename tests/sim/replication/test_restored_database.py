@@ -175,6 +175,32 @@ async def test_a_metaserver_that_was_away_knows_what_another_one_recorded() -> N
         assert await received(group) == sent
 
 
+@pytest.mark.parametrize("files", ["restored", "emptied"])
+async def test_a_former_master_that_waits_is_not_promoted_before_the_last_one_has_reported(files: str) -> None:
+    async with cluster_of() as group:
+        sent = await begun(group)
+        group.set(in_sync_min=1)
+        await asyncio.sleep(ROUTE_FILE_SECONDS + 1)
+        group.cluster.back_up()
+        meta, network = group.cluster.meta, group.cluster.network
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b")
+        async with client_of(group.master) as client:
+            sent += await send(client, range(20, 30))
+        meta.kill()
+        group.hosts["g1-a"].start()
+        group.cluster.database.restore()
+        group.cluster.restore_route_file(meta, is_emptied=files == "emptied")
+        network.cut("g1-b", "meta")
+        meta.start()
+        await asyncio.sleep(1.5)
+        assert (group.row.master, group.row.epoch) == ("g1-a", 1)
+        network.mend("g1-b", "meta")
+        await group.serves("g1-b")
+        await group.in_sync("g1-a", "g1-b")
+        assert await received(group) == sent
+
+
 @pytest.mark.parametrize("metas", [1, 2])
 async def test_a_restored_row_that_was_changed_since_does_not_look_current(metas: int) -> None:
     async with cluster_of(metas=metas) as group:

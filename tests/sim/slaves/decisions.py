@@ -75,9 +75,8 @@ class Decisions(DiskFaults):
         row, end = stored.group_row, server.log.written_end
         promotion_id = str(UUID(int=self._rng.getrandbits(128)))
         incarnation = durable_incarnation(self.watch.hosts[node])
-        promotion = UncleanPromotion(
-            row.epoch, row.version, node, incarnation, server.boot_id, newest.place, promotion_id
-        )
+        known = max(newest.place, stored.known_place)
+        promotion = UncleanPromotion(row.epoch, row.version, node, incarnation, server.boot_id, known, promotion_id)
         changed = promotion.applied_to(row)
         self.note(f"an operator promotes {node}, whose log ends at {end} of {len(self.watch.committed)}")
         self.watch.accept_loss(node, end, changed)

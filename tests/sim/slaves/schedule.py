@@ -170,7 +170,7 @@ class SlavesRun:
                 # The last master restarted and no longer knows which members were in sync, so an operator has to decide.
                 self.history.counts["decisions"] = 1
                 self.storm.note(f"an operator restores row {newest.place}")
-                row = replace(newest, version=newest.version + 1)
+                row = replace(newest, version=max(newest.version, stored.known_place[1]) + 1)
                 self.cluster.database.rows.groups[GROUP] = stored.with_group_row(row)
                 self.cluster.database.changed(group=GROUP)
         return await self._within(what, HEALED_SECONDS, self._is_well)

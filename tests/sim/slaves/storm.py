@@ -12,7 +12,7 @@ from broker_node.broker import Broker
 from qmq.daemon.replication.switch_over import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.cluster import Host
 from tests.sim.slaves.cuts import SHAPES
-from tests.sim.slaves.decisions import Decisions
+from tests.sim.slaves.restores import Restores
 
 AWAY_SECONDS = (7.0, 14.0)
 """Longer than a master may be silent: another member is promoted."""
@@ -24,7 +24,7 @@ SWITCH_OVER_SECONDS = 10.0
 """How long a switch-over is waited for; its node may be killed meanwhile."""
 
 
-class SlavesStorm(Decisions):
+class SlavesStorm(Restores):
     """Injects faults into a broker group with slaves."""
 
     def _fault(self, name: str) -> Callable[[], object]:

@@ -1,0 +1,100 @@
+"""The database is restored from a backup, with or without the metaservers' route files."""
+
+import asyncio
+
+from broker_node.broker import Broker
+from metaserver.server import Metaserver
+from tests.sim.cluster import Host
+from tests.sim.slaves.decisions import Decisions
+from tests.sim.slaves.member_logs import durable_state
+
+BACKUP_SECONDS = (1.0, 10.0)
+"""How old the backup is."""
+LOOK_SECONDS = 0.1
+REPORTED_SECONDS = 5.0
+"""After this time without another fault between them, metaservers know what members and other metaservers know: a report arrives within
+3 s, and the row is read and the place recorded within 2 s."""
+
+
+class Restores(Decisions):
+    """Restores the database, and keeps to what docs/failover.md assumes: who knows the newest row reports it before a metaserver that
+    does not know it acts. Such a metaserver is stopped whenever nobody else who knows the row runs."""
+
+    _is_restoring = False
+    """Only one restore is under way at a time."""
+
+    async def restored_database(self) -> None:
+        """The database alone is restored, or with the route files of all metaservers, or these are empty then, or one metaserver was
+        away since the backup."""
+        if self._is_restoring:
+            return
+        self._is_restoring = True
+        form = self._rng.choice(("database", "database", "restored", "emptied", "away"))
+        try:
+            await (super().restored_database() if form == "database" else self._restore(form))
+        finally:
+            self._is_restoring = False
+
+    async def _restore(self, form: str) -> None:
+        cluster, metas = self._cluster, list(self._cluster.metas.values())
+        cluster.back_up()
+        away = metas[-1] if form == "away" and len(metas) > 1 else None
+        if away is not None:
+            self.note(f"{away.name} is away")
+            away.kill()
+        await asyncio.sleep(self._rng.uniform(*BACKUP_SECONDS))
+        for host in metas if away is None else [away]:
+            host.kill()
+        if self._may_restore_database() and any(map(self._knows, cluster.hosts.values())):
+            self.note(f"the database is restored from a backup, {self._files(form, away)}")
+            cluster.database.restore()
+            for host in metas if away is None else ():
+                cluster.restore_route_file(host, is_emptied=form == "emptied")
+        await self._until_known()
+        for host in metas:
+            if host.process is None and not host.is_wanted:
+                host.start()
+
+    def _files(self, form: str, away: Host | None) -> str:
+        if away is not None:
+            return f"and {away.name} was away since"
+        return "and the route files are empty" if form == "emptied" else "with the route files"
+
+    def _knows(self, host: Host) -> bool:
+        """Whether a server runs that knows the newest row, and reaches all metaservers that run."""
+        process, server, row = host.process, host.server, self.watch.row
+        if process is None or process.is_paused or server is None or row is None:
+            return False
+        if isinstance(server, Metaserver):
+            group = server.directory.groups.get(row.broker_group)
+            is_cut = self._cluster.database.is_away or host.name in self._cluster.database.unreachable_from
+            return group is not None and server.directory.newest_place(row.broker_group) >= row.place and not is_cut
+        if not isinstance(server, Broker) or host not in self.watch.hosts.values():
+            return False
+        state, network = durable_state(host), self._cluster.network
+        is_cut = any(
+            network.is_cut(*pair) for meta in self._cluster.metas for pair in ((host.name, meta), (meta, host.name))
+        )
+        return (state.epoch, state.version) >= row.place and not is_cut
+
+    async def _until_known(self) -> None:
+        """Let metaservers run while somebody runs who knows the newest row, until that is recorded in the database, or has to be.
+
+        If the faults end before, all members and metaservers start together.
+        """
+        cluster, database, began = self._cluster, self._cluster.database, self._cluster.loop.now
+        while (row := self.watch.row) is not None and cluster.loop.now - began < REPORTED_SECONDS:
+            stored = database.rows.groups[row.broker_group]
+            if max(stored.group_row.place, stored.known_place) >= row.place:
+                return
+            may_run = any(map(self._knows, cluster.hosts.values()))
+            for host in cluster.metas.values():
+                if host.process is None and not host.is_wanted and may_run:
+                    host.start()
+                elif host.process is not None and not may_run:
+                    host.kill()
+            metas = [host for host in cluster.metas.values() if host.is_serving and not host.process.is_paused]
+            is_slow = database.is_away or database.slowness > 1 or database.unreachable_from or cluster.network.is_slow
+            if not may_run or len(metas) < len(cluster.metas) or is_slow:
+                began = cluster.loop.now
+            await asyncio.sleep(LOOK_SECONDS)
