@@ -1,6 +1,6 @@
 """What a metaserver knows of how fit the members of a broker group are to lead it. Pure, time handed in.
 
-A promotion is safe whoever is promoted, so this only decides who is preferred, and how often a member is tried again:
+A promotion of any member of the set is safe, so this only decides which one is preferred, and how often one is tried again:
 
 - A member that can't lead now says so in its heartbeats (`NodeRegisterRequest.problems`): it is not promoted.
 - A member that could lead with a restriction, such as a full disk, says that, too (`limitations`): others are preferred.
