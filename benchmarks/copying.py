@@ -62,7 +62,7 @@ async def run_node(folder: Path, name: str, retention_bytes: int) -> None:
     port = PORTS[name]
     options = BrokerOptions(
         broker_group="g", node_id=name, data_dir=str(folder / name), port=port, admin_port=port + 1, sync_port=port + 2,
-        sync_token="benchmark", meta="", segment_bytes=SEGMENT_BYTES, checkpoint_bytes=CHECKPOINT_BYTES,
+        sync_token="benchmark" * 4, meta="", segment_bytes=SEGMENT_BYTES, checkpoint_bytes=CHECKPOINT_BYTES,
         retention_bytes=retention_bytes, log_level="error",
     )  # fmt: skip
     SystemDisk().make_private_dir(options.data_dir)

@@ -31,8 +31,8 @@ class Ports:
     console: int
     meta_http: int
     meta_tcp: int
-    brokers: Mapping[str, tuple[int, int]]
-    """By node ID of a broker: (clients, admin)."""
+    brokers: Mapping[str, tuple[int, int, int]]
+    """By node ID of a broker: (clients, admin, sync). Fixed sync ports: no other program gets that of a node which starts again."""
     delay: tuple[int, int]
     """(clients, admin) of the delay node."""
     redis: int
@@ -47,16 +47,18 @@ class Ports:
         if base is None:
             fixed, brokers, delay, redis = (8000, 8080, 20880), [(20881, 20981), (20883, 20983)], (20885, 20985), 6390
             clients, admin = 20887, 20987
+            sync = [20882, 20884, 20888, 20890, 20892, 20894]
         else:
             fixed, brokers = (base, base + 1, base + 2), [(base + 3, base + 4), (base + 5, base + 6)]
             delay, redis = (base + 7, base + 8), base + 9
             clients, admin = base + 10, base + 11
+            sync = list(range(base + 18, base + 24))
         # In the order of this list, all of them have a place, so that a node's ports do not depend on `copies`.
         nodes = [(group, suffix) for suffix in SUFFIXES for group in BROKER_GROUPS]
         brokers += [(clients + 2 * place, admin + 2 * place) for place in range(len(nodes) - len(brokers))]
         wanted = {
-            f"{group}-{suffix}": ports
-            for (group, suffix), ports in zip(nodes, brokers, strict=True)
+            f"{group}-{suffix}": (*ports, sync_port)
+            for (group, suffix), ports, sync_port in zip(nodes, brokers, sync, strict=True)
             if SUFFIXES.index(suffix) < (copies or {}).get(group, COPIES)
         }
         return cls(*fixed, wanted, delay, redis)
@@ -64,8 +66,9 @@ class Ports:
     def named(self) -> dict[str, int]:
         """Ports with what they are for."""
         names = {"console": self.console, "metaserver HTTP": self.meta_http, "metaserver TCP": self.meta_tcp}
-        for node, (clients, admin) in (*sorted(self.brokers.items()), ("d1-a", self.delay)):
+        for node, (clients, admin, *sync) in (*sorted(self.brokers.items()), ("d1-a", self.delay)):
             names |= {f"node {node}": clients, f"node {node} admin": admin}
+            names |= {f"node {node} sync": port for port in sync}
         return names if "QMQ_REDIS_URL" in os.environ else names | {"Redis": self.redis}
 
 
@@ -128,16 +131,19 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
             secret,
         )
     )  # fmt: skip
-    for node, (clients, admin) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
+    for node, (clients, admin, *sync) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
         group = node.rpartition("-")[0]
         is_broker = node in ports.brokers
-        members = [page for name, (_, page) in ports.brokers.items() if name.startswith(f"{group}-") and name != node]
+        members = [
+            page for name, (_, page, _) in ports.brokers.items() if name.startswith(f"{group}-") and name != node
+        ]
         found.append(
             Program(
                 node,
                 (
                     python, "-m", "broker_node" if is_broker else "delay_node", "--broker-group", group, "--node-id", node,
                     "--data-dir", f"{data_dir}/{node}", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
+                    *(word for port in sync for word in ("--sync-port", str(port))),
                 ),
                 f"http://127.0.0.1:{admin}/readyz",
                 secret,

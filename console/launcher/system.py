@@ -131,7 +131,7 @@ class Launcher:
             ("console", f"http://127.0.0.1:{ports.console}/"),
             ("metaserver", f"http://127.0.0.1:{ports.meta_http}/meta/address (TCP {ports.meta_tcp})"),
         ]
-        for node, (clients, admin) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
+        for node, (clients, admin, *_) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
             rows.append((f"node {node}", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
         rows.append(("data", self._data_dir))
         print()

@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 from django.conf import settings
 from django.core.management.base import CommandParser
 
-PORTS_NEEDED = 17
+PORTS_NEEDED = 23
 """Of `up` with three members in each broker group, behind the first port."""
 
 

@@ -44,7 +44,8 @@ class NodeOptions(DaemonOptions):
     )
     sync_token: str = option(
         "",
-        help="token that slaves need, the same on all nodes of a broker group; default: derived from the node secret",
+        help="secret that master and slaves prove to each other, at least 32 characters, the same on all nodes of a broker group;"
+        " default: the node secret",
         variable="QMQ_SYNC_TOKEN",
         is_secret=True,
     )

@@ -20,7 +20,7 @@ from qmq.daemon.member_store import MemberStore
 from qmq.daemon.node import JOB_SECONDS, Node
 from qmq.daemon.node_reports import head, log_report
 from qmq.daemon.replication.flush_check import flush_problem
-from qmq.daemon.replication.listener import SyncListener, warn_if_open
+from qmq.daemon.replication.listener import SyncListener, sync_secret_of, warn_if_open
 from qmq.daemon.replication.member import Member
 from qmq.daemon.replication.member_shell import MemberShell
 from qmq.daemon.replication.newest_row import NewestRow
@@ -53,10 +53,13 @@ class MemberNode(Node, MemberStore):
         self.opening: MemberOpening | None = None
         """How the log is opened; None: as that of the only member."""
         self.applying: Applying | None = None
+        self.sync_secret = sync_secret_of(self.options.sync_token, self.secret)
+        """What slave and master prove to each other that they know; None: nothing."""
         self._sync = SyncListener(
             self.options.host,
             self.options.sync_port,
             lambda: self.member.leading,
+            self.sync_secret,
             clock=self.clock,
             supervisor=self.supervisor,
             listen=self.machine.listen,
@@ -147,7 +150,7 @@ class MemberNode(Node, MemberStore):
 
     async def _open_sync_port(self) -> None:
         await self._sync.start()
-        warn_if_open(self.logger, self.options.host, self.shell.sync_tokens)
+        warn_if_open(self.logger, self.options.host, self.sync_secret)
 
     async def _slave_retention(self) -> None:
         follower = self.member.follower

@@ -44,7 +44,7 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One client's connection."""
 
-    def __init__(self, server: ConnectionOwner) -> None:
+    def __init__(self, server: ConnectionOwner, peer: str = "?") -> None:
         self._server = server
         self._limits = server.limits
         self._metrics = server.metrics
@@ -58,7 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush_scheduled = False
         self._is_reading_paused = False
         self._close_callbacks: list[Callable[[], object]] = []
-        self.peer = "?"
+        self.peer = peer
         self.is_closed = False
 
     # --- asyncio ---------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
-        if self._server.is_closing:
+        if self._server.is_closing or self.is_closed:
             self.abort()
             return
         # The transport reports at once when the kernel did not take all of a piece, and again when it has.

@@ -23,15 +23,24 @@ from qmq.protocol.extensions import (
 from qmq.protocol.frames import Frame
 
 PURPOSES = ("node", "console")
+PURPOSE_CHARS_MAX = 300
+"""A longer purpose is refused, so that connections without a proof keep little memory."""
 REFUSED = "auth.refused"
 REQUIRED = "auth.required"
 
 Nonces = Callable[[], bytes]
+PurposeCheck = Callable[[Connection, str], str]
+"""Returns why a connection that has proved itself for a purpose is refused; "" if it is not."""
 
 
 def random_nonce() -> bytes:
     """A nonce that was never used."""
     return secrets.token_bytes(NONCE_BYTES)
+
+
+def known_purpose(_: Connection, purpose: str) -> str:
+    """Accept the purposes of nodes and the console."""
+    return "" if purpose in PURPOSES else f"purpose {purpose[:40]!r} is unknown"
 
 
 async def authenticate(
@@ -40,7 +49,7 @@ async def authenticate(
     """Prove to the server of a connection that this process knows the secret, and check the server's proof.
 
     Args:
-        purpose: "node" or "console".
+        purpose: what the connection is for, part of both proofs: "node", "console", or that of a slave (`SlaveClaim`).
         timeout_s: for each of the two requests.
 
     Raises:
@@ -83,11 +92,13 @@ class _Peer:
 
 @dataclass(eq=False, repr=False)
 class ConnectionAuth:
-    """The server's side: which connections have proved that they know the secret."""
+    """The server's side: which connections have proved that they know the secret, and for which purpose."""
 
     _secret: NodeSecret | None
     """None: every connection may do everything."""
     _nonces: Nonces = random_nonce
+    check: PurposeCheck = known_purpose
+    """Called when a peer has proved itself, before this side does."""
     _peers: dict[Connection, _Peer] = field(default_factory=dict, init=False)
     """Connections that began to authenticate and are open."""
 
@@ -95,6 +106,11 @@ class ConnectionAuth:
         """Whether commands of nodes and the console are accepted on this connection."""
         peer = self._peers.get(connection)
         return self._secret is None or (peer is not None and peer.is_proven)
+
+    def purpose_of(self, connection: Connection) -> str:
+        """Return what a connection has proved itself for; "" if it has not."""
+        peer = self._peers.get(connection)
+        return peer.purpose if peer is not None and peer.is_proven else ""
 
     def refuse(self, connection: Connection, frame: Frame) -> None:
         """Answer a command that only trusted connections may send."""
@@ -112,8 +128,8 @@ class ConnectionAuth:
         request = AuthenticateRequest.decode(frame.body)
         if self._secret is None:
             return self._fail(connection, frame, "this process has no node secret to authenticate with")
-        if request.purpose not in PURPOSES:
-            return self._fail(connection, frame, f"purpose {request.purpose[:40]!r} is unknown")
+        if len(request.purpose) > PURPOSE_CHARS_MAX:
+            return self._fail(connection, frame, f"purpose {request.purpose[:40]!r}... is unknown")
         peer = self._peers.get(connection)
         if peer is None:
             peer = self._peers[connection] = _Peer()
@@ -129,6 +145,8 @@ class ConnectionAuth:
         peer.server_nonce = b""
         if signer is None:
             return self._fail(connection, frame, "the node secret does not match this system's")
+        if problem := self.check(connection, peer.purpose):
+            return self._fail(connection, frame, problem)
         peer.is_proven = True
         # With the secret that the client proved: while one is being replaced, the client may know that one only.
         body = AuthenticateResponse(parts[0], signer.sign(SERVER_CONTEXT, *parts)).encode()

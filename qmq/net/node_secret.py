@@ -83,10 +83,6 @@ class NodeSecret:
         """The signature of these parts with the first secret; those of another `context` differ."""
         return _mac(self._keys[0], context, parts)
 
-    def tokens(self, context: str, *parts: bytes) -> tuple[str, ...]:
-        """Return the tokens for these parts: the one to send, then others to accept. They do not reveal the secret."""
-        return tuple(_mac(key, context, parts).hex() for key in self._keys)
-
     def signer_of(self, signature: bytes, context: str, *parts: bytes) -> "NodeSecret | None":
         """The one secret that made a signature; None when none of ours did."""
         matching = None

@@ -6,6 +6,7 @@ the frame and answers later. Nothing is awaited and no task is made per frame.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 from qmq.clock import Clock
@@ -28,6 +29,7 @@ class FrameServer:
         listen: makes what connections come from.
         checks_itself: whether the server checks deadlines with a job of its own; if not, its owner calls `check` once a second.
         supervisor: runs the server's own tasks; None: one of the server's own.
+        make_room: called at the limit of connections; returns one to close in favour of the new one. None: the new one is refused.
     """
 
     def __init__(
@@ -42,8 +44,10 @@ class FrameServer:
         supervisor: Supervisor | None = None,
         listen: MakeListener = SocketListener,
         checks_itself: bool = True,
+        make_room: Callable[[], Connection | None] = lambda: None,
     ) -> None:
         self._checks_itself = checks_itself
+        self._make_room = make_room
         self.handler = handler
         self.clock = clock
         self.limits = limits or ServerLimits()
@@ -83,16 +87,26 @@ class FrameServer:
 
     def admit(self, peer: str) -> Connection | None:
         """The protocol of a new connection; None: it has to be closed at once."""
-        if len(self.connections) >= self.limits.connections_max:
+        if len(self.connections) >= self.limits.connections_max and not self._closed_another():
             self.metrics.refused += 1
             if self.metrics.refused % 1000 == 1:
                 limit = self.limits.connections_max
                 self.logger.warning("%s: refused, %d connections are the limit (connections_max)", peer, limit)
             return None
-        connection = Connection(self)
+        connection = Connection(self, peer)
         self.connections[connection] = None
         self.metrics.connections = len(self.connections)
         return connection
+
+    def _closed_another(self) -> bool:
+        """Whether a connection was closed in favour of a new one. It is gone a moment later."""
+        other = self._make_room()
+        if other is None:
+            return False
+        self.metrics.displaced += 1
+        self.warning(other.peer, "displaced", f"closed for a new one: {self.limits.connections_max} are the limit")
+        other.abort()
+        return True
 
     def not_connected(self, protocol: asyncio.BufferedProtocol) -> None:
         """An admitted connection ended before it was set up."""

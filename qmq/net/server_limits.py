@@ -11,7 +11,7 @@ class ServerLimits:
     """What one server takes at most; what happens at a limit stands with it."""
 
     connections_max: int = 10_000
-    """A further connection is closed at once and counted."""
+    """A further connection is closed at once and counted, or another one in its favour, if the server's owner names one."""
     frame_bytes_max: int = FRAME_BYTES_MAX
     """A larger frame closes its connection, by its header alone."""
     large_frames_bytes_max: int = 512 << 20
@@ -45,6 +45,7 @@ class ServerMetrics:
 
     connections: int = 0
     refused: int = 0
+    displaced: int = 0
     bad_frames: Counter[str] = field(default_factory=Counter)
     requests: Counter[int] = field(default_factory=Counter)
     ignored_responses: int = 0

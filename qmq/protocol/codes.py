@@ -189,8 +189,8 @@ class FollowResult(IntEnum):
     """The node is not a master that serves."""
     NOT_MEMBER = 3
     """The slave is not a member of the broker group."""
-    WRONG_TOKEN = 4
-    """The sync tokens of slave and master differ."""
+    UNPROVEN = 4
+    """The connection has not proved that it belongs to the slave that it states, in the epoch and promotion that it states."""
     OLDER_EPOCH = 5
     """The slave's epoch is older than the master's. The slave waits for the newer row."""
     NEWER_EPOCH = 6

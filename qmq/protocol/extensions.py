@@ -191,7 +191,10 @@ Proof = Annotated[bytes, MapHex(PROOF_BYTES)]
 
 @dataclass(frozen=True, slots=True)
 class AuthenticateRequest(Structure):
-    """`proof` is empty in the first request. `purpose` is "node" or "console", and part of both proofs."""
+    """`proof` is empty in the first request. `purpose` is part of both proofs.
+
+    It is "node" or "console", and on a sync port "sync", broker group, node ID, epoch and promotion ID of the slave, one a line.
+    """
 
     purpose: Text
     nonce: Nonce

@@ -1,6 +1,7 @@
 """Commands between a slave and its master (217 to 220), on the connection that the slave opens to the master's sync port.
 
-FOLLOW and READ_COPY are requests of the slave. Their bodies are maps of strings, as those of all own commands, so that fields can
+AUTHENTICATE comes first, with the purpose of `qmq.daemon.replication.slave_claim`. FOLLOW and READ_COPY are requests of the slave.
+Their bodies are maps of strings, as those of all own commands, so that fields can
 be added. COMMITS and CONFIRM are one-way requests, of the master and of the slave. There is one for each commit, so their fields
 have fixed places. If a later version needs more of them, both sides can agree on that with a new entry of FOLLOW.
 
@@ -15,7 +16,7 @@ from typing import Annotated
 
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.codes import FollowResult, FollowState
-from qmq.protocol.kinds import Block, Choice, Rest, Text
+from qmq.protocol.kinds import Block, Choice, Rest
 from qmq.protocol.limited_kinds import (
     I64_MAX,
     Count,
@@ -47,7 +48,7 @@ READ_COPY_BYTES_MAX = 4 << 20
 """Most bytes of data of an answer to READ_COPY."""
 
 COPY_FORBIDDEN = "copy.forbidden"
-"""The sender would not be accepted by FOLLOW: another group, token or epoch, or no member."""
+"""The sender would not be accepted by FOLLOW: another group or epoch, no member, or no proof of what it states."""
 COPY_BUSY = "copy.busy"
 """Too many reads are in progress, or there is no checkpoint yet; the same request may succeed later."""
 COPY_REMOVED = "copy.removed"
@@ -72,7 +73,6 @@ class FollowRequest(Structure):
     broker_group: Annotated[str, MapName()]
     node_id: Annotated[str, MapName()]
     boot_id: Annotated[str, MapName()]
-    token: Text
     epoch: MapCount
     promotion_id: Annotated[str, MapUuid()]
     end: MapCount
@@ -238,7 +238,6 @@ class ReadCopyRequest(Structure):
 
     broker_group: Annotated[str, MapName()]
     node_id: Annotated[str, MapName()]
-    token: Text
     epoch: MapCount
     promotion_id: Annotated[str, MapUuid()]
     position: MapCount

@@ -67,15 +67,22 @@ def answer_follow(
 
 
 class TruncationRejected(Exception):
-    """A truncation below a high watermark that the slave knows: a rule was broken somewhere, and it stops instead."""
+    """A truncation that the rules exclude: one was broken somewhere, or the master is none. The log stays."""
 
 
-def check_truncation(keep_to: int, high_watermark: int) -> None:
+def check_truncation(keep_to: int, high_watermark: int, log_epoch: int, epoch: int) -> None:
     """Raises TruncationRejected if a log may not be truncated to `keep_to`.
 
     Args:
         high_watermark: the highest one that the node knew.
+        log_epoch: that of the newest commit in the log.
+        epoch: that of the master. It wrote all commits of its epoch itself, so only older ones can be unknown to it.
     """
+    if log_epoch >= epoch:
+        raise TruncationRejected(
+            f"the log would be truncated to offset {keep_to}, and its newest commit is of epoch {log_epoch}, which the master has"
+            " written"
+        )
     if keep_to < high_watermark:
         raise TruncationRejected(
             f"the log would be truncated to offset {keep_to}, below the high watermark {high_watermark}:"

@@ -147,8 +147,8 @@ def test_the_command_lines_of_the_how_to_start_a_second_metaserver_and_a_node_of
     http_port, tcp_port, port, admin_port = (ports.free_port() for _ in range(4))
     both = f"127.0.0.1:{system.http_port},127.0.0.1:{http_port}"
     replaced = {
-        "python": sys.executable, "8090": str(http_port), "20890": str(tcp_port), "20893": str(port),
-        "20993": str(admin_port), "127.0.0.1:8080,127.0.0.1:8090": both,
+        "python": sys.executable, "8090": str(http_port), "20870": str(tcp_port), "20897": str(port),
+        "20997": str(admin_port), "127.0.0.1:8080,127.0.0.1:8090": both,
     }  # fmt: skip
 
     def as_here(word: str) -> str:

@@ -29,6 +29,7 @@ META_PORTS, META_PORTS_STEP, FIRST_NODE_PORT = (20_880, 8_080), 2, 20_900
 """Ports of the first metaserver for frames and pages, and how far those of the next one are from them."""
 LOG_LINES = 400
 """Newest log lines of a run that a failure prints."""
+SYNC_SECRET = "the secret of each broker group in simulations"
 
 SMALL: dict[str, Any] = {
     "segment_bytes": 256 << 10,
@@ -256,7 +257,7 @@ class Cluster:
 
     def broker(self, group: str, letter: str, settings: dict[str, Any]) -> Host:
         """A host for a member of a broker group, which is not started."""
-        node = {"broker_group": group, "node_id": f"{group}-{letter}", "sync_token": "secret"}
+        node = {"broker_group": group, "node_id": f"{group}-{letter}", "sync_token": SYNC_SECRET}
         name = group if letter == "a" else f"{group}-{letter}"
         return self._node(name, Broker, BrokerOptions, {**node, **settings})
 

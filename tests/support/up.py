@@ -14,7 +14,7 @@ from tests.support.ports import free_ports
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually
 
-PORTS = 18
+PORTS = 24
 """That it takes, in a row."""
 STOP_SECONDS = 40.0
 ANSWER_SECONDS = 30.0

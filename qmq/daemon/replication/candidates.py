@@ -1,4 +1,4 @@
-"""class Candidates: slaves that send FOLLOW to a master, before their sessions begin."""
+"""class Candidates: slaves that connect to a master, before their sessions begin."""
 
 import logging
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from qmq.clock import Clock
 from qmq.daemon.replication.counters import ReplicationCounters
 from qmq.daemon.replication.following_slaves import ALARMS, FollowRejected, FollowRules
+from qmq.daemon.replication.slave_claim import SlaveClaim
 from qmq.log.record import Position
 from qmq.net.connection import Connection
 from qmq.net.log_limiter import LogLimiter
@@ -21,7 +22,7 @@ logger = logging.getLogger("qmq.replication")
 
 @dataclass(eq=False, repr=False)
 class Candidates:
-    """Examines FOLLOW requests, and counts and logs those that are rejected."""
+    """Examines claims and FOLLOW requests, and counts and logs those that are rejected."""
 
     _rules: FollowRules
     _counters: ReplicationCounters
@@ -45,6 +46,15 @@ class Candidates:
             raise
         return keep_to
 
+    def problem_of(self, connection: Connection, claim: SlaveClaim) -> str:
+        """Return why a node that proves this may not follow; "" if it may ask to."""
+        try:
+            self._rules.check_claim(claim)
+        except FollowRejected as rejected:
+            self._rejected(connection, claim, rejected)
+            return f"{rejected.result.name}: {rejected}"
+        return ""
+
     async def _examine(self, request: FollowRequest) -> Position:
         self._examined += 1
         try:
@@ -53,7 +63,7 @@ class Candidates:
         finally:
             self._examined -= 1
 
-    def _rejected(self, connection: Connection, request: FollowRequest, rejected: FollowRejected) -> None:
+    def _rejected(self, connection: Connection, request: FollowRequest | SlaveClaim, rejected: FollowRejected) -> None:
         result = rejected.result
         self._counters.rejected_follows[result.name.lower()] += 1
         what = f"node {request.node_id} may not follow: {rejected}"

@@ -2,23 +2,31 @@
 
 from dataclasses import dataclass
 
+from qmq.daemon.replication.slave_claim import SlaveClaim
 from qmq.errors import QmqError
 from qmq.log.truncation import Truncation
+from qmq.net.node_secret import NodeSecret
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerIdentity:
-    """The identity of a slave, as FOLLOW states it."""
+    """The identity of a slave, as it proves and FOLLOW states it."""
 
     broker_group: str
     node_id: str
     boot_id: str
-    token: str
+    secret: NodeSecret | None
+    """Of the sync port; None: neither side proves anything."""
     epoch: int
     """On disk, with its promotion ID, before the follower is made."""
     promotion_id: str
     incarnation: str
     """Of its data folder."""
+
+    @property
+    def claim(self) -> SlaveClaim:
+        """What it proves to the master."""
+        return SlaveClaim(self.broker_group, self.node_id, self.epoch, self.promotion_id)
 
 
 class Diverged(Exception):
@@ -45,3 +53,8 @@ class ReplicationAlarm(QmqError):
     decided."""
 
     code = "replication.alarm"
+
+
+class MasterAlarm(ReplicationAlarm):
+    """What the master stated can't be true if all rules were kept. It is an alarm once the row confirms that this node depends on
+    this master; until then it ends the session only."""

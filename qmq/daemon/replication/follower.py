@@ -20,8 +20,10 @@ from qmq.daemon.replication.apply_task import ApplyTask
 from qmq.daemon.replication.confirmations import Confirmations, FollowerCounters
 from qmq.daemon.replication.copy_steps import CopySteps
 from qmq.daemon.replication.copy_thread import CopyThread
-from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, ReplicationAlarm
+from qmq.daemon.replication.follow_outcomes import FollowerIdentity, LogCopied, MustCopy
+from qmq.daemon.replication.follow_retries import FollowRetries
 from qmq.daemon.replication.joining import Joining, check_window
+from qmq.daemon.replication.slave_claim import prove
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import ConnectionLost, ProtocolError, QmqError
 from qmq.log.copied_log import CopiedCommits, CopyRejected
@@ -45,9 +47,6 @@ SILENCE_SECONDS = 3.0
 EARLY_FRAMES_MAX = 1_000
 """Frames that are kept from the answer to FOLLOW until the session begins. The window limits their commits."""
 CHECK_SECONDS = 0.5
-BACK_OFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Pauses after sessions: the first one after a session that brought commits, further ones after consecutive ones that brought none.
-The last one repeats. The master removes a slave that has not returned within 1 s."""
 LEAVE_SECONDS = 2.0
 """How long a slave that stops waits until its master has removed it from the in-sync set."""
 FRAME_BYTES_MAX = COMMITS_BYTES_MAX + (64 << 10)
@@ -73,6 +72,7 @@ class Follower:
     _on_failed: Callable[[BaseException], None]
     """Called when the log takes no more, or a commit can't be applied: the node has to end."""
     counters: FollowerCounters = field(default_factory=FollowerCounters)
+    retries: FollowRetries = field(default_factory=FollowRetries, init=False)
     _slave: Slave | None = field(default=None, init=False)
     """None between sessions."""
     _caller: Caller | None = field(default=None, init=False)
@@ -110,33 +110,35 @@ class Follower:
         Raises:
             Diverged, MustCopy, LogCopied: this log has to change, or to be opened again. Nothing is being written any more.
             ReplicationAlarm: a rule was broken, or the log is damaged where it has to be applied.
+
+        MustCopy and MasterAlarm depend on what the master says, so they are raised only when the row confirms them
+        (`FollowRetries.why_kept`).
         """
         self._thread.start()
         checker = self._supervisor.every(CHECK_SECONDS, "master_silence", self._check)
         applier = self._supervisor.critical("applying", self._apply.run())
-        failures = 0
         try:
             while not self.copy.is_log_copied and self._apply.alarm is None:
                 received = self.counters.received_bytes
                 try:
                     await self._session(address)
-                except (QmqError, OSError) as error:
-                    if isinstance(error, ReplicationAlarm):
-                        raise
-                    self.problem = str(error)
+                except (QmqError, OSError, MustCopy) as error:
+                    self.problem = self.retries.problem_of(error)
                 if self._confirmations.is_leaving:
                     return
                 if self.copy.is_log_copied or self._apply.alarm is not None:
                     break
-                failures = 0 if self.counters.received_bytes > received else failures + 1
-                if failures == 1:
-                    logger.warning("no session with the master at %s: %s", address, self.problem)
-                await asyncio.sleep(BACK_OFF_SECONDS[min(max(failures, 1), len(BACK_OFF_SECONDS)) - 1])
+                has_received = self.counters.received_bytes > received
+                await asyncio.sleep(self.retries.pause(address, self.problem, has_received=has_received))
             raise self._apply.alarm or LogCopied()
         finally:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)
             await self._thread.stop()
+
+    def keep_log(self, why_kept: Callable[[], str]) -> None:
+        """Have `why_kept` return why the log is neither replaced nor copied, whatever the master says; "" if it may be."""
+        self.retries.why_kept = self.copy.why_kept = why_kept
 
     async def leave(self) -> None:
         """Have the master remove this slave from the in-sync set, so that its answers do not wait for a node that stops.
@@ -159,11 +161,13 @@ class Follower:
         self._ended.clear()
         self._early.clear()
         caller = Caller(
-            host, port, on_push=self._pushed, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX,
+            host, port, on_lost=self._ended.set, frame_bytes_max=FRAME_BYTES_MAX,
             buffers=ReceiveBuffers(BUFFERS_BYTES_MAX, BUFFER_BYTES),
         )  # fmt: skip
         await caller.connect()
         try:
+            await prove(caller, self._identity.secret, self._identity.claim)
+            caller.on_push = self._pushed
             if self.copy.needs_state(self._identity.epoch):
                 self.counters.copied_bytes += await self.steps.read_state(caller, self._identity)
             answer = await self._joining.follow(caller)

@@ -1,11 +1,11 @@
 """Whether a slave that asks to follow is accepted: what a FOLLOW is answered, before a session begins."""
 
 import asyncio
-import hmac
 from dataclasses import dataclass
 
 from qmq.daemon.replication.feed import Feed
 from qmq.daemon.replication.master_state import MasterState
+from qmq.daemon.replication.slave_claim import SlaveClaim
 from qmq.log.epochs import NO_EPOCHS, EpochChain
 from qmq.log.log import SegmentedLog
 from qmq.log.record import Position
@@ -32,27 +32,21 @@ class FollowRules:
     _master: MasterState
     _log: SegmentedLog
     _feed: Feed
-    _tokens: tuple[str, ...]
 
-    def check_reader(self, request: ReadCopyRequest) -> None:
-        """Check that a node that reads the state would be accepted by FOLLOW. Raises FollowRejected."""
+    def check_claim(self, request: ReadCopyRequest | SlaveClaim) -> None:
+        """Check that FOLLOW would accept a node, as far as that needs no look at the log. Raises FollowRejected."""
         self.check_sender(request)
         result = check_slave(self._master.value.row, request.node_id, request.epoch, request.promotion_id)
         if result is not FollowResult.ACCEPTED:
             raise FollowRejected(result, self._reason(result, request))
 
-    def check_sender(self, request: FollowRequest | ReadCopyRequest) -> None:
-        """Check what needs no look at the log. Raises FollowRejected."""
+    def check_sender(self, request: FollowRequest | ReadCopyRequest | SlaveClaim) -> None:
+        """Check that this node is the master of the sender's group. Raises FollowRejected."""
         row = self._master.value.row
         if request.broker_group != row.broker_group:
             raise FollowRejected(
                 FollowResult.UNKNOWN_GROUP,
                 f"this node belongs to broker group {row.broker_group}, not {request.broker_group}",
-            )
-        token = request.token.encode()
-        if not any(hmac.compare_digest(token, own.encode()) for own in self._tokens):
-            raise FollowRejected(
-                FollowResult.WRONG_TOKEN, "the sync tokens differ: set the same one for all members of the broker group"
             )
         if not self._master.is_active:
             raise FollowRejected(FollowResult.NOT_MASTER, "this node does not lead the broker group")
@@ -123,7 +117,7 @@ class FollowRules:
             return FollowRejected(FollowResult.BUSY, f"{reason}; it can copy when it has left the in-sync set")
         return FollowRejected(FollowResult.TOO_FAR_BEHIND, reason)
 
-    def _reason(self, result: FollowResult, request: FollowRequest | ReadCopyRequest) -> str:
+    def _reason(self, result: FollowResult, request: FollowRequest | ReadCopyRequest | SlaveClaim) -> str:
         row, log = self._master.value.row, self._log
         if isinstance(request, FollowRequest):
             if result is FollowResult.TOO_FAR_BEHIND:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from qmq.daemon.applying import Applying
-from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MustCopy, ReplicationAlarm
+from qmq.daemon.replication.follow_outcomes import Diverged, FollowerIdentity, MasterAlarm, MustCopy
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import ConnectionLost, LogError, ProtocolError
 from qmq.log.log import SegmentedLog
@@ -38,7 +38,7 @@ class Joining:
 
         Raises:
             MustCopy: the master's log begins behind the end of this one.
-            ReplicationAlarm: a rule was broken.
+            MasterAlarm: the master says that a rule was broken.
             QmqError: the master does not accept this slave now, or does not answer.
         """
         log, identity = self._log, self._identity
@@ -46,7 +46,6 @@ class Joining:
             identity.broker_group,
             identity.node_id,
             identity.boot_id,
-            identity.token,
             identity.epoch,
             identity.promotion_id,
             log.written_end,
@@ -61,7 +60,7 @@ class Joining:
             raise ProtocolError(f"the master answered FOLLOW with code {frame.code}")
         answer = FollowResponse.decode(frame.body)
         if answer.result in _ALARMS:
-            raise ReplicationAlarm(f"the master rejects this slave: {answer.result.name}: {answer.reason}")
+            raise MasterAlarm(f"the master rejects this slave: {answer.result.name}: {answer.reason}")
         if answer.result is FollowResult.TOO_FAR_BEHIND:
             raise MustCopy(answer.reason)
         if answer.result is not FollowResult.ACCEPTED:
@@ -73,7 +72,7 @@ class Joining:
 
         Raises:
             Diverged: this log has other commits behind `keep_to`, and is to be truncated.
-            ReplicationAlarm: the logs differ where they must not, or acknowledged commits would be truncated.
+            MasterAlarm: the logs differ where they must not, or acknowledged commits would be truncated.
             QmqError: the answer makes no sense.
         """
         log, identity, keep_to = self._log, self._identity, answer.keep_to
@@ -89,18 +88,19 @@ class Joining:
                 # All of it is a copy, of a master that had other commits.
                 raise MustCopy(f"this log begins at {log.begin}, and the master's continues it from {keep_to} on")
             # Retention has removed only what is confirmed.
-            raise ReplicationAlarm(
+            raise MasterAlarm(
                 f"the master keeps {keep_to} bytes of this log, which begins at {log.begin}: everything below is confirmed"
             )
         if await self.crc_at(keep_to) != answer.keep_to_crc:
-            raise ReplicationAlarm(
+            raise MasterAlarm(
                 f"this log and the master's differ below offset {keep_to}, where both have commits of the same epoch"
             )
         if keep_to < log.written_end:
+            known = min(self._applying.known_high_watermark, log.written_end)
             try:
-                check_truncation(keep_to, min(self._applying.known_high_watermark, log.written_end))
+                check_truncation(keep_to, known, log.epochs.last_epoch, identity.epoch)
             except TruncationRejected as rejected:
-                raise ReplicationAlarm(str(rejected)) from rejected
+                raise MasterAlarm(str(rejected)) from rejected
             raise Diverged(Truncation(keep_to, answer.keep_to_crc, identity.epoch, identity.promotion_id))
 
     def slave(self, answer: FollowResponse) -> Slave:

@@ -18,6 +18,7 @@ from qmq.daemon.replication.retention_holds import RetentionHolds
 from qmq.daemon.replication.row_changes import RequestChange, RowChanges
 from qmq.daemon.replication.sender import CommitSource, Sender
 from qmq.daemon.replication.sessions import Sessions
+from qmq.daemon.replication.slave_claim import SlaveClaim
 from qmq.daemon.replication.slave_report import SlaveReport
 from qmq.daemon.replication.state_reads import StateReads, refused
 from qmq.errors import LogError
@@ -52,8 +53,6 @@ class Leading:
     node_id: str
     row: GroupRow
     """With this node as master."""
-    tokens: tuple[str, ...]
-    """Sync tokens that slaves may state."""
     log: SegmentedLog
     committer: Committer
     clock: Clock
@@ -86,7 +85,7 @@ class Leading:
             self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters,
             lambda: self.database_responds(),
         )  # fmt: skip
-        follow_rules = FollowRules(self._master, log, self._feed, self.tokens)
+        follow_rules = FollowRules(self._master, log, self._feed)
         self._candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
             self.row.epoch, self.row.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
@@ -190,6 +189,10 @@ class Leading:
         self._changes.advance()
 
     # --- sessions --------------------------------------------------------------------------------------------------
+
+    def problem_of(self, connection: Connection, claim: SlaveClaim) -> str:
+        """Return why a node that proves this may not follow; "" if it may ask to."""
+        return self._candidates.problem_of(connection, claim)
 
     async def follow(self, connection: Connection, request: FollowRequest) -> FollowResponse:
         """Return the answer to a slave. If it is accepted, `begin` has to follow once the answer was queued."""

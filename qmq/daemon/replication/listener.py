@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 
 from qmq.clock import Clock
 from qmq.daemon.admin_auth import is_loopback
 from qmq.daemon.handlers import Rejections, RequestCounters, RequestHandlers
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.sender import WINDOW_BYTES_MAX
+from qmq.daemon.replication.slave_claim import PROOF_SECONDS, SlaveClaim
 from qmq.errors import ProtocolError, ReadRefused
 from qmq.net.connection import Connection
+from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.listener import MakeListener, SocketListener
-from qmq.net.node_secret import VARIABLE
+from qmq.net.node_secret import VARIABLE, NodeSecret
 from qmq.net.server import FrameServer
 from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import Command, FollowResult, ResponseCode
@@ -28,16 +31,24 @@ from qmq.protocol.replication import (
 )
 from qmq.supervisor import Supervisor
 
-CONNECTIONS_MAX = 32
-"""A group has two slaves; there may be as many old connections of each, and attempts of others."""
+CONNECTIONS_MAX = 128
+"""A group has two slaves; there may be as many old connections of each, and attempts of others. At the limit a new connection
+displaces one without a proof, so a slave has the time of so many connections to prove itself."""
+SLAVE_CONNECTIONS = 32
+"""Connections of slaves for which limits of memory are made. The others may send small requests only."""
 REQUEST_BYTES_MAX = 128 << 10
 """Largest frame that is read: a FOLLOW with all its epochs, the largest, has less than half of it."""
 FOLLOW_SECONDS = 10.0
-"""A connection that sends no FOLLOW for so long is closed."""
-CHECK_SECONDS = 1.0
+"""A connection that has proved itself and sends no FOLLOW or READ_COPY for so long is closed."""
+CHECK_SECONDS = 0.5
+SYNC_VARIABLE = "QMQ_SYNC_TOKEN"
 QUEUED_BYTES_MAX = WINDOW_BYTES_MAX + COMMITS_BYTES_MAX + (1 << 20)
 """Bytes that wait for one slave to read them. The window bounds them, and is not to be reached first: at this limit confirmations
 would not be read."""
+
+UNPROVEN = (
+    f"prove the secret of the sync port for what is stated: set {VARIABLE} or {SYNC_VARIABLE} alike for all members"
+)
 
 logger = logging.getLogger("qmq.replication")
 
@@ -47,30 +58,37 @@ def sync_limits() -> ServerLimits:
     return ServerLimits(
         connections_max=CONNECTIONS_MAX,
         frame_bytes_max=REQUEST_BYTES_MAX,
-        large_frames_bytes_max=CONNECTIONS_MAX * REQUEST_BYTES_MAX,
+        large_frames_bytes_max=SLAVE_CONNECTIONS * REQUEST_BYTES_MAX,
         in_flight_bytes_max=2 * REQUEST_BYTES_MAX,
-        in_flight_total_bytes_max=CONNECTIONS_MAX * 2 * REQUEST_BYTES_MAX,
+        in_flight_total_bytes_max=SLAVE_CONNECTIONS * 2 * REQUEST_BYTES_MAX,
         answer_bytes_max=QUEUED_BYTES_MAX,
-        answer_total_bytes_max=CONNECTIONS_MAX * QUEUED_BYTES_MAX,
+        answer_total_bytes_max=SLAVE_CONNECTIONS * QUEUED_BYTES_MAX,
     )
 
 
-def warn_if_open(logger: logging.Logger, host: str, tokens: Sequence[str]) -> None:
-    """Log a warning when other machines can reach the sync port on this host, and slaves need no token."""
-    if "" in tokens and not is_loopback(host):
+def sync_secret_of(token: str, secret: NodeSecret | None) -> NodeSecret | None:
+    """Return the secret of the sync port: that of the setting, else the node secret. Raises SettingError for a bad setting."""
+    return NodeSecret.parse(token, SYNC_VARIABLE) if token else secret
+
+
+def warn_if_open(logger: logging.Logger, host: str, secret: NodeSecret | None) -> None:
+    """Log a warning when other machines can reach the sync port on this host, and slaves prove nothing."""
+    if secret is None and not is_loopback(host):
         logger.warning(
-            "the sync port listens on %s without a sync token: every machine that reaches it can read all messages of the broker"
-            " group, and delay its answers as a slave; set QMQ_SYNC_TOKEN or %s (docs/security.md)",
+            "the sync port listens on %s without a secret: every machine that reaches it can read all messages of the broker"
+            " group, and make it lose messages as a slave; set %s or %s (docs/security.md)",
             host or "all addresses",
+            SYNC_VARIABLE,
             VARIABLE,
         )
 
 
 class SyncListener(RequestHandlers):
-    """Serves FOLLOW, CONFIRM and READ_COPY. Every other command is answered as unknown.
+    """Serves AUTHENTICATE, FOLLOW, CONFIRM and READ_COPY. Every other command is answered as unknown.
 
     Args:
         leading: returns what the node runs as master; None while it is not.
+        secret: what slaves have to prove that they know; None: they prove nothing.
     """
 
     def __init__(
@@ -78,26 +96,31 @@ class SyncListener(RequestHandlers):
         host: str,
         port: int,
         leading: Callable[[], Leading | None],
+        secret: NodeSecret | None,
         *,
         clock: Clock,
         supervisor: Supervisor,
         listen: MakeListener = SocketListener,
     ) -> None:
         self.counters = RequestCounters()
-        super().__init__(Rejections(self.counters, clock, logger))
+        super().__init__(Rejections(self.counters, clock, logger), ConnectionAuth(secret, check=self._problem_of))
         self.table = {
+            Command.AUTHENTICATE: self._authenticate,
             Command.FOLLOW: self._follow,
             Command.CONFIRM: self._confirm,
             Command.READ_COPY: self._read_copy,
         }
         self._leading = leading
+        self._needs_proof = secret is not None
         self._clock = clock
         self._supervisor = supervisor
         self._checks: asyncio.Task[None] | None = None
         self.port = port
         """The real one after port 0, also once it is closed."""
-        self._silent: dict[Connection, float] = {}
-        """Connections that have sent no FOLLOW, and since when."""
+        self._unproven: dict[Connection, float] = {}
+        """Connections that belong to no slave, as far as is known, and since when they were seen."""
+        self._proven: dict[Connection, float] = {}
+        """Connections that have proved themselves, or were accepted where no proof is needed, and when they last sent a request."""
         self._requested: dict[Connection, None] = {}
         """Connections that sent a FOLLOW. A connection has one session at most."""
         self.server = FrameServer(
@@ -110,6 +133,7 @@ class SyncListener(RequestHandlers):
             supervisor=supervisor,
             listen=listen,
             checks_itself=False,
+            make_room=self._expendable,
         )
 
     async def start(self) -> None:
@@ -125,18 +149,66 @@ class SyncListener(RequestHandlers):
             await self.server.close(0.0)
 
     def _check(self) -> None:
-        """Close connections that send no FOLLOW, and those whose deadlines have passed."""
+        """Close connections that don't prove themselves or send no FOLLOW, and those whose deadlines have passed."""
         self.server.check()
-        now, known = self._clock.monotonic(), self._silent
-        self._silent = {
+        now, known = self._clock.monotonic(), self._unproven
+        self._unproven = {
             connection: known.get(connection, now)
             for connection in self.server.connections
-            if connection not in self._requested
+            if connection not in self._proven
         }
-        for connection, since in self._silent.items():
-            if now - since >= FOLLOW_SECONDS:
-                self.rejections.count("no_follow", connection, f"no FOLLOW for {FOLLOW_SECONDS:g} s; connection closed")
-                connection.abort()
+        silent = {connection: at for connection, at in self._proven.items() if connection not in self._requested}
+        self._close_late("no_proof", "no proof", self._unproven, now - PROOF_SECONDS)
+        self._close_late("no_follow", "no FOLLOW", silent, now - FOLLOW_SECONDS)
+
+    def _close_late(self, reason: str, what: str, since: dict[Connection, float], latest: float) -> None:
+        for connection in [connection for connection, at in since.items() if at <= latest]:
+            self.rejections.count(reason, connection, f"{what} in time; connection closed")
+            connection.abort()
+
+    def _expendable(self) -> Connection | None:
+        """Return the oldest connection without a proof, of the address that has most of them; None: all have proved themselves."""
+        hosts = {
+            connection: connection.peer.rpartition(":")[0]
+            for connection in self.server.connections
+            if connection not in self._proven and not connection.is_closed
+        }
+        if not hosts:
+            return None
+        [(most, _)] = Counter(hosts.values()).most_common(1)
+        return next(connection for connection, host in hosts.items() if host == most)
+
+    # --- proofs ----------------------------------------------------------------------------------------------------
+
+    def _authenticate(self, connection: Connection, frame: Frame) -> None:
+        self.authenticate(connection, frame)
+        if self.auth.purpose_of(connection):
+            self._accepted(connection)
+
+    def _problem_of(self, connection: Connection, purpose: str) -> str:
+        """Return why this node does not prove itself to one that knows the secret; "" if it does."""
+        claim, leading = SlaveClaim.parse(purpose), self._leading()
+        if claim is None:
+            return "this port is for slaves"
+        return (
+            "NOT_MASTER: this node does not lead a broker group"
+            if leading is None
+            else leading.problem_of(connection, claim)
+        )
+
+    def _accepted(self, connection: Connection) -> None:
+        """A connection belongs to a slave."""
+        if connection not in self._proven:
+            connection.on_close(lambda: self._proven.pop(connection, None))
+        self._proven[connection] = self._clock.monotonic()
+
+    def _has_proved(self, connection: Connection, request: FollowRequest | ReadCopyRequest) -> bool:
+        if not self._needs_proof or self.auth.purpose_of(connection) == SlaveClaim.of(request).purpose:
+            return True
+        self.rejections.count("unauthenticated", connection, f"node {request.node_id} has not proved what it states")
+        return False
+
+    # --- requests --------------------------------------------------------------------------------------------------
 
     def _follow(self, connection: Connection, frame: Frame) -> None:
         request = FollowRequest.decode(frame.body)
@@ -150,7 +222,9 @@ class SyncListener(RequestHandlers):
 
     async def _answer(self, connection: Connection, frame: Frame, request: FollowRequest) -> None:
         leading = self._leading()
-        if leading is None:
+        if not self._has_proved(connection, request):
+            answer = FollowResponse.rejection(FollowResult.UNPROVEN, UNPROVEN)
+        elif leading is None:
             answer = FollowResponse.rejection(FollowResult.NOT_MASTER, "this node does not lead a broker group")
         else:
             answer = await leading.follow(connection, request)
@@ -161,6 +235,7 @@ class SyncListener(RequestHandlers):
             connection.abort()
             raise
         if leading is not None and answer.result is FollowResult.ACCEPTED:
+            self._accepted(connection)
             leading.begin(connection)
         else:
             connection.finish()
@@ -179,6 +254,8 @@ class SyncListener(RequestHandlers):
     async def _answer_read(self, connection: Connection, frame: Frame, request: ReadCopyRequest) -> None:
         leading = self._leading()
         try:
+            if not self._has_proved(connection, request):
+                raise ReadRefused(f"UNPROVEN: {UNPROVEN}", code=COPY_FORBIDDEN)
             if leading is None:
                 raise ReadRefused("NOT_MASTER: this node does not lead a broker group", code=COPY_FORBIDDEN)
             answer = await leading.read_copy(request)
@@ -187,7 +264,7 @@ class SyncListener(RequestHandlers):
             connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
             return
         # FOLLOW comes next.
-        self._silent[connection] = self._clock.monotonic()
+        self._accepted(connection)
         connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
 
     def failed(self, connection: Connection, frame: Frame, error: Exception) -> None:

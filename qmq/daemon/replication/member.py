@@ -184,6 +184,7 @@ class Member:
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         self.follower, self._address = self._shell.new_follower(), address
         self.follower.steps.on_change = self._show_slave
+        self.follower.keep_log(lambda: _why_kept(self.node_id, self.row or row, row.master, address))
         self._show_slave()
         self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
 
@@ -206,7 +207,9 @@ class Member:
         except LogCopied as copied:
             self._shell.end(LifeEnded(str(copied)))
         except MustCopy as error:
-            await self._copy_all(str(error))
+            # A newer row has this node follow again.
+            self.follower = None
+            await self._copy_when_possible(address, str(error))
         except ReplicationAlarm as error:
             self._fail(str(error))
 
@@ -215,7 +218,7 @@ class Member:
 
         Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
         """
-        self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, row, address)
+        self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, row, row.master, address)
         self.reason = f"{problem}: {kept}"
         if not kept:
             await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
@@ -225,6 +228,7 @@ class Member:
         def explain(why: str) -> None:
             self.reason = f"{problem}: it copies the log when the master's state can be read: {why}"
 
+        self.role = ReplicaRole.WAITING
         explain("the master has not answered yet")
         await self._shell.wait_for_state(address, explain)
         logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
@@ -288,12 +292,18 @@ def _two_masters(row: GroupRow, state: ReplicaState) -> str:
     return f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
 
 
-def _why_kept(node_id: str, row: GroupRow, address: str) -> str:
-    """Return why a log that can't be used may not be replaced yet; "" if the master may be asked for its state."""
-    if row.master == node_id:
+def _why_kept(node_id: str, row: GroupRow | SentRow, master: str, address: str) -> str:
+    """Return why the log of a slave may not be replaced yet, and it may not give up, whatever its master says; "" if it may.
+
+    Whoever listens at the address of a master that is gone can't change the row. Where the newest row names the master and is
+    without this node in its in-sync set, other members have everything that was acknowledged.
+    """
+    if master != row.master:
+        return f"node {master} is not the master any more"
+    if master == node_id:
         return f"it can't lead epoch {row.epoch}"
     if node_id in row.in_sync or not address:
-        return f"it copies the log when master {row.master} has removed it from the in-sync set"
+        return f"its log stays until master {master} has removed it from the in-sync set"
     return ""
 
 

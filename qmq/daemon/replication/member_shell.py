@@ -59,7 +59,7 @@ class MemberShell:
             options.broker_group,
             self._node.node_id,
             self._node.boot_id,
-            self.sync_tokens[0],
+            self._node.sync_secret,
             state.epoch,
             state.promotion_id,
             self._node.incarnation,
@@ -146,18 +146,10 @@ class MemberShell:
             await asyncio.to_thread(node.replica.end_copying, node.log)
         node.replica.begin_epoch(node.log)
 
-    @property
-    def sync_tokens(self) -> tuple[str, ...]:
-        """The token that this node states as a slave, and others that it accepts; "" if it needs none."""
-        if self._node.options.sync_token or self._node.secret is None:
-            return (self._node.options.sync_token,)
-        return self._node.secret.tokens("sync", self._node.options.broker_group.encode())
-
     def _new_leading(self, row: GroupRow) -> Leading:
         leading = Leading(
             self._node.node_id,
             row,
-            self.sync_tokens,
             self._node.log,
             self._node.committer,
             self._node.clock,

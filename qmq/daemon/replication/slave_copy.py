@@ -50,6 +50,8 @@ class SlaveCopy:
     copied: CopiedLog
     _clock: Clock
     _save_state: SaveState
+    why_kept: Callable[[], str] = field(default_factory=lambda: lambda: "", init=False)
+    """As in `FollowRetries`. A slave that counts as in sync does not begin to copy: it would confirm nothing any more."""
     is_copying: bool = field(init=False)
     """From the decision to copy until the end of the copy is on disk. What is on disk follows, in the thread that writes."""
     goal: int = field(default=0, init=False)
@@ -93,7 +95,7 @@ class SlaveCopy:
 
     def must_begin(self, received_end: int) -> bool:
         """Whether a slave that does not copy is so far behind that it has to from now on."""
-        return self.goal - received_end >= COPY_BYTES_MIN
+        return self.goal - received_end >= COPY_BYTES_MIN and not self.why_kept()
 
     def may_end(self, applied_end: int) -> bool:
         """Whether the log is so close to the master's that the slave can follow, and serve soon if it is promoted."""

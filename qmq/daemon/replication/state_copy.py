@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
+from qmq.daemon.replication.slave_claim import prove
 from qmq.errors import ConnectionLost, ProtocolError, QmqError
 from qmq.log.checkpoint import STATE_BYTES_MAX
 from qmq.net.caller import Caller
@@ -53,7 +54,8 @@ async def wait_for_state(address: str, identity: FollowerIdentity, on_problem: C
         caller = Caller(host, port)
         try:
             await caller.connect()
-            await _read(caller, identity, 0, 0)
+            await prove(caller, identity.secret, identity.claim)
+            await _read(caller, identity, 0, 0, bytes_max=1)
             return
         except QmqError as error:
             on_problem(str(error))
@@ -62,15 +64,17 @@ async def wait_for_state(address: str, identity: FollowerIdentity, on_problem: C
         await asyncio.sleep(WAIT_SECONDS)
 
 
-async def _read(caller: Caller, identity: FollowerIdentity, position: int, begin: int) -> ReadCopyResponse:
+async def _read(
+    caller: Caller, identity: FollowerIdentity, position: int, begin: int, bytes_max: int = READ_COPY_BYTES_MAX
+) -> ReadCopyResponse:
     """Return a piece of the master's state from byte `begin` on. Raises as `read_state`.
 
     Args:
         position: as in the answers before; 0: the newest state.
     """
     request = ReadCopyRequest(
-        identity.broker_group, identity.node_id, identity.token, identity.epoch, identity.promotion_id, position, begin,
-        READ_COPY_BYTES_MAX,
+        identity.broker_group, identity.node_id, identity.epoch, identity.promotion_id, position, begin,
+        bytes_max,
     )  # fmt: skip
     frame = await caller.call(Command.READ_COPY, request.encode(), timeout_s=READ_SECONDS)
     if frame.code != ResponseCode.SUCCESS:

@@ -46,7 +46,7 @@ class StateReads:
             ReadRefused: with one of the codes of READ_COPY.
             FollowRejected: the slave knows a newer epoch.
         """
-        self._rules.check_reader(request)
+        self._rules.check_claim(request)
         if self._reads >= READS_MAX:
             raise ReadRefused(f"{READS_MAX} reads of the state are in progress, the maximum", code=COPY_BUSY)
         self._reads += 1

@@ -291,16 +291,16 @@ async def test_listening_for_other_machines_without_a_secret_is_warned_of(
         assert len(warnings()) == 1
 
 
-async def test_a_sync_port_for_other_machines_without_a_token_is_warned_of(
+async def test_a_sync_port_for_other_machines_without_a_secret_is_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_only_member(tmp_path / "broker")
     for settings, is_warned in (
         ({"host": "0.0.0.0"}, True),
-        ({"host": "0.0.0.0", "sync_token": "t"}, False),
+        ({"host": "0.0.0.0", "sync_token": SECRET}, False),
         ({"host": "0.0.0.0", "node_token": SECRET}, False),
         ({}, False),
     ):
         caplog.clear()
         async with running_broker(tmp_path, meta="127.0.0.1:1", **settings):
-            assert ("the sync port listens on 0.0.0.0 without a sync token" in caplog.text) is is_warned
+            assert ("the sync port listens on 0.0.0.0 without a secret" in caplog.text) is is_warned

@@ -17,7 +17,7 @@ from qmq.log.opening import inspect
 from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeInSync, GroupRow
 from qmq.supervisor import Supervisor
-from tests.sim.replication.test_follower import Payloads
+from tests.sim.replication.test_follower import SECRET, Payloads
 from tests.support.copies import assert_prefix, slave_copy_of
 from tests.support.in_process import machine
 from tests.support.waiting import eventually_async
@@ -49,7 +49,6 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     leading = Leading(
         "m",
         ROW,
-        ("token",),
         log,
         committer,
         on.clock,
@@ -62,7 +61,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     )
     leading.start()
     listener = SyncListener(
-        "127.0.0.1", 0, lambda: leading, clock=on.clock, supervisor=supervisors[0], listen=on.listen
+        "127.0.0.1", 0, lambda: leading, SECRET, clock=on.clock, supervisor=supervisors[0], listen=on.listen
     )
     await listener.start()
     copy = SegmentedLog.activate(
@@ -70,7 +69,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     )
     store = Payloads()
     follower = Follower(
-        copy, slave_copy_of(copy, 1, PROMOTION, on.clock)[0], FollowerIdentity("g1", "a", "boot", "token", 1, PROMOTION, ""),
+        copy, slave_copy_of(copy, 1, PROMOTION, on.clock)[0], FollowerIdentity("g1", "a", "boot", SECRET, 1, PROMOTION, ""),
         Applying(copy, store), on.clock, supervisors[1], on.start_thread, failures.append,
     )  # fmt: skip
     host, port = listener.server.address

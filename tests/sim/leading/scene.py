@@ -10,12 +10,15 @@ from typing import Any
 from qmq.daemon.committer import Committer
 from qmq.daemon.replication.leading import Leading
 from qmq.daemon.replication.listener import SyncListener
+from qmq.daemon.replication.slave_claim import SlaveClaim, prove
+from qmq.errors import AuthenticationFailed
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.commit import FlushPolicy
 from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
 from qmq.log.record import HEADER_BYTES, Position, decode_header, is_whole
 from qmq.net.caller import Caller
+from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import Command, FollowResult, FollowState
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.group_rows import RowResult
@@ -29,7 +32,7 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 
 SEGMENT_BYTES = 8 << 10
-TOKEN = "sync token"
+SECRET = NodeSecret.parse("the secret of this broker group in tests", "test")
 EPOCH = 1
 PROMOTION = "00000000-0000-0000-0000-000000000001"
 MEMBERS = ("m", "a", "b")
@@ -111,6 +114,7 @@ class ScriptedSlave:
         """It receives, and syncs nothing."""
         self.sync_seconds = 0.002
         self.state = FollowState.FOLLOWING
+        self.secret = scene.secret
         self._early: list[Commits] = []
         """Frames that arrived together with the answer."""
         self._syncing: asyncio.TimerHandle | None = None
@@ -147,7 +151,6 @@ class ScriptedSlave:
             "g1",
             self.node_id,
             "boot",
-            TOKEN,
             EPOCH,
             PROMOTION,
             self.end.offset,
@@ -169,8 +172,14 @@ class ScriptedSlave:
         # Frames behind the answer may arrive with it.
         self.answer, self._early = None, []
         self.heads.clear()
-        caller = await self.connect()
-        frame = await caller.call(Command.FOLLOW, self.request(**changes).encode(), timeout_s=5)
+        caller, request = await self.connect(), self.request(**changes)
+        try:
+            await prove(caller, self.secret, SlaveClaim.of(request))
+        except AuthenticationFailed as refused:
+            self.scene.unproven += 1
+            name, _, reason = str(refused).removeprefix(f"{caller.address}: ").partition(": ")
+            return FollowResponse.rejection(FollowResult[name], reason)
+        frame = await caller.call(Command.FOLLOW, request.encode(), timeout_s=5)
         return FollowResponse.decode(frame.body)
 
     async def follow(self, **changes: Any) -> FollowResponse:
@@ -282,6 +291,9 @@ class Scene:
     answered: list[int] = field(default_factory=list)
     """Records whose answers would have been sent, in order."""
     sent: int = 0
+    secret: NodeSecret | None = None
+    unproven: int = 0
+    """Slaves that were refused with their proof, before FOLLOW."""
     expected_failures: set[str] = field(default_factory=set)
     """Jobs that a test makes fail."""
     slaves: dict[str, ScriptedSlave] = field(default_factory=dict)
@@ -333,7 +345,7 @@ class Scene:
     def new_leading(self, **changes: Any) -> Leading:
         loop = running_loop()
         arguments = {
-            "node_id": "m", "row": self.store.row, "tokens": (TOKEN,), "log": self.log, "committer": self.committer,
+            "node_id": "m", "row": self.store.row, "log": self.log, "committer": self.committer,
             "clock": SimulatedClock(loop), "supervisor": self.supervisor, "rng": loop.rng("sessions"),
             "request": self.store.request, "on_newer_epoch": self.newer_epochs.append,
             "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "copy_bytes_per_second": 0, "log_id": "",
@@ -348,7 +360,12 @@ def row(*in_sync: str, members: tuple[str, ...] = MEMBERS, in_sync_min: int = 2)
 
 @asynccontextmanager
 async def leading(
-    stored_row: GroupRow | None = None, *, commits_before: int = 0, disk: MemoryDisk | None = None, **changes: Any
+    stored_row: GroupRow | None = None,
+    *,
+    commits_before: int = 0,
+    disk: MemoryDisk | None = None,
+    secret: NodeSecret | None = SECRET,
+    **changes: Any,
 ) -> AsyncIterator[Scene]:
     """A master with an empty log, or one with commits and seals of before its promotion."""
     on = machine(disk=disk)
@@ -370,7 +387,7 @@ async def leading(
         1.0,
         on.start_thread,
     )
-    scene = Scene(log, committer, supervisor, store, on.disk)
+    scene = Scene(log, committer, supervisor, store, on.disk, secret=secret)
     applied, scene.applied = scene.applied, lambda _: None  # type: ignore[method-assign]
     committer.start()
     for _ in range(commits_before):
@@ -381,7 +398,7 @@ async def leading(
     store.on_change = lambda: scene.applied(committer.high_watermark)
     scene.leading.start()
     scene.listener = SyncListener(
-        "127.0.0.1", 0, lambda: scene.leading, clock=clock, supervisor=supervisor, listen=on.listen
+        "127.0.0.1", 0, lambda: scene.leading, secret, clock=clock, supervisor=supervisor, listen=on.listen
     )
     await scene.listener.start()
     try:

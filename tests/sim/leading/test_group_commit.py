@@ -14,7 +14,7 @@ REQUESTS = 200
 @pytest.mark.parametrize("sync_seconds", [0.0003, 0.002])
 @pytest.mark.parametrize("clients", [2, 4, 16])
 async def test_clients_that_send_when_they_were_answered_share_their_commits(clients: int, sync_seconds: float) -> None:
-    async with leading(row("m", "a")) as scene:
+    async with leading(row("m", "a"), secret=None) as scene:
         slave = await scene.following("a")
         slave.sync_seconds = sync_seconds
         loop, before = asyncio.get_running_loop(), scene.committer.commits

@@ -6,7 +6,7 @@ import pytest
 
 from qmq.protocol.replication import ReadCopyRequest
 from tests.served.supervision.test_jobs import LEADING
-from tests.sim.leading.scene import EPOCH, PROMOTION, TOKEN, Scene, leading
+from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading
 from tests.support.waiting import eventually_async
 
 Exercise = Callable[[Scene], Awaitable[object]]
@@ -38,7 +38,7 @@ async def _read(scene: Scene) -> None:
 
 async def _read_state(scene: Scene) -> None:
     caller = await scene.slave("a").connect()
-    request = ReadCopyRequest("g1", "a", TOKEN, EPOCH, PROMOTION, 0, 0, 100)
+    request = ReadCopyRequest("g1", "a", EPOCH, PROMOTION, 0, 0, 100)
     caller.call_soon(220, request.encode()).add_done_callback(lambda future: future.exception())
     await scene.wait(0.1)
     await caller.close()

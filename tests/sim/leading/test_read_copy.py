@@ -8,6 +8,7 @@ import pytest
 
 from qmq.daemon.replication import state_reads
 from qmq.daemon.replication.retention_holds import HOLD_SECONDS
+from qmq.daemon.replication.slave_claim import SlaveClaim, prove
 from qmq.daemon.replication.state_reads import STATE_SECONDS
 from qmq.log.checkpoint import Checkpoint, decode_checkpoint
 from qmq.log.record import Position
@@ -16,10 +17,10 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 from qmq.protocol.replication import ReadCopyRequest, ReadCopyResponse
-from tests.sim.leading.scene import EPOCH, PROMOTION, TOKEN, Scene, leading, row
+from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading, row
 
 STATE = b"all that the log has lost " * 40
-REQUEST = ReadCopyRequest("g1", "a", TOKEN, EPOCH, PROMOTION, 0, 0, 400)
+REQUEST = ReadCopyRequest("g1", "a", EPOCH, PROMOTION, 0, 0, 400)
 
 
 def save(scene: Scene, offset: int, state: bytes = STATE) -> None:
@@ -30,6 +31,7 @@ def save(scene: Scene, offset: int, state: bytes = STATE) -> None:
 async def connected(scene: Scene) -> Caller:
     caller = Caller(*scene.listener.server.address)
     await caller.connect()
+    await prove(caller, scene.secret, SlaveClaim.of(REQUEST))
     return caller
 
 
@@ -78,8 +80,6 @@ async def test_a_slave_reads_the_newest_checkpoint_while_newer_ones_are_made() -
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"token": "wrong"}, "copy.forbidden"),
-        ({"token": ""}, "copy.forbidden"),
         ({"broker_group": "g2"}, "copy.forbidden"),
         ({"node_id": "stranger"}, "copy.forbidden"),
         ({"node_id": "m"}, "copy.forbidden"),
@@ -91,7 +91,7 @@ async def test_a_slave_reads_the_newest_checkpoint_while_newer_ones_are_made() -
     ids=str,
 )
 async def test_bad_requests_are_refused(changes: dict[str, Any], code: str) -> None:
-    async with leading(row("m"), commits_before=3) as scene:
+    async with leading(row("m"), commits_before=3, secret=None) as scene:
         save(scene, 300)
         caller = await connected(scene)
         assert await read(caller, replace(REQUEST, **changes)) == code
@@ -103,7 +103,7 @@ async def test_bad_requests_are_refused(changes: dict[str, Any], code: str) -> N
 
 
 async def test_a_newer_epoch_makes_the_master_step_down() -> None:
-    async with leading(row("m")) as scene:
+    async with leading(row("m"), secret=None) as scene:
         caller = await connected(scene)
         assert await read(caller, replace(REQUEST, epoch=EPOCH + 3)) == "copy.forbidden"
         assert scene.newer_epochs == [EPOCH + 3]
@@ -173,7 +173,7 @@ async def test_a_slave_that_has_the_state_follows_from_the_begin_of_the_log_on()
 
 
 async def test_a_node_that_does_not_lead_has_no_state() -> None:
-    async with leading(row("m"), commits_before=3) as scene:
+    async with leading(row("m"), commits_before=3, secret=None) as scene:
         save(scene, 300)
         leads, scene.leading = scene.leading, None  # type: ignore[assignment]
         caller = await connected(scene)

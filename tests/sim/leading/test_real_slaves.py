@@ -9,7 +9,7 @@ from qmq.daemon.applying import Applying
 from qmq.daemon.replication import sender
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity, MustCopy
 from qmq.daemon.replication.follower import Follower
-from tests.sim.leading.scene import EPOCH, PROMOTION, TOKEN, Scene, leading, row
+from tests.sim.leading.scene import EPOCH, PROMOTION, SECRET, Scene, leading, row
 from tests.sim.loop import running_loop
 from tests.sim.replication.test_follower import Payloads, payloads_of
 from tests.support.copies import assert_prefix, opened_copy, slave_copy_of
@@ -30,7 +30,7 @@ class RealSlave:
         self.follower = Follower(
             self.log,
             slave_copy_of(self.log, EPOCH, PROMOTION, on.clock)[0],
-            FollowerIdentity("g1", node_id, "boot", TOKEN, EPOCH, PROMOTION, ""),
+            FollowerIdentity("g1", node_id, "boot", SECRET, EPOCH, PROMOTION, ""),
             Applying(self.log, self.store),
             on.clock,
             scene.new_supervisor(),

@@ -438,14 +438,14 @@ class Rules:
             raise Impossible
         if answer.keep_to > common_length(node.log, other.log):
             raise Broken(f"{number} keeps {answer.keep_to} of {node.log}, {to} has {other.log}")
-        try:
-            check_truncation(answer.keep_to, node.known)
-        except TruncationRejected:
-            if not group.operator_promotions:
-                raise
-            # It has what the operator gave up, and takes no further part.
-            raise Impossible from None
         if answer.keep_to < len(node.log):
+            try:
+                check_truncation(answer.keep_to, node.known, theirs.chain.last_epoch, node.state.epoch)
+            except TruncationRejected:
+                if not group.operator_promotions:
+                    raise
+                # It has what the operator gave up, and takes no further part.
+                raise Impossible from None
             return self._begin_truncation(group, number, answer.keep_to)
         session = 1 + max(sessions_of(group), default=0)
         end = len(node.log)

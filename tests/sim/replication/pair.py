@@ -16,7 +16,7 @@ from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.protocol.group_rows import RowResponse, RowResult
 from qmq.replication.roles import ReplicaState
 from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
-from tests.sim.cluster import SMALL, Cluster, Host
+from tests.sim.cluster import SMALL, SYNC_SECRET, Cluster, Host
 from tests.sim.loop import SimulatedLoop
 from tests.support.in_process import Client, connected
 from tests.support.replicas import state_of
@@ -111,7 +111,7 @@ class Members:
     def _host(self, name: str, port: int) -> Host:
         options = BrokerOptions(
             broker_group="g1", node_id=name, data_dir=f"/{name}", port=port, admin_port=port + 1, sync_port=port + 2,
-            sync_token="secret", meta="", **self._settings,
+            sync_token=SYNC_SECRET, meta="", **self._settings,
         )  # fmt: skip
 
         def make(host: Host, machine: Machine) -> Broker:

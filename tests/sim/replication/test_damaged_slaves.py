@@ -84,7 +84,7 @@ async def test_a_damaged_log_stays_until_the_set_is_without_it_and_the_master_re
         group.hosts["g1-a"].kill()
         await group.start("g1-b")
         # It could be promoted by an operator: it has most of the messages.
-        await waits(group, "it copies the log when master g1-a has removed it from the in-sync set")
+        await waits(group, "its log stays until master g1-a has removed it from the in-sync set")
         group.row.value = replace(group.row.value.with_in_sync(frozenset({"g1-a"})))
         # What the set has may be lost: its only member does not respond.
         await waits(group, "it copies the log when the master's state can be read: ")

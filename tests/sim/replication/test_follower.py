@@ -30,6 +30,8 @@ from qmq.log.record import HEADER_BYTES, CommitHeader, iter_records
 from qmq.log.replay import Replay
 from qmq.log.truncation import Truncation
 from qmq.net.connection import Connection
+from qmq.net.connection_auth import ConnectionAuth
+from qmq.net.node_secret import NodeSecret
 from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
@@ -44,6 +46,7 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000001"
+SECRET = NodeSecret.parse("the secret of this broker group in tests", "test")
 EPOCH = 9
 """Above those of the commits."""
 
@@ -60,6 +63,7 @@ class ScriptedMaster:
         self.session = 0
         self._sessions = count(100)
         self.answer: Callable[[FollowRequest, FollowResponse], FollowResponse] = lambda request, answer: answer
+        self.auth = ConnectionAuth(SECRET, check=lambda connection, purpose: "")
         self.server = FrameServer("127.0.0.1", 0, self._handle, clock=machine().clock, listen=machine().listen)
 
     @property
@@ -71,6 +75,9 @@ class ScriptedMaster:
         if frame.code == Command.CONFIRM:
             self.confirmed.append(Confirm.decode(frame.body))
             self.on_confirm()
+            return
+        if frame.code == Command.AUTHENTICATE:
+            self.auth.handle(connection, frame)
             return
         request = FollowRequest.decode(frame.body)
         self.requests.append(request)
@@ -136,7 +143,7 @@ class Slave:
         self.failures: list[BaseException] = []
         clock = machine().clock
         self.supervisor = Supervisor(clock, logger=logging.getLogger("qmq.test"), on_failure=self._task_failed)
-        identity = FollowerIdentity("g", "b", "boot", "token", EPOCH, PROMOTION, "")
+        identity = FollowerIdentity("g", "b", "boot", SECRET, EPOCH, PROMOTION, "")
         copy, self.replica = slave_copy_of(log, EPOCH, PROMOTION, clock, copying)
         self.follower = Follower(
             log,
@@ -317,7 +324,7 @@ async def test_a_slave_too_far_behind_has_to_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", [FollowResult.NOT_MASTER, FollowResult.OLDER_EPOCH, FollowResult.BUSY, FollowResult.WRONG_TOKEN]
+    "result", [FollowResult.NOT_MASTER, FollowResult.OLDER_EPOCH, FollowResult.BUSY, FollowResult.UNPROVEN]
 )
 async def test_a_slave_that_is_not_accepted_tries_again(result: FollowResult) -> None:
     master = ScriptedMaster(master_log())

@@ -22,7 +22,7 @@ from qmq.protocol.replication import COPY_REMOVED, ReadCopyRequest, ReadCopyResp
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 
-IDENTITY = FollowerIdentity("g1", "b", "boot", "token", 3, "00000000-0000-4000-8000-000000000003", "")
+IDENTITY = FollowerIdentity("g1", "b", "boot", None, 3, "00000000-0000-4000-8000-000000000003", "")
 STATE = bytes(range(250)) * 4
 Answer = Callable[[ReadCopyRequest], ReadCopyResponse | Refusal]
 
@@ -59,8 +59,8 @@ async def test_a_state_is_read_piece_by_piece() -> None:
     assert data == STATE
     assert progress == [(300, 1000), (600, 1000), (900, 1000), (1000, 1000)]
     assert [(request.position, request.begin) for request in requests] == [(0, 0), (77, 300), (77, 600), (77, 900)]
-    assert {(r.broker_group, r.node_id, r.token, r.epoch, r.promotion_id) for r in requests} == {
-        ("g1", "b", "token", 3, IDENTITY.promotion_id)
+    assert {(r.broker_group, r.node_id, r.epoch, r.promotion_id) for r in requests} == {
+        ("g1", "b", 3, IDENTITY.promotion_id)
     }
 
 

@@ -73,16 +73,20 @@ def test_another_redis_is_used_as_it_is(monkeypatch: Any, tmp_path: Path) -> Non
 
 def test_broker_groups_have_as_many_members_as_they_are_to_have() -> None:
     assert Ports.choose(None, {"g1": 3, "g2": 1}).brokers == {
-        "g1-a": (20881, 20981),
-        "g2-a": (20883, 20983),
-        "g1-b": (20887, 20987),
-        "g1-c": (20891, 20991),
+        "g1-a": (20881, 20981, 20882),
+        "g2-a": (20883, 20983, 20884),
+        "g1-b": (20887, 20987, 20888),
+        "g1-c": (20891, 20991, 20892),
     }
+    by_default = [*Ports.choose(None, {"g1": 3, "g2": 3}).named().values()]
+    assert len(set(by_default)) == len(by_default) == PORTS, "all different"
     every = Ports.choose(9000, {"g1": 3, "g2": 3})
     used = [*every.named().values()]
     assert sorted(used) == list(range(9000, 9000 + PORTS)), "all different, in a row"
     assert option(started()["meta"], "--copies") == "2"
     slave = started()["g1-b"]
+    assert option(slave, "--sync-port") == "9020"
+    assert "--sync-port" not in started()["d1-a"].command
     assert (slave.ready_url, slave.other_ready_urls) == (
         "http://127.0.0.1:9011/readyz",
         ("http://127.0.0.1:9004/readyz",),

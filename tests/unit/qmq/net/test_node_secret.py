@@ -31,13 +31,6 @@ def test_a_signature_holds_for_its_context_and_parts_only() -> None:
     assert secret.signer_of(b"", "c", b"ab", b"c") is None
 
 
-def test_tokens_of_a_secret_that_is_being_replaced_are_accepted() -> None:
-    before, between, after = (NodeSecret.parse(text, "x").tokens("sync", b"g1") for text in (OLD, f"{NEW},{OLD}", NEW))
-    assert between == after + before
-    assert NodeSecret.parse(OLD, "x").tokens("sync", b"g2") != before
-    assert OLD not in before[0]
-
-
 @pytest.mark.parametrize("text", ["", " , ", "short", f"{OLD},short", ",".join((OLD, NEW, OLD))])
 def test_what_can_not_be_a_secret_is_refused_without_printing_it(text: str) -> None:
     with pytest.raises(SettingError, match="QMQ_NODE_TOKEN holds") as caught:

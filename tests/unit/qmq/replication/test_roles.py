@@ -249,6 +249,14 @@ def test_a_slave_behind_the_oldest_segment_of_the_master_copies() -> None:
 
 
 def test_nothing_below_a_known_high_watermark_is_truncated() -> None:
-    check_truncation(500, 500)
+    check_truncation(500, 500, 2, 3)
     with pytest.raises(TruncationRejected, match="truncated to offset 499, below the high watermark 500"):
-        check_truncation(499, 500)
+        check_truncation(499, 500, 2, 3)
+
+
+def test_commits_of_the_master_s_own_epoch_are_not_truncated() -> None:
+    for epoch in (2, 3):
+        with pytest.raises(
+            TruncationRejected, match="offset 700, and its newest commit is of epoch 3, which the master has"
+        ):
+            check_truncation(700, 500, 3, epoch)
