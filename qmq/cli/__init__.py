@@ -2,11 +2,11 @@
 
 import argparse
 import os
-import sys
 from typing import NoReturn
 
 from qmq import __version__
 from qmq.cli import bench, broker_groups, delayed, inspect_log, messages, provisioning, status
+from qmq.cli.output import discard_rest, warn
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import DEFAULT_META_URL, meta_urls
 
@@ -44,11 +44,10 @@ def main(argv: list[str] | None = None) -> int:
             arguments.meta = ",".join(meta_urls(arguments.meta))
         return int(arguments.run(arguments))
     except QmqError as error:
-        sys.stderr.write(f"qmq: {error}\n")
+        warn(str(error))
         return WRONG_USE if isinstance(error, SettingError) else FAILED
     except KeyboardInterrupt:
         return FAILED
     except BrokenPipeError:
-        # The reader of our output went away, as `| head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_rest()
         return FAILED

@@ -7,11 +7,9 @@ frame was meant to be sent (its slot at `--rate`, else when it was handed to the
 import argparse
 import asyncio
 import contextlib
-import json
 import random
 import selectors
 import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qmq.cli import limits
+from qmq.cli.output import say, say_json, warn
 from qmq.cli.pages import CLUSTER_PAGE, fetch_metaserver_page
 from qmq.cli.values import delay_of, rate, whole
 from qmq.client.lifecycle import reach
@@ -282,9 +281,9 @@ def _report(
     shape = {"size": arguments.size, "batch": arguments.batch, "connections": connections, "window_frames": window}
     measured = {name: round(value, 3) for name, value in {"seconds": seconds, **rates, **latency}.items()}
     if arguments.json:
-        print(json.dumps({"what": arguments.kind, "messages": messages, **measured, **shape}))
+        say_json({"what": arguments.kind, "messages": messages, **measured, **shape})
         return
-    print(
+    say(
         f"{arguments.kind}: {messages:,} messages in {seconds:.2f} s:"
         f" {rates['messages_per_s']:,.0f} msgs/s, {rates['mb_per_s']:.1f} MB/s,"
         f" p50 {latency['p50_ms']:.2f} ms, p99 {latency['p99_ms']:.2f} ms, p99.9 {latency['p999_ms']:.2f} ms"
@@ -359,9 +358,9 @@ def bench_consume(arguments: argparse.Namespace) -> int:
         got, got_bytes, seconds, latencies = pull_all(pullers, arguments)
     _report(arguments, got, seconds, got_bytes, latencies, len(pullers), 1)
     if not got:
-        sys.stderr.write(
-            f"qmq: nothing arrived. If group {arguments.group} existed before, it continues where it was, which may be the end"
+        warn(
+            f"nothing arrived. If group {arguments.group} existed before, it continues where it was, which may be the end"
             f" of {arguments.subject}. `qmq lag {arguments.subject}` shows what is left; use another --group to read from the"
-            " beginning.\n"
+            " beginning."
         )
     return 0 if got >= arguments.count else 3

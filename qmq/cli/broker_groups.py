@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from qmq.cli import console
-from qmq.cli.status import table
+from qmq.cli.output import say, say_json, table
 from qmq.cli.values import whole
 
 HISTORY_SHOWN = 10
@@ -84,17 +84,17 @@ def _change(arguments: argparse.Namespace, action: str, body: dict[str, Any]) ->
     query = "?dry_run=true" if arguments.dry_run else ""
     answer = _ask(arguments, "POST", f"{_path(arguments.group, action)}{query}", {**body, "reason": arguments.reason})
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        say_json(answer, indent=2)
         return 0
     before, after = answer["before"] or {}, answer["after"] or {}
     changed = [name for name in after if after[name] != before.get(name)]
     for name in changed:
         was = f"{_shown(before[name])} -> " if name in before else ""
-        print(f"{name.replace('_', ' ')}: {was}{_shown(after[name])}")
+        say(f"{name.replace('_', ' ')}: {was}{_shown(after[name])}")
     if not changed:
-        print("nothing changes" if arguments.dry_run else "nothing changed")
+        say("nothing changes" if arguments.dry_run else "nothing changed")
     for note in answer["notes"]:
-        print(note)
+        say(note)
     return 0
 
 
@@ -114,7 +114,7 @@ def show_list(arguments: argparse.Namespace) -> int:
         found += answer["results"]
         path = f"broker-groups/?cursor={quote(answer['next'], safe='')}" if answer["next"] else ""
     if arguments.json:
-        print(json.dumps({"broker_groups": found}, indent=2))
+        say_json({"broker_groups": found}, indent=2)
     elif found:
         rows = (
             [one["name"], one["kind"], one["state"], one["master"] or None, one["epoch"], _in_sync(one), one["copies"]]
@@ -122,7 +122,7 @@ def show_list(arguments: argparse.Namespace) -> int:
         )
         table(["group", "kind", "state", "master", "epoch", "in sync", "copies"], rows)
     else:
-        print("no broker group has registered yet")
+        say("no broker group has registered yet")
     return 0
 
 
@@ -134,20 +134,20 @@ def show(arguments: argparse.Namespace) -> int:
     """Print one broker group; the exit code."""
     group = _ask(arguments, "GET", _path(arguments.group))
     if arguments.json:
-        print(json.dumps(group, indent=2))
+        say_json(group, indent=2)
         return 0
-    print(f"{group['kind']} group {group['name']}, {group['state']}, epoch {group['epoch']}")
-    print(f"{_in_sync(group)} members in sync, minimum {group['in_sync_min']}, copies {group['copies']}")
+    say(f"{group['kind']} group {group['name']}, {group['state']}, epoch {group['epoch']}")
+    say(f"{_in_sync(group)} members in sync, minimum {group['in_sync_min']}, copies {group['copies']}")
     if group["preferred"]:
-        print(f"preferred as master: {', '.join(group['preferred'])}")
+        say(f"preferred as master: {', '.join(group['preferred'])}")
     if group["candidate_problem"]:
-        print(f"no member could replace the master: {group['candidate_problem']}")
+        say(f"no member could replace the master: {group['candidate_problem']}")
     heading = ["node", "role", "in sync", "epoch", "log end", "lag", "rack", "can't be promoted because"]
     table(heading, map(_member_row, group["member_states"]))
     for change in group["role_history"][:HISTORY_SHOWN]:
         master = (change["after"] or {}).get("master")
         what = change["action"].removeprefix("broker_group.").replace("_", " ")
-        print(f"{change['at']}  {what}{f', master {master}' if master else ''}: {change['reason'] or change['actor']}")
+        say(f"{change['at']}  {what}{f', master {master}' if master else ''}: {change['reason'] or change['actor']}")
     return 0
 
 
@@ -166,10 +166,10 @@ def may_stop(arguments: argparse.Namespace) -> int:
     """0 if the node may be stopped now, else 1."""
     answer = _ask(arguments, "GET", f"nodes/{quote(arguments.node, safe='')}/may-stop/")
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        say_json(answer, indent=2)
     else:
         for reason in answer["reasons"] or [f"node {arguments.node} may be stopped"]:
-            print(reason)
+            say(reason)
     return 0 if answer["may_stop"] else 1
 
 

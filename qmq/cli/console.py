@@ -1,15 +1,18 @@
 """Requests of commands to the console's API."""
 
 import argparse
+import contextlib
 import json
 import os
 import urllib.error
 import urllib.request
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from qmq.cli import limits
+from qmq.cli.output import warn
 from qmq.errors import ConnectionLost, QmqError, SettingError
 
 DEFAULT_CONSOLE_URL = "http://127.0.0.1:8000"
@@ -52,7 +55,7 @@ def call(
 
     Raises:
         SettingError: that is not a URL.
-        ConnectionLost: it can't be reached.
+        ConnectionLost: it can't be reached, directly or through the web proxy of the environment.
         QmqError: it rejects the request; the code and text are its own.
     """
     parts = urlsplit(console if "://" in console else f"http://{console}")
@@ -61,8 +64,13 @@ def call(
     url = f"{parts.scheme}://{parts.netloc}/api/v1/{path}"
     headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
     request = urllib.request.Request(url, data=data, method=method, headers=headers)
+    proxy = _proxy_of(parts)
+    way = f" through the web proxy {_without_password(proxy)} of {parts.scheme}_proxy" if proxy else ""
+    if proxy:
+        warn(f"{parts.netloc} is requested{way}; name the host in no_proxy to connect directly")
+    handlers = (urllib.request.ProxyHandler({parts.scheme: proxy} if proxy else {}), _NoRedirects, _Patient)
     try:
-        with urllib.request.build_opener(_Patient).open(request, timeout=limits.REACH_SECONDS) as answer:
+        with urllib.request.build_opener(*handlers).open(request, timeout=limits.REACH_SECONDS) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
@@ -70,8 +78,31 @@ def call(
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ConnectionLost(
-            f"{url} can't be reached: {reason}. Check that the console is running and that --console or QMQ_CONSOLE is its address."
+            f"{url} can't be reached{way}: {reason}. Check that the console is running and that --console or QMQ_CONSOLE is its"
+            " address."
         ) from error
+
+
+def _proxy_of(parts: SplitResult) -> str | None:
+    """The web proxy of the environment for a URL; None for this machine, and where no_proxy says so."""
+    host = parts.hostname or ""
+    with contextlib.suppress(ValueError):
+        if ip_address(host).is_loopback:
+            return None
+    if host == "localhost" or host.endswith(".localhost") or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
+
+
+def _without_password(url: str) -> str:
+    return url.rpartition("@")[2]
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Another address must not get the token."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 class _Patient(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
@@ -87,6 +118,12 @@ class _Patient(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 
 def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:
+    if 300 <= error.code < 400:
+        target = urljoin(url, error.headers.get("Location", ""))
+        return QmqError(
+            f"{url} answered {error.code} and names {target}: redirects are not followed, because the other address would get the"
+            f" token. If it is the console, use URL {target.partition('/api/v1/')[0]} (--console or QMQ_CONSOLE)"
+        )
     try:
         problem = json.load(error)
         return QmqError(str(problem["detail"]), code=str(problem["code"]))

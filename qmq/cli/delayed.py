@@ -2,21 +2,20 @@
 
 import argparse
 import asyncio
-import json
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from qmq.cli import limits
+from qmq.cli.output import say, say_json, table, warn
 from qmq.cli.pages import with_advice
-from qmq.cli.status import table
 from qmq.cli.values import delay_of, iso, moment_of, pairs_of, whole
 from qmq.client.delayed import DelayedMessage, DelayedMessages
 from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
 from qmq.protocol.values import moment
+from qmq.words import counted
 
 FAILED = 1
 LIST_LIMIT = 50
@@ -121,7 +120,7 @@ def _shown(message: DelayedMessage) -> dict[str, Any]:
 
 def _print_problems(problems: Mapping[str, str]) -> None:
     for group, why in problems.items():
-        sys.stderr.write(f"qmq: delay group {group}: unknown, {why}\n")
+        warn(f"delay group {group}: unknown, {why}")
 
 
 def _until(message: DelayedMessage) -> str:
@@ -158,13 +157,13 @@ def show_list(arguments: argparse.Namespace) -> int:
     has_more, found = len(found) > arguments.limit, found[: arguments.limit]
     if arguments.json:
         answer = {"messages": [_shown(message) for message in found], "has_more": has_more, "unknown": problems}
-        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        say_json(answer, indent=2)
     elif found:
         _print_messages(found)
         if has_more:
-            print(f"... more; continue with --from {iso(found[-1].due_at)} or --limit")
+            say(f"... more; continue with --from {iso(found[-1].due_at)} or --limit")
     else:
-        print(f"no delayed messages of {arguments.subject} in this range")
+        say(f"no delayed messages of {arguments.subject} in this range")
     _print_problems(problems)
     return FAILED if problems and not found else 0
 
@@ -173,13 +172,13 @@ def show(arguments: argparse.Namespace) -> int:
     found = _with(arguments, lambda m: m.find(arguments.message_id, subject=arguments.subject, due=arguments.was_due))
     if arguments.json:
         answer = {"messages": [_shown(message) for message in found.messages], "unknown": dict(found.problems)}
-        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        say_json(answer, indent=2)
     elif found.messages:
         _print_messages(list(found.messages))
         for key, value in found.messages[-1].item.message.properties.items():
-            print(f"  {key} = {value}")
+            say(f"  {key} = {value}")
     else:
-        print(f"delayed message {arguments.message_id} not found (delivered messages are kept for a day)")
+        say(f"delayed message {arguments.message_id} not found (delivered messages are kept for a day)")
     _print_problems(found.problems)
     return 0 if found.messages else FAILED
 
@@ -191,10 +190,10 @@ def _change(arguments: argparse.Namespace, method: Callable[..., Awaitable[Delay
     due_at = None if change.due_ms < 0 else iso(moment(change.due_ms))
     if arguments.json:
         answer = {"message_id": change.message_id, "outcome": change.outcome, "state": change.state, "due_at": due_at}
-        print(json.dumps(answer))
+        say_json(answer)
     else:
         state = f": {change.state}, due {due_at}" if due_at else ""
-        print(f"{change.message_id}: {change.outcome.replace('_', ' ')}{state}")
+        say(f"{change.message_id}: {change.outcome.replace('_', ' ')}{state}")
     return 0 if change.outcome in (Outcome.DONE, Outcome.UNCHANGED) else FAILED
 
 
@@ -223,11 +222,11 @@ def cancel(arguments: argparse.Namespace) -> int:
     if arguments.json:
         counts = {"matched": done.matched, "cancelled": done.cancelled, "too_late": done.too_late}
         answer = {"subject": arguments.subject, "dry_run": arguments.dry_run, **counts, "unknown": dict(done.problems)}
-        print(json.dumps(answer))
+        say_json(answer)
     elif arguments.dry_run:
-        print(f"{done.matched} messages would be cancelled; nothing was changed")
+        say(f"{counted(done.matched, 'message')} would be cancelled; nothing was changed")
     else:
-        print(f"{done.cancelled} messages cancelled, {done.too_late} could no longer be cancelled")
+        say(f"{counted(done.cancelled, 'message')} cancelled, {done.too_late} could no longer be cancelled")
     _print_problems(done.problems)
     return FAILED if done.problems else 0
 
@@ -240,7 +239,7 @@ def calendar(arguments: argparse.Namespace) -> int:
     found = _with(arguments, lambda m: m.calendar(arguments.subject, begin=arguments.begin, end=arguments.end))
     if arguments.json:
         hours = [{"hour": iso(hour), "pending": count} for hour, count in found.hours.items()]
-        print(json.dumps({"subject": arguments.subject, "hours": hours, "unknown": dict(found.problems)}, indent=2))
+        say_json({"subject": arguments.subject, "hours": hours, "unknown": dict(found.problems)}, indent=2)
     elif found.hours:
         most = max(found.hours.values())
         table(
@@ -251,6 +250,6 @@ def calendar(arguments: argparse.Namespace) -> int:
             ),
         )
     else:
-        print("no pending delayed messages in this range")
+        say("no pending delayed messages in this range")
     _print_problems(found.problems)
     return FAILED if found.problems else 0

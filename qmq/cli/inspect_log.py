@@ -1,16 +1,17 @@
 """`qmq log inspect FOLDER`: what is in a log, is it whole? Reads only; from the engine's own decoder."""
 
 import argparse
-import json
 import os
 from collections import Counter
 from typing import Any
 
+from qmq.cli.output import say, say_json
 from qmq.errors import SettingError
 from qmq.log.disk import SystemDisk
 from qmq.log.record import EPOCH_KIND, decode_epoch, iter_records
 from qmq.log.recovery import Commit, Walker
 from qmq.log.segment import Segments
+from qmq.words import counted
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -58,13 +59,15 @@ def inspect(arguments: argparse.Namespace) -> int:
         "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in walked.damaged],
     }
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        say_json(answer, indent=2)
     else:
-        print(f"{len(segments.infos())} segments, offsets {answer['begin']} to {answer['end']}")
-        print(f"{commits} commits, records by kind {answer['records_by_kind']}, known synced to {walked.synced_to}")
-        print("epochs: " + (", ".join(f"{epoch} from {begin} on" for epoch, begin in walked.epochs) or "none"))
+        say(f"{counted(len(segments.infos()), 'segment')}, offsets {answer['begin']} to {answer['end']}")
+        say(
+            f"{counted(commits, 'commit')}, records by kind {answer['records_by_kind']}, known synced to {walked.synced_to}"
+        )
+        say("epochs: " + (", ".join(f"{epoch} from {begin} on" for epoch, begin in walked.epochs) or "none"))
         for damage in walked.damaged:
-            print(f"CORRUPTED from {damage.begin} to {damage.end}: {damage.why}")
+            say(f"CORRUPTED from {damage.begin} to {damage.end}: {damage.why}")
         if not walked.damaged:
-            print("whole")
+            say("whole")
     return 1 if walked.damaged else 0

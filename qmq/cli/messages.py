@@ -2,27 +2,34 @@
 
 import argparse
 import asyncio
-import contextlib
-import json
 import signal
-import sys
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from qmq.cli import limits
-from qmq.cli.values import delay_of, iso, moment_of, pairs_of, seconds, whole
-from qmq.client.bodies import Body
+from qmq.cli.bodies import bodies
+from qmq.cli.output import Lines, discard_rest, say, say_json, warn
+from qmq.cli.values import delay_of, iso, moment_of, seconds, whole
 from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.delivery import Delivery
 from qmq.client.producer import Producer
-from qmq.errors import ClientFailed, ConsumeFailed, SettingError
+from qmq.errors import ClientFailed, ConsumeFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.names import check_subject
 from qmq.protocol.values import moment
 from qmq.words import counted
 
 APP = "qmq-cli"
+POLL_SECONDS = 0.2
+"""How often `qmq consume` checks whether it is to end."""
+TAKE_SECONDS = 1.0
+"""How long it waits at its end until its reader has taken what is in the pipe."""
+SHOWN_MAX = 10
+"""Message IDs and errors that `qmq produce` prints."""
 FAILED, TIMED_OUT = 1, 3
 PRODUCE_WINDOW = 4_000
 """Messages under way before the next line is read."""
@@ -39,7 +46,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.add_argument("--tag", dest="tags", metavar="T", help="tag of the message; can be repeated", **repeated)
     command.add_argument("--count", type=whole, default=1, metavar="N", help="number of copies to send")
     command.add_argument("--size", type=whole, metavar="B", help="fill property `data` with this number of bytes")
-    text = "file with one message per line, - for standard input; JSON objects become properties"
+    text = "file with one message per line, - for standard input; JSON objects become properties; lines that can't be sent are"
+    text += " named, and the others sent"
     command.add_argument("--file", metavar="F", help=text)
     when = command.add_mutually_exclusive_group()
     when.add_argument("--delay", type=delay_of, metavar="D", help="deliver after this delay: 30s, 5m, 2h, 3d")
@@ -67,95 +75,90 @@ def _start(text: str) -> Start:
         raise argparse.ArgumentTypeError(f"{error}; must be earliest, latest or a time") from None
 
 
-@contextlib.contextmanager
-def _bodies(arguments: argparse.Namespace) -> Iterator[Iterator[Body]]:
-    """Yield the bodies that the arguments describe. Raises SettingError for an invalid property or file."""
-    fixed = pairs_of(arguments.properties, "-p")
-    if arguments.size is not None:
-        fixed["data"] = "x" * arguments.size
-    if arguments.file is None:
-        yield (fixed for _ in range(arguments.count))
-        return
-    if arguments.file == "-":
-        yield _lines(sys.stdin.buffer, fixed)
-        return
-    try:
-        file = open(arguments.file, "rb")  # noqa: SIM115
-    except OSError as error:
-        raise SettingError(f"--file {arguments.file}: {error.strerror}") from error
-    with file:
-        yield _lines(file, fixed)
+@dataclass
+class _Outcomes:
+    """What became of messages: numbers, and the first of each kind to print."""
+
+    sent: int = 0
+    failed: int = 0
+    ids: list[str] = field(default_factory=list)
+    due: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    stopped_at: int = 0
+    """The number of a message whose failure concerns those behind it too: 0 if there is none."""
+
+    def add(self, number: int, place: str, future: "asyncio.Future[Any]") -> None:
+        error = future.exception()
+        if error is not None:
+            self.failed += 1
+            if len(self.problems) < SHOWN_MAX:
+                self.problems.append(f"{place}{error}")
+            if not place or not _is_of_message(error):
+                self.stopped_at = self.stopped_at or number
+            return
+        self.sent += 1
+        receipt = future.result()
+        if len(self.ids) < SHOWN_MAX:
+            self.ids.append(receipt.message_id)
+            if isinstance(receipt, DelayedReceipt):
+                self.due[receipt.message_id] = receipt.due_ms
 
 
-def _lines(file: BinaryIO, fixed: dict[str, str]) -> Iterator[Body]:
-    for line in file:
-        yield {**fixed, **_line(line.decode("utf-8", "replace").rstrip("\r\n"))}
-
-
-def _line(text: str) -> dict[str, str | int | float | bool]:
-    if text.startswith("{"):
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        if isinstance(found, dict):
-            return {k: v if isinstance(v, str | int | float | bool) else json.dumps(v) for k, v in found.items()}
-    return {"data": text}
+def _is_of_message(error: BaseException) -> bool:
+    """Whether an error concerns one message alone: it can't be sent, or the broker rejects it permanently."""
+    return isinstance(error, LocalProtocolError | IllegalName) or (
+        isinstance(error, SendFailed) and not error.retriable
+    )
 
 
 async def produce(arguments: argparse.Namespace) -> int:
-    sent = failed = 0
-    receipts: list[str] = []
-    due: dict[str, int] = {}
-    problems: list[str] = []
+    """Send all messages; one that can't be sent is reported, and the others are sent."""
+    outcomes = _Outcomes()
     slots: set[asyncio.Future[Any]] = set()
-
-    def settled(future: "asyncio.Future[Any]") -> None:
-        nonlocal sent, failed
-        slots.discard(future)
-        error = future.exception()
-        if error is not None:
-            failed += 1
-            problems[:] = [*problems[:9], str(error)]
-            return
-        sent += 1
-        receipt = future.result()
-        if len(receipts) < 10:
-            receipts.append(receipt.message_id)
-            if isinstance(receipt, DelayedReceipt):
-                due[receipt.message_id] = receipt.due_ms
-
+    number = 0
     check_subject(arguments.subject)
-    with _bodies(arguments) as bodies:
+    with bodies(arguments) as found:
         async with Producer(arguments.meta, app=APP, timeouts=limits.TIMEOUTS) as producer:
             is_delayed = arguments.delay is not None or arguments.due is not None
             with limits.only_the_error():
                 await producer.wait_connected(arguments.subject, limits.REACH_SECONDS, delayed=is_delayed)
-            for body in bodies:
+            for number, body in enumerate(found, start=1):
                 sending = producer.send(
                     arguments.subject, body, tags=arguments.tags, delay=arguments.delay, due=arguments.due
                 )
                 future = asyncio.ensure_future(sending)
-                future.add_done_callback(settled)
+                place = "" if arguments.file is None else f"line {number}: "
+                future.add_done_callback(partial(outcomes.add, number, place))
+                future.add_done_callback(slots.discard)
                 slots.add(future)
                 if len(slots) >= PRODUCE_WINDOW:
                     await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
-                if failed:
+                if outcomes.stopped_at:
                     break
             if slots:
                 await asyncio.wait(slots)
+    _report(arguments, outcomes, number)
+    return FAILED if outcomes.failed else 0
+
+
+def _report(arguments: argparse.Namespace, outcomes: _Outcomes, last: int) -> None:
+    due = outcomes.due
     if arguments.json:
-        answer: dict[str, Any] = {"subject": arguments.subject, "sent": sent, "failed": failed, "message_ids": receipts}
-        print(json.dumps({**answer, **({"due_ms": due} if due else {}), "errors": problems}))
-    else:
-        print(
-            f"{counted(sent, 'message')} sent to {arguments.subject}"
-            + (f", due {iso(moment(next(iter(due.values()))))}" if due else "")
-            + (f", {failed} failed" if failed else "")
-        )
-        for problem in problems[:3]:
-            sys.stderr.write(f"qmq: {problem}\n")
-    return FAILED if failed else 0
+        counts = {"sent": outcomes.sent, "failed": outcomes.failed, "message_ids": outcomes.ids}
+        answer: dict[str, Any] = {"subject": arguments.subject, **counts}
+        say_json({**answer, **({"due_ms": due} if due else {}), "errors": outcomes.problems})
+        return
+    say(
+        f"{counted(outcomes.sent, 'message')} sent to {arguments.subject}"
+        + (f", due {iso(moment(next(iter(due.values()))))}" if due else "")
+        + (f", {outcomes.failed} failed" if outcomes.failed else "")
+    )
+    for problem in outcomes.problems:
+        warn(problem)
+    if outcomes.failed > len(outcomes.problems):
+        warn(f"{outcomes.failed - len(outcomes.problems)} more failed")
+    if outcomes.stopped_at and arguments.file is not None:
+        warn(f"stopped after line {last}: the lines behind it were not sent")
 
 
 def consume(arguments: argparse.Namespace) -> int:
@@ -179,10 +182,15 @@ async def _consume(arguments: argparse.Namespace) -> int:
         limits=Limits(prefetch_messages=prefetch, pull_messages=min(50, prefetch)),
         timeouts=limits.TIMEOUTS,
     )
+    printed = _Printed(Lines())
+    unread = 0
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     deadline = None if arguments.timeout is None else loop.time() + arguments.timeout
-    got = 0
+
+    def is_over() -> bool:
+        return stop.is_set() or (deadline is not None and loop.time() >= deadline)
+
     async with consumer:
         patience = limits.REACH_SECONDS if arguments.timeout is None else min(limits.REACH_SECONDS, arguments.timeout)
         with limits.only_the_error():
@@ -190,23 +198,96 @@ async def _consume(arguments: argparse.Namespace) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
         hint_at: float | None = loop.time() + limits.HINT_SECONDS
-        while not stop.is_set() and (arguments.count is None or got < arguments.count):
-            left = 0.2 if deadline is None else min(0.2, deadline - loop.time())
-            if left <= 0:
+        while not stop.is_set() and (arguments.count is None or printed.count < arguments.count):
+            left = POLL_SECONDS if deadline is None else min(POLL_SECONDS, deadline - loop.time())
+            if left <= 0 or printed.lines.is_closed():
                 break
             for delivery in await consumer.pull(1, timeout=left):
-                sys.stdout.write(json.dumps(_line_of(delivery), ensure_ascii=False) + "\n")
-                sys.stdout.flush()
-                await delivery.ack()
-                got += 1
-            if hint_at is not None and (got or loop.time() >= hint_at):
-                if not got:
-                    sys.stderr.write(f"qmq: {nothing_arrived(arguments)}\n")
+                await printed.add(delivery, is_over)
+            await printed.ack_taken()
+            if hint_at is not None and (printed.count or loop.time() >= hint_at):
+                if not printed.count:
+                    warn(nothing_arrived(arguments))
                 hint_at = None
-    if arguments.count is not None and got < arguments.count:
-        sys.stderr.write(f"qmq: only {got} of {counted(arguments.count, 'message')} arrived\n")
+        unread = await printed.ack_rest()
+    is_closed = printed.lines.is_closed()
+    if is_closed:
+        discard_rest()
+    if unread:
+        warn(
+            f"the output was closed: {counted(unread, 'message')} printed and not read, which the group receives again"
+        )
+    if unread or printed.unreadable or (is_closed and printed.count != arguments.count):
+        return FAILED
+    if arguments.count is not None and printed.count < arguments.count:
+        warn(f"only {printed.count} of {counted(arguments.count, 'message')} arrived")
         return TIMED_OUT
     return 0
+
+
+class _Printed:
+    """The deliveries that `qmq consume` has printed, and acknowledges as the reader of its output takes them."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
+        self.count = 0
+        self.unreadable = 0
+        self._open: deque[tuple[int, Delivery]] = deque()
+        """Deliveries that are not acknowledged, each with where its line ends."""
+
+    async def add(self, delivery: Delivery, is_over: Callable[[], bool]) -> None:
+        """Print a delivery. One that can't be decoded is reported, and not acknowledged; nor is one whose end was not printed."""
+        try:
+            parts = self.lines.parts(_line_of(delivery))
+        except QmqError as error:
+            self.unreadable += 1
+            warn(f"message {delivery.message_id} can't be read, the group receives it again: {error}")
+            return
+        for part in parts:
+            while not await self._has_room():
+                if is_over():
+                    return
+            try:
+                self.lines.write(part)
+            except BrokenPipeError:
+                return
+        self.count += 1
+        self._open.append((self.lines.written, delivery))
+
+    async def _has_room(self) -> bool:
+        """Wait until the pipe has room for a part, for at most POLL_SECONDS; whether it has."""
+        if self.lines.pipe is None or self.lines.has_room():
+            return True
+        loop, room = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_writer(self.lines.pipe, room.set)
+        try:
+            async with asyncio.timeout(POLL_SECONDS):
+                await room.wait()
+        except TimeoutError:
+            return False
+        finally:
+            loop.remove_writer(self.lines.pipe)
+        return True
+
+    async def ack_taken(self) -> None:
+        """Acknowledge what the reader has taken."""
+        taken = self.lines.taken
+        while self._open and self._open[0][0] <= taken:
+            await self._open.popleft()[1].ack()
+
+    async def ack_rest(self) -> int:
+        """Acknowledge all if the reader is there: it takes what is in the pipe. How many messages it has not taken otherwise."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + TAKE_SECONDS
+        await self.ack_taken()
+        while self._open and not self.lines.is_closed() and loop.time() < until:
+            await asyncio.sleep(TAKE_SECONDS / 100)
+            await self.ack_taken()
+        if not self.lines.is_closed():
+            for _, delivery in self._open:
+                await delivery.ack()
+            self._open.clear()
+        return len(self._open)
 
 
 def nothing_arrived(arguments: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from qmq.cli import console
+from qmq.cli.output import say, say_json
 from qmq.errors import SettingError
 from qmq.words import counted
 
@@ -20,7 +21,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         "apply",
         help="create or update subjects, consumer groups and teams from a file",
         description="Creates or updates teams, subjects and consumer groups as declared in a YAML or JSON file, completely or not"
-        " at all. Objects that the file omits stay unchanged; applying it again changes nothing.",
+        " at all. Objects that the file omits stay unchanged; applying it again changes nothing. Tokens can't change accounts:"
+        " a file with teams is applied by an administrator on the Provisioning page of the console.",
     )
     parser.add_argument("-f", "--file", required=True, help="file to apply; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="show the changes without applying them")
@@ -30,23 +32,23 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def apply(arguments: argparse.Namespace) -> int:
     """Plan or apply; the exit code."""
-    token = console.token("operate, or admin for teams")
+    token = console.token("operate")
     path = f"apply/{'?dry_run=true' if arguments.dry_run else ''}"
     # JSON is YAML: one way of reading for both.
     plan = console.call(
         arguments.console, token, "PUT", path, _document(arguments.file), content_type="application/yaml"
     )
     if arguments.json:
-        print(json.dumps(plan, indent=2))
+        say_json(plan, indent=2)
         return 0
     for step in plan["steps"]:
-        print(f"{_SIGNS[step['action']]} {step['kind'].replace('_', ' ')} {step['target']}{_differences(step)}")
+        say(f"{_SIGNS[step['action']]} {step['kind'].replace('_', ' ')} {step['target']}{_differences(step)}")
     for name in plan["drift"]:
-        print(f"? consumer group {name} is not in the document")
+        say(f"? consumer group {name} is not in the document")
     count = sum(step["action"] != "keep" for step in plan["steps"])
     done = "to apply" if plan["dry_run"] else "applied"
     same = counted(len(plan["steps"]) - count, "object")
-    print(f"{counted(count, 'change')} {done}, {same} unchanged")
+    say(f"{counted(count, 'change')} {done}, {same} unchanged")
     return 0
 
 

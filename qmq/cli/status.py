@@ -1,16 +1,16 @@
 """`qmq status`, `qmq subjects`, `qmq lag`: how the system is."""
 
 import argparse
-import json
 import time
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from qmq.cli import limits
+from qmq.cli.output import say, say_json, table
 from qmq.cli.pages import CLUSTER_PAGE, fetch_metaserver_page, node_stats
 from qmq.errors import QmqError
 from qmq.protocol.names import retry_subject
+from qmq.words import counted
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -26,28 +26,20 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.set_defaults(run=lag)
 
 
-def table(heading: list[str], rows: Iterable[list[object]]) -> None:
-    """Print rows in columns under a heading."""
-    texts = [heading, *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    for row in texts:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
 def status(arguments: argparse.Namespace) -> int:
     """0 when all broker groups are read_write, else 1."""
     answer = fetch_metaserver_page(arguments.meta, CLUSTER_PAGE)
     groups = answer["broker_groups"]
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        say_json(answer, indent=2)
     else:
         meta = answer["metaserver"]
-        print(f"metaserver {meta['tcp']}, database {meta['database']}, {meta['subjects']} subjects")
+        say(f"metaserver {meta['tcp']}, database {meta['database']}, {counted(meta['subjects'], 'subject')}")
         if groups:
             heading = ["group", "kind", "state", "master", "address", "last heartbeat", "subjects", ""]
             table(heading, map(_status_row, groups))
         else:
-            print("no broker group has registered yet; start one with `python -m broker_node`")
+            say("no broker group has registered yet; start one with `python -m broker_node`")
     return 0 if groups and all(group["state"] == "read_write" for group in groups) else 1
 
 
@@ -67,12 +59,12 @@ def subjects(arguments: argparse.Namespace) -> int:
         found += answer["subjects"]
         after = answer["next_after"]
     if arguments.json:
-        print(json.dumps({"subjects": found}, indent=2))
+        say_json({"subjects": found}, indent=2)
     elif found:
         rows = ([s["subject"], ", ".join(s["broker_groups"]), s["route_version"]] for s in found)
         table(["subject", "broker groups", "version"], rows)
     else:
-        print("no subjects yet; `qmq produce SUBJECT ...` creates one")
+        say("no subjects yet; `qmq produce SUBJECT ...` creates one")
     return 0
 
 
@@ -100,7 +92,7 @@ def lag(arguments: argparse.Namespace) -> int:
             unknown[name] = str(error)
     answer = {"subject": arguments.subject, "groups": list(groups.values()), "unknown": unknown}
     if arguments.json:
-        print(json.dumps(answer, indent=2))
+        say_json(answer, indent=2)
     else:
         _print_lag(answer)
     return 1 if unknown and len(unknown) == len(route["broker_groups"]) else 0
@@ -125,6 +117,6 @@ def _print_lag(answer: dict[str, Any]) -> None:
             row[5] = None if row[5] is None else f"{row[5]:.1f} s"
         table(["group", "lag", "backlog", "in flight", "retrying", "time lag", "consumers"], rows)
     elif not answer["unknown"]:
-        print(f"no consumer group has pulled {answer['subject']} yet")
+        say(f"no consumer group has pulled {answer['subject']} yet")
     for name, why in answer["unknown"].items():
-        print(f"broker group {name}: unknown, {why}")
+        say(f"broker group {name}: unknown, {why}")

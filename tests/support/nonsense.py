@@ -3,10 +3,16 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from qmq.checksum import crc32
-from qmq.protocol.messages import HIDDEN_KEYS, KEY_CREATED
+from qmq.net.caller import Caller
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.messages import HIDDEN_KEYS, KEY_CREATED, KEY_GROUP
 from qmq.protocol.primitives import STRING_BYTES_MAX
+
+if TYPE_CHECKING:
+    from tests.support.system import System
 
 CREATED = (KEY_CREATED.encode(), b"1700000000000")
 RESERVED_KEYS = sorted(HIDDEN_KEYS)
@@ -60,6 +66,8 @@ VALUES: dict[str, bytes] = {
     "longest without UTF-8": b"\xff" * STRING_BYTES_MAX,
 }
 """Values that no client writes, or only for other properties, by what they are."""
+CREATE_TIMES = {"0", "2^31 - 1", "2^31", "2^32", "18 nines", "microseconds"}
+"""Those of them that brokers accept as create time."""
 
 
 def entry(
@@ -91,6 +99,15 @@ class Nonsense:
     body: tuple[tuple[bytes, bytes], ...]
 
     @property
+    def is_stored(self) -> bool:
+        return self.key != KEY_CREATED or self.value in {VALUES[what] for what in CREATE_TIMES}
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether it is stored, and names no other group."""
+        return self.is_stored and not (self.key == KEY_GROUP and self.value)
+
+    @property
     def entry(self) -> bytes:
         first = () if self.key == KEY_CREATED else (CREATED,)
         return entry(self.subject, self.message_id.encode(), *first, *self.body, (self.key.encode(), self.value))
@@ -103,6 +120,18 @@ def nonsense(subject: str, *body: tuple[bytes, bytes]) -> list[Nonsense]:
         for key in RESERVED_KEYS
         for what, value in VALUES.items()
     ]
+
+
+async def send_entries(system: "System", entries: list[bytes]) -> None:
+    """Send entries as they are to the first broker group."""
+    name = next(iter(system.brokers))
+    caller = Caller(system.host_of(name), system.ports[name][0])
+    await caller.connect()
+    try:
+        frame = await caller.call(Command.SEND_MESSAGE, b"".join(entries), timeout_s=30)
+        assert frame.code == ResponseCode.SUCCESS
+    finally:
+        await caller.close()
 
 
 def _string(data: bytes) -> bytes:

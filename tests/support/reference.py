@@ -40,6 +40,7 @@ NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime"
 """Classes whose instances applications only receive."""
 INTERNAL = {
     "Consumer.send_back",
+    "Producer.send_entry",
     "Producer.send_message",
     "Server.nodes",
     "Server.run",

@@ -1,5 +1,6 @@
 """`manage.py qmq_consume` of a small Django project against real nodes: signals, reload, choice of apps, database connections."""
 
+import asyncio
 import signal
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -9,8 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
+from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY
 from qmq.sync import Producer
 from tests.served.integrations.programs import Program, run, running
+from tests.support.nonsense import CREATED, entry, nonsense, send_entries
 from tests.support.system import System
 from tests.support.waiting import eventually
 
@@ -76,6 +79,15 @@ async def work(delivery):
     while not (HERE / "release").exists():
         await asyncio.sleep(0.01)
     write("end coroutine")
+
+async def read(delivery):
+    write(delivery.message_id + " " + str(delivery.created_at.year))
+    if delivery.message_id.startswith("bad") and delivery.attempt <= 1 and delivery.message_id not in failed:
+        failed.add(delivery.message_id)
+        raise RuntimeError(delivery.attempt)
+
+failed = set()
+coroutines.consumer("{prefix}.nonsense", group="g", concurrency=1, start="earliest", attempts_max=1)(read)
 """
 
 
@@ -192,6 +204,24 @@ def test_a_changed_file_restarts_the_worker_after_its_handlers(project: Project)
         project.wait_for(["end coroutine"])
         eventually(lambda: project.not_acked("blocking") + project.not_acked("coroutine") == 0, what="all are acked")
         program.stop(signal.SIGINT, group=True)
+
+
+def test_messages_with_nonsense_in_reserved_properties_end_no_worker(project: Project) -> None:
+    project.send("nonsense")  # places the subject
+    bad = nonsense(f"{project.prefix}.nonsense")
+    good = [entry(f"{project.prefix}.nonsense", b"good%d" % number, CREATED) for number in range(20)]
+    asyncio.run(send_entries(project.system, [*(one.entry for one in bad), *good]))
+    delivered = {one.message_id for one in bad if one.is_delivered}
+    # These have another attempt, all others become dead letters with their first failure.
+    handled = {f"bad-{KEY_ATTEMPT}-0", f"bad-{KEY_MAX_RETRY}-2^31 - 1"}
+    with project.consume() as program:
+        expected = delivered | {f"good{number}" for number in range(20)}
+        eventually(lambda: {line.rpartition(" ")[0] for line in project.log} >= expected, what="all are delivered")
+        eventually(lambda: sum(line.startswith(f"{name} ") for name in handled for line in project.log) == 4)
+        dead = f"%DEAD_RETRY%{project.prefix}.nonsense%g"
+        others = len(delivered) - len(handled)
+        eventually(lambda: sum(stats["end_sequence"] for stats in project._stats(dead)) >= others, what="dead letters")
+        assert program.stop() == 0, program.output
 
 
 @pytest.mark.parametrize(("kind", "line"), [("query", "query"), ("coroutine-query", "coroutine query")])
