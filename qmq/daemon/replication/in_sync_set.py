@@ -101,7 +101,7 @@ class InSyncSet:
             if slave.state is FollowState.FOLLOWING and master.may_add(member) and not self._removal_reason(slave):
                 changed, change = master.add(member)
                 self._master.set(changed)
-                return change, "it has everything below the high watermark"
+                return change, "it caught up"
         return None
 
     def is_current(self, change: ChangeInSync) -> bool:
