@@ -21,8 +21,13 @@ CHANGES_MAX = 5_000
 NAMES_PER_QUERY = 500
 ROLE_HISTORY_MAX = 50
 """Role changes of a broker group that are shown."""
-MASTER_ACTIONS = tuple(
-    f"broker_group.{action}" for action in ("promote", "promote_by_operator", "resign", "replace_member")
+SWITCH_OVER, RESIGN = "broker_group.switch_over", "broker_group.resign"
+"""A user's request that a slave leads, and what its master does then."""
+SWITCH_OVER_SECONDS = 15.0
+"""How long after the request its master may resign; the master answers within 10 s."""
+MASTER_ACTIONS = (
+    RESIGN,
+    *(f"broker_group.{action}" for action in ("promote", "promote_by_operator", "replace_member")),
 )
 """Audit entries of changes of a broker group's master."""
 ROLE_ACTIONS = (
@@ -140,8 +145,23 @@ def all_members(now: datetime) -> list[Members]:
 
 
 def role_history(name: str) -> list[models.AuditEntry]:
-    """Return the newest changes of a broker group's master, members and in-sync set, newest first."""
-    return list(audit_entries().filter(target=name, action__in=ROLE_ACTIONS)[:ROLE_HISTORY_MAX])
+    """Return the newest changes of a broker group's master, members and in-sync set, newest first.
+
+    A master that resigns because a user requested a switch-over has this user as its `actor`.
+    """
+    found = audit_entries().filter(target=name, action__in=(*ROLE_ACTIONS, SWITCH_OVER))[: 2 * ROLE_HISTORY_MAX]
+    history: list[models.AuditEntry] = []
+    requested: models.AuditEntry | None = None
+    for entry in reversed(found):
+        if entry.action == SWITCH_OVER:
+            requested = entry
+            continue
+        if entry.action == RESIGN and requested is not None:
+            if abs((entry.at - requested.at).total_seconds()) <= SWITCH_OVER_SECONDS:
+                entry.actor = requested.actor
+            requested = None
+        history.append(entry)
+    return history[: -ROLE_HISTORY_MAX - 1 : -1]
 
 
 def role_changes(since: datetime) -> dict[str, int]:

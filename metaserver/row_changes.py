@@ -189,6 +189,9 @@ class RowChanges:
             return None
         try:
             return self._store.read(name)
+        except QmqError:
+            # There is no such group: it has registered, and is not stored yet.
+            return None
         except Exception as error:  # noqa: BLE001 - as in `_make`
             logger.info("the row of %s can't be read: %s", name, error)
             return None

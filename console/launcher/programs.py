@@ -22,6 +22,8 @@ COPIES = 2
 BROKER_GROUPS = ("g1", "g2")
 SUFFIXES = "abc"
 """Of the members of a broker group, as ends of their node IDs."""
+_CLIENTS, _BROKERS, _SERVICES = 1, 2, 3
+"""Stages of a stop: what uses brokers; brokers, which register with the metaserver; the metaserver and Redis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class Program:
     """A broker or delay node: the system works without it."""
     other_ready_urls: tuple[str, ...] = ()
     """It counts as ready, too, once one of these pages answers 200: another member serves the clients of its broker group."""
+    stop_stage: int = _CLIENTS
+    """Stages stop one after the other, the programs of a stage at the same time: a process ends well while what it uses runs."""
+    broker_group: str = ""
+    """Members of a broker group stop one after the other, so that a master hands over to a slave that still runs."""
 
 
 def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -> list[Program]:
@@ -118,6 +124,7 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
                     *("--loglevel", "warning", "--maxmemory", REDIS_MEMORY, "--maxmemory-policy", "volatile-lru"),
                 ),
                 redis,
+                stop_stage=_SERVICES,
             )
         )
     found.append(
@@ -129,6 +136,7 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
             ),
             f"http://127.0.0.1:{ports.meta_http}/readyz",
             secret,
+            stop_stage=_SERVICES,
         )
     )  # fmt: skip
     for node, (clients, admin, *sync) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
@@ -148,6 +156,8 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
                 f"http://127.0.0.1:{admin}/readyz",
                 secret,
                 is_node=True,
+                stop_stage=_BROKERS if is_broker else _CLIENTS,
+                broker_group=group if is_broker else "",
                 other_ready_urls=tuple(f"http://127.0.0.1:{page}/readyz" for page in members),
             )
         )  # fmt: skip

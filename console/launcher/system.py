@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from console.launcher.child import Child, GaveUp
@@ -106,8 +106,7 @@ class Launcher:
             return 1
         finally:
             print("stopping", flush=True)
-            for child in reversed(started):
-                await child.stop()
+            await stop_in_stages(started)
 
     async def _start(self, started: list[Child]) -> None:
         by_name = {child.program.name: child for child in self._children}
@@ -138,6 +137,8 @@ class Launcher:
         for name, text in rows:
             print(f"  {name:<12} {text}")
         exports = {"QMQ_META": f"http://127.0.0.1:{ports.meta_http}/meta/address"} if ports.meta_http != 8080 else {}
+        if ports.console != 8000:
+            exports["QMQ_CONSOLE"] = f"http://127.0.0.1:{ports.console}"
         for variable, value in {**exports, **node_secret_of(self._data_dir)}.items():
             print(f"  {'for qmq':<12} export {variable}={value}")
         print("\nready", flush=True)
@@ -158,6 +159,21 @@ def main(data_dir: str, port_base: int | None, copies: int, stored_copies: Mappi
         print(f"up: {error}", file=sys.stderr)
         return 2
     return asyncio.run(launcher.run())
+
+
+async def stop_in_stages(children: Sequence[Child]) -> None:
+    """Stop processes by the stages of their programs, the last started of a broker group first."""
+    for stage in sorted({child.program.stop_stage for child in children}):
+        chains: dict[str, list[Child]] = {}
+        for child in reversed(children):
+            if child.program.stop_stage == stage:
+                chains.setdefault(child.program.broker_group or child.program.name, []).append(child)
+        await asyncio.gather(*map(_stop_one_by_one, chains.values()))
+
+
+async def _stop_one_by_one(children: Iterable[Child]) -> None:
+    for child in children:
+        await child.stop()
 
 
 async def _set(event: asyncio.Event) -> None:

@@ -38,6 +38,14 @@ from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
 from qmq.replication.roles import Copying, CopyPhase, ReplicaState
 
+_WITHOUT_CLIENTS = {
+    ReplicaRole.WAITING: "waits for the metaserver to name a master",
+    ReplicaRole.COPYING: "slave, copies the log of its master",
+    ReplicaRole.FOLLOWING: "slave, catches up with its master",
+    ReplicaRole.IN_SYNC: "slave, in sync",
+}
+"""By role: why a node serves no clients, where it has no problem to report."""
+
 
 class MemberNode(Node, MemberStore):
     """A node with a log that other members of its group may have, too."""
@@ -183,8 +191,10 @@ class MemberNode(Node, MemberStore):
         if not self.is_serving or self.member.role is ReplicaRole.STEPPING_DOWN:
             if self.member.row is None and self.membership is not None and (why := self.membership.unregistered()):
                 return f"not registered: {why}"
-            role = self.member.role.name.lower().replace("_", " ")
-            return f"{role}: {self.member.reason}" if self.member.reason else f"serves no clients: {role}"
+            role = self.member.role
+            if self.member.reason:
+                return f"{role.name.lower().replace('_', ' ')}: {self.member.reason}"
+            return _WITHOUT_CLIENTS.get(role, f"serves no clients: {role.name.lower().replace('_', ' ')}")
         return super().readiness()
 
     def health(self) -> str:

@@ -137,7 +137,7 @@ class InSyncSet:
         for member in self._additions() if may_add else ():
             changed, change = master.add(member)
             self._master.set(changed)
-            return change, "it has everything below the high watermark"
+            return change, "it caught up"
         return None
 
     def is_current(self, change: ChangeInSync) -> bool:

@@ -31,7 +31,7 @@ class Member:
     _supervisor: Supervisor
     _role_changes: RoleChanges
     _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
-    reason: str = field(default="no metaserver has sent the row of the broker group yet", init=False)
+    reason: str = field(default="no metaserver has named its master yet", init=False)
     """Why it has this role; "" if that is what it should have."""
     refusal: str = field(default="", init=False)
     """Why it accepts no messages although it serves; "" if it does."""

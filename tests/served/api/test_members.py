@@ -1,19 +1,22 @@
 """/broker-groups/ of groups with several members: what is shown, and copies, switch-overs, promotions and stops."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
 from console.cluster import switch_over as module
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
-from metaserver.models import Node
+from metaserver.models import AuditEntry, Node
 from metaserver.reports import StoredReport
-from metaserver.services import broker_groups
-from metaserver.services.changes import METASERVER
+from metaserver.services import audit, broker_groups
+from metaserver.services.changes import METASERVER, Actor
 from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import NodeRefused
 from qmq.replication.row import GroupRow
@@ -102,6 +105,26 @@ def test_a_group_is_shown_with_its_members_and_their_changes(admin: APIClient) -
     )
     assert change["after"]["accepted_loss_bytes"] == "0"
     assert admin.get("/api/v1/broker-groups/").json()["results"][0]["copies"] == 2
+
+
+def test_a_switch_over_that_a_user_requested_is_by_this_user_in_the_role_history(admin: APIClient) -> None:
+    requested = Actor("root")
+    with transaction.atomic():
+        audit.record(METASERVER, "broker_group.resign", "g1", reason="a hands over to b and stops")
+        audit.record(requested, "broker_group.switch_over", "g1")
+        audit.record(METASERVER, "broker_group.add_in_sync", "g1")
+        audit.record(requested, "broker_group.switch_over", "g2")
+        audit.record(METASERVER, "broker_group.resign", "g1", reason="b hands over to a")
+        audit.record(METASERVER, "broker_group.resign", "g1", reason="a hands over to b")
+
+    def actors() -> list[tuple[str, str]]:
+        history = admin.get(GROUP).json()["role_history"]
+        return [(change["action"].removeprefix("broker_group."), change["actor"]) for change in history]
+
+    resigned, by_root = ("resign", METASERVER.name), ("resign", "root")
+    assert actors() == [resigned, by_root, ("add_in_sync", METASERVER.name), resigned]
+    AuditEntry.objects.filter(actor="root").update(at=timezone.now() - timedelta(seconds=60))
+    assert actors()[1] == resigned, "long before"
 
 
 def test_copies_are_set_and_the_version_is_compared(admin: APIClient) -> None:

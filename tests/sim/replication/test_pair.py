@@ -26,7 +26,7 @@ async def send(client: Client, numbers: range) -> list[str]:
 async def test_a_member_waits_for_the_row_and_refuses_clients() -> None:
     async with members(running_loop()) as group:
         broker = group.broker("g1-a")
-        assert broker.readiness() == "waiting: no metaserver has sent the row of the broker group yet"
+        assert broker.readiness() == "waiting: no metaserver has named its master yet"
         with pytest.raises(ConnectionLost, match="refused"):
             await Caller(*broker.server.address).connect()
 

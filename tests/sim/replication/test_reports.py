@@ -52,7 +52,7 @@ async def test_a_master_reports_its_slaves_and_a_slave_its_master() -> None:
         await eventually_async(lambda: slave.member.role is ReplicaRole.IN_SYNC)
         stats = await admin(slave).stats()
         report = stats["replication"]
-        assert (stats["role"], stats["state_reason"]) == ("in_sync", "serves no clients: in sync")
+        assert (stats["role"], stats["state_reason"]) == ("in_sync", "slave, in sync")
         assert (stats["connections"], stats["disk_free_bytes"]) == (0, slave.space.disk_free_bytes)
         assert stats["uptime_seconds"] > 0
         assert (report["role"], report["master"], report["epoch"]) == ("in_sync", "g1-a", 2)
@@ -64,7 +64,7 @@ async def test_a_master_reports_its_slaves_and_a_slave_its_master() -> None:
         assert (report["confirmed_end"], report["problem"], report["copy"]) == (slave.log.synced_end, "", None)
         assert 0 <= report["master_silent_seconds"] < 1
         assert (await admin(slave).readiness()) == {
-            "status": "failing", "reason": "serves no clients: in sync", "role": "in_sync",
+            "status": "failing", "reason": "slave, in sync", "role": "in_sync",
         }  # fmt: skip
 
 

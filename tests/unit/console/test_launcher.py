@@ -14,13 +14,13 @@ from console import tasks  # noqa: F401 - importing it makes the loops known
 from console.launcher import child
 from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp
 from console.launcher.programs import Ports, Program, programs
-from console.launcher.system import Launcher
+from console.launcher.system import Launcher, stop_in_stages
 from console.management.commands.up import Command
 from console.tasks import loops
 from qmq.errors import SettingError
 from tests.support.ports import free_ports
 from tests.support.up import PORTS
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_async
 
 PASSWORD = "a password of Redis"
 WITHOUT_ANALYTICS = ["redis", "meta", "g1-a", "g1-b", "g2-a", "g2-b", "d1-a", "console", "collector", "worker", "beat"]
@@ -206,3 +206,77 @@ def test_nodes_are_the_brokers_and_the_delay_node() -> None:
 
 def test_the_groups_of_up_need_no_approval() -> None:
     assert option(started()["meta"], "--new-groups") == "allow"
+
+
+def test_programs_stop_in_stages(monkeypatch: Any) -> None:
+    monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
+    stages: dict[int, list[str]] = {}
+    for program in started().values():
+        stages.setdefault(program.stop_stage, []).append(program.name)
+    assert stages == {
+        3: ["redis", "meta"],
+        2: ["g1-a", "g1-b", "g2-a", "g2-b"],
+        1: ["d1-a", "console", "collector", "worker", "analytics", "beat"],
+    }
+
+
+ENDING = """
+import pathlib, signal, sys, time
+own, other = map(pathlib.Path, sys.argv[1:])
+def end(*_):
+    own.touch()
+    while not other.exists():
+        time.sleep(0.01)
+    print("ended", flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+print("runs", flush=True)
+while True:
+    time.sleep(60)
+"""
+"""Ends after SIGTERM when the other's file exists."""
+
+
+async def test_programs_of_a_stage_stop_at_the_same_time_and_members_of_a_broker_group_one_after_the_other(
+    tmp_path: Path,
+) -> None:
+    said: list[tuple[str, str]] = []
+
+    def child_of(name: str, waits_for: str, stage: int, group: str = "") -> Child:
+        command = (sys.executable, "-c", ENDING, str(tmp_path / name), str(tmp_path / waits_for))
+        program = Program(name, command, "", stop_stage=stage, broker_group=group)
+        return Child(program, lambda *line: said.append(line))
+
+    # Each waits for one that is stopped at the same time, or before.
+    children = [
+        child_of("meta", "g1-a", 3),
+        child_of("g1-a", "g2-b", 2, "g1"),
+        child_of("g1-b", "g2-b", 2, "g1"),
+        child_of("g2-b", "g1-b", 2, "g2"),
+        child_of("console", "beat", 1),
+        child_of("beat", "console", 1),
+    ]
+    for one in children:
+        await one.start()
+    await eventually_async(lambda: [text for _, text in said].count("runs") == len(children), what="all run")
+    await stop_in_stages(children)
+    ended = [name for name, text in said if text != "runs"]
+    assert {text for _, text in said} == {"runs", "ended"}, "none was killed"
+    assert set(ended[:2]) == {"beat", "console"}
+    assert ended[-1] == "meta"
+    assert ended.index("g1-b") < ended.index("g1-a")
+
+
+def test_addresses_that_the_command_line_needs_are_printed_where_they_are_not_its_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def exports(base: int | None) -> set[str]:
+        Launcher(str(tmp_path), Ports.choose(base))._table()
+        lines = capsys.readouterr().out.splitlines()
+        return {line.partition("export ")[2] for line in lines if "export " in line and "TOKEN_FILE" not in line}
+
+    assert exports(None) == set()
+    assert exports(9000) == {
+        "QMQ_META=http://127.0.0.1:9001/meta/address",
+        "QMQ_CONSOLE=http://127.0.0.1:9000",
+    }

@@ -1,6 +1,7 @@
 """What is known of a requested change of a row, also when the database fails during it."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -192,3 +193,23 @@ async def test_the_connection_is_closed_by_its_thread_and_changes_that_wait_are_
     assert second.reason == "this metaserver stops"
     assert store.closed_by is not None
     assert store.closed_by.startswith("rows")
+
+
+def test_a_row_that_is_not_stored_yet_is_no_line_of_the_log_and_one_that_can_not_be_read_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Store()
+
+    async def read(name: str) -> list[GroupRow]:
+        learned: list[GroupRow] = []
+        changes = RowChanges(store, learned.append)
+        await changes.read(name)
+        await changes.close()
+        return learned
+
+    with caplog.at_level(logging.INFO):
+        assert asyncio.run(read("g2")) == []
+        assert caplog.messages == []
+        store.fails_to_read = True
+        assert asyncio.run(read("g1")) == []
+    assert caplog.messages == ["the row of g1 can't be read: the database is away"]
