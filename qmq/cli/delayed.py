@@ -17,6 +17,7 @@ from qmq.client.delayed import DelayedMessage, DelayedMessages
 from qmq.client.message import moment
 from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.delayed import DelayedChange, DelayedState, Outcome
+from qmq.words import counted
 
 FAILED = 1
 LIST_LIMIT = 50
@@ -209,9 +210,9 @@ def cancel(arguments: argparse.Namespace) -> int:
         answer = {"subject": arguments.subject, "dry_run": arguments.dry_run, **counts, "unknown": dict(done.problems)}
         print(json.dumps(answer))
     elif arguments.dry_run:
-        print(f"{done.matched - done.too_late} messages would be cancelled; nothing was changed")
+        print(f"{counted(done.matched - done.too_late, 'message')} would be cancelled; nothing was changed")
     else:
-        print(f"{done.cancelled} messages cancelled, {done.too_late} could no longer be cancelled")
+        print(f"{counted(done.cancelled, 'message')} cancelled, {done.too_late} could no longer be cancelled")
     _print_problems(done.problems)
     return FAILED if done.problems else 0
 

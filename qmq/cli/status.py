@@ -11,6 +11,7 @@ from qmq.cli import limits
 from qmq.cli.pages import CLUSTER_PAGE, fetch_metaserver_page, node_stats
 from qmq.errors import QmqError
 from qmq.protocol.names import retry_subject
+from qmq.words import counted
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def status(arguments: argparse.Namespace) -> int:
         print(json.dumps(answer, indent=2))
     else:
         meta = answer["metaserver"]
-        print(f"metaserver {meta['tcp']}, database {meta['database']}, {meta['subjects']} subjects")
+        print(f"metaserver {meta['tcp']}, database {meta['database']}, {counted(meta['subjects'], 'subject')}")
         if groups:
             heading = ["group", "kind", "state", "master", "address", "last heartbeat", "subjects", ""]
             table(heading, map(_status_row, groups))
