@@ -13,7 +13,7 @@ from console.models import DeadLetterDecision
 from qmq.node_admin import NodeAdmin
 from qmq.protocol.messages import KEY_RETRY_CAUSE
 
-LETTERS_MAX = 10_000
+DEAD_LETTERS_MAX = 10_000
 """Dead letters of one broker group whose causes are counted: the newest ones."""
 PAGE = 500
 CAUSES_MAX = 50
@@ -36,7 +36,7 @@ class Causes:
     others: int
     """Dead letters with causes beyond the first CAUSES_MAX."""
     uncounted: int
-    """Older dead letters that were not read: LETTERS_MAX, or the time, was reached."""
+    """Older dead letters that were not read: DEAD_LETTERS_MAX, or the time, was reached."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -65,8 +65,8 @@ def count_causes(subject: str, group: str) -> Causes:
         begin, end = first["begin_sequence"], first["end_sequence"]
         # Backwards, so that what the limits leave out is the oldest.
         low = high = end
-        while low > max(begin, end - LETTERS_MAX) and time.monotonic() < deadline:
-            low = max(begin, end - LETTERS_MAX, high - PAGE)
+        while low > max(begin, end - DEAD_LETTERS_MAX) and time.monotonic() < deadline:
+            low = max(begin, end - DEAD_LETTERS_MAX, high - PAGE)
             at: int | None = low
             while at is not None and at < high:
                 page = await or_empty(admin.messages(name, sequence=at, limit=high - at))

@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import { useMay, type Right } from "@/api/me";
 import { Problem } from "@/api/problem";
 import { pages } from "@/app/pages";
+import { textOf } from "@/format/values";
 import { PageHeader } from "@/ui/PageHeader";
 import { ProblemAlert } from "@/ui/ProblemAlert";
 
@@ -17,7 +18,8 @@ function entryOf(path: string) {
 export function Allowed({ children }: { children: ReactNode }) {
   const { t } = useTranslation();
   const may = useMay();
-  const entry = entryOf(useMatches().at(-1)?.fullPath ?? "/");
+  const path: unknown = useMatches().at(-1)?.fullPath;
+  const entry = entryOf(textOf(path));
   if (!entry?.right || may(entry.right as Right)) return children;
   return (
     <>

@@ -10,7 +10,7 @@ export function JobError({ text }: { text: string }) {
   const [first = ""] = text.split("\n");
   const known = KNOWN.find(([pattern]) => pattern.test(text))?.[1];
   return (
-    <Stack gap={2} miw={200}>
+    <Stack gap={2} miw={150}>
       <Text size="sm" c="red" className="break">
         {known ? t(known) : first}
       </Text>

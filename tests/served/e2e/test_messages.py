@@ -60,7 +60,9 @@ def test_search_by_property_with_progress(console: System, new_visit: Callable[.
     second.continue_()
     expect(found).to_have_attribute("data-search", "finished")
     expect(bar).to_have_attribute("aria-valuenow", "100")
-    expect(found).to_contain_text(page.text("messages:search.sums", found="5", done=f"{messages:,}"))
+    parts = {"found": page.text("messages:search.found_other", shown="5")}
+    parts["done"] = page.text("messages:search.done_other", shown=f"{messages:,}")
+    expect(found).to_contain_text(page.text("messages:search.sums", **parts))
     expect(page.messages).to_have_count(5)
     place = page.messages.first.get_attribute("data-row") or ""
     expect(page.open_message(place).get_by_role("row", name="region")).to_contain_text("eu")

@@ -88,6 +88,19 @@ def test_the_navigation_names_only_pages_one_may_see(new_visit: Callable[..., Vi
             expect(link).to_have_count(count)
 
 
+def test_a_page_that_one_may_not_open_shows_only_the_error(new_visit: Callable[..., Visit]) -> None:
+    viewer = Inside(new_visit(user="vera"))
+    for path, key in (
+        ("/users", "users:create.title"),
+        ("/audit", "audit:verify.start"),
+        ("/provisioning", "provisioning:title"),
+    ):
+        viewer.visit.open(path)
+        expect(viewer.problem).to_contain_text(viewer.text("problem.page_forbidden"))
+        expect(_buttons(viewer.visit, key)).to_have_count(0)
+        expect(viewer.page.locator("main").get_by_role("textbox")).to_have_count(0)
+
+
 def test_the_api_refuses_every_change(new_visit: Callable[..., Visit]) -> None:
     visit = new_visit(user="vera")
     visit.open("/account")

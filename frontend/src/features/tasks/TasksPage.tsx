@@ -42,7 +42,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
     () =>
       defineColumns<Task>(headers(t), (column) => [
         column("name", { isFixed: true }, ({ name, text }) => (
-          <Stack gap={0} miw={200}>
+          <Stack gap={0} miw={160}>
             <b>{name}</b>
             <Text size="xs" c="dimmed" fw={400}>
               {t(`job.${name}`, { defaultValue: text })}
@@ -55,7 +55,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
           task.error ? (
             <JobError text={task.error} />
           ) : (
-            <Text size="sm" className="break" miw={200}>
+            <Text size="sm" className="break" miw={150}>
               {resultOf(task) || "—"}
             </Text>
           ),
@@ -76,7 +76,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
         )),
         canAct &&
           column("action", { card: "action" }, (task) => (
-            <Group gap="xs" wrap="nowrap">
+            <Group gap={4}>
               {task.is_enabled && <RunNow name={task.name} size="compact-sm" disabled={task.is_running} />}
               <Button size="compact-sm" variant="default" onClick={() => onSwitch(task)}>
                 {t(task.is_enabled ? "disable" : "enable")}

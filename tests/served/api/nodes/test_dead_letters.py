@@ -152,7 +152,7 @@ def test_causes_are_shown_filtered_and_counted(
     crew.own.post(DELETE, {"sequences": named(gone), "reason": "x"})
     results = {row["cause"]: row["messages"] for row in crew.viewer.get(CAUSES).json()["results"]}
     assert results == {"AddressMissing": 4, "OutOfStock": 2, None: 3}
-    monkeypatch.setattr(causes, "LETTERS_MAX", 2)
+    monkeypatch.setattr(causes, "DEAD_LETTERS_MAX", 2)
     monkeypatch.setattr(causes, "CAUSES_MAX", 1)
     bounded = crew.viewer.get(CAUSES).json()
     assert sum(row["messages"] for row in bounded["results"]) + bounded["others"] + bounded["uncounted"] >= 9
