@@ -63,7 +63,7 @@ class NodeRegisterRequest(Structure):
     to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
 
     `row_version` and `row_in_sync` are version and in-sync set of the newest row of the epoch that the node has acted on, 0 and
-    nothing if it was of none. So a metaserver notices that the row is older that it reads.
+    nothing if it has acted on none. With them, a metaserver notices that the row that it reads is older.
     """
 
     request_type: Int
