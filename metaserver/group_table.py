@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 REPORTED_SECONDS = 3.0
-"""A member that runs and reaches a metaserver has reported within this: its longest pause before it connects again (1 s), a heartbeat
-(1 s), and a margin."""
+"""A member that runs and reaches a metaserver has reported within this: its longest pause before it connects again (1 s), a
+heartbeat (1 s), and a margin."""
 
 
 class GroupTable(RouteTable):

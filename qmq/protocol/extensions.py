@@ -63,7 +63,7 @@ class NodeRegisterRequest(Structure):
     to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
 
     `row_version` and `row_in_sync` are version and in-sync set of the newest row of the epoch that the node has acted on, 0 and
-    nothing if it was of none. So a metaserver notices that the row is older than that.
+    nothing if it has acted on none. With them, a metaserver notices that the row that it reads is older.
 
     `limitations` are the reasons why another node should be promoted if one can be. `stuck_ms` is for how long the disk has not
     completed a write that is under way, 0 if there is none. `unreachable` are slaves that a master counts and can't reach: without

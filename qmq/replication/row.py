@@ -6,7 +6,8 @@ from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
 from qmq.protocol.group_rows import GroupRow as SentRow
 
 RESTORED = (
-    "the database was restored from a backup. Start the last master, or promote the member that has the newest messages"
+    "the database was restored from a backup. The last master brings it up to date while it runs; if it has ended, promote the"
+    " member that has the newest messages"
 )
 """Why a row is older than one that is known, and what to do."""
 

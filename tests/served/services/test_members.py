@@ -126,7 +126,7 @@ def test_nothing_is_set_while_the_row_is_restored(values: dict[str, Any], is_rep
         rows.record_known("g1", (epoch, version + 1))
     before = everything()
     with pytest.raises(
-        Conflict, match=r"can't be changed: the stored row is older .* Start the last master, or promote"
+        Conflict, match=r"can't be changed: the stored row is older .* if it has ended, promote the member"
     ) as caught:
         set_copies(**values)
     assert caught.value.code == "broker_group.restored"

@@ -102,8 +102,8 @@ def phase_of(group: Members, name: str) -> CopyPhase | None:
 
 
 async def in_sync(group: Members, *names: str) -> None:
-    """Wait until these members are in sync."""
-    await eventually_async(lambda: group.row.value.in_sync == names, 60)
+    """Wait until these members are in sync, and the master knows it."""
+    await eventually_async(lambda: group.row.value.in_sync == names and group.master_knows_row(), 60)
 
 
 def assert_no_failures(group: Members) -> None:

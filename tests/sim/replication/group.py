@@ -6,7 +6,7 @@ to change the row, may arrive at any later time.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -152,11 +152,16 @@ def begin(bounds: Bounds) -> Group:
     """The first state: the first member was promoted, and all are in sync."""
     members = NAMES[: 1 if bounds.grows else bounds.members]
     row = GroupRow("g", members, members[0], members, 1, 1, "", bounds.in_sync_min)
-    state = ReplicaState().for_row(row)
+    state = _stored(ReplicaState(), row)
     nodes = [Node(state, role=Master(members[0], row, 0, 0, 0))]
     new = ReplicaState(is_only_member=False)
     nodes += [Node(new if bounds.grows else state) for _ in NAMES[1 : bounds.members]]
     return Group(row, tuple(nodes), older_row=row if bounds.restores else None)
+
+
+def _stored(state: ReplicaState, row: GroupRow) -> ReplicaState:
+    """What a node stores of a row, without what only metaservers use: they know the newest row here, and states would be more."""
+    return replace(state.for_row(row), version=0, in_sync=())
 
 
 class Rules:
@@ -311,7 +316,7 @@ class Rules:
     def _learn(self, group: Group, number: int) -> Group:
         node = group.nodes[number]
         assert isinstance(node.role, Master)
-        role, state = node.role.learned(group.known_row), node.state.for_row(group.known_row)
+        role, state = node.role.learned(group.known_row), _stored(node.state, group.known_row)
         return self._commit(group, number, node._replace(role=role, state=state))
 
     # --- a slave ---------------------------------------------------------------------------------------------------
@@ -408,7 +413,7 @@ class Rules:
     def _lead(self, group: Group, number: int) -> Group:
         node, row = group.nodes[number], group.known_row
         end = len(node.log)
-        state = ReplicaState().for_row(row)
+        state = _stored(ReplicaState(), row)
         watermark = min(node.known, end)
         master = Master(name(number), row, end, node.synced, watermark)
         node = node._replace(state=state, role=master)
@@ -421,7 +426,9 @@ class Rules:
         node = group.nodes[number]
         # A master's store may hold what its log will lose: it is opened again from the checkpoint.
         applied = node.checkpoint if isinstance(node.role, Master) else node.applied
-        return _put(group, number, node._replace(state=node.state.for_row(group.known_row), role=None, applied=applied))
+        return _put(
+            group, number, node._replace(state=_stored(node.state, group.known_row), role=None, applied=applied)
+        )
 
     def _follow(self, group: Group, number: int, to: int) -> Group:
         node, other = group.nodes[number], group.nodes[to]

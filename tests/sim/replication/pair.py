@@ -171,6 +171,12 @@ class Members:
         host = self.hosts[name]
         return host.server is not None and not self.broker(name).readiness()
 
+    def master_knows_row(self) -> bool:
+        """Whether the master, if it leads, has acted on the present row."""
+        host, row = self.hosts[self.row.value.master], self.row.value
+        leading = self.broker(row.master).member.leading if host.server is not None else None
+        return leading is None or leading.current_row.place == row.place
+
     async def all_equal(self) -> None:
         """Wait until all nodes that run have the master's log, applied."""
         master = self.broker(self.row.value.master)
@@ -224,8 +230,8 @@ async def members(
 
 
 async def in_sync(group: Members, *names: str) -> None:
-    """Wait until these members are in sync."""
-    await eventually_async(lambda: group.row.value.in_sync == names, 60)
+    """Wait until these members are in sync, and the master knows it."""
+    await eventually_async(lambda: group.row.value.in_sync == names and group.master_knows_row(), 60)
 
 
 @asynccontextmanager

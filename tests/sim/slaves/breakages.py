@@ -37,13 +37,6 @@ OLDER_FOLDERS = replace(
 LOSSES = replace(
     CALM, copies=3, subjects=2, faults=("accepted_loss", "cut_master_and_meta"), fault_seconds=1.5, producers=3
 )
-RESTORES = replace(
-    CALM,
-    metas=2,
-    faults=("restored_database", "kill_member", "switch_over", "kill"),
-    fault_seconds=0.7,
-    storm_seconds=20.0,
-)
 NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
 
@@ -156,12 +149,6 @@ BREAKAGES = (
             ("metaserver.group_table:GroupTable._learn", "if row.place >= own.group_row.place:", "if True:"),
         ),
         replace(KILLS, faults=("kill_member", "restored_database"), fault_seconds=0.7, storm_seconds=20.0),
-    ),
-    SlavesBreakage(
-        "metaservers do not learn from members which row is the newest",
-        "in_sync",
-        (("metaserver.live_groups:LiveGroup.learn_reported_row", "request.row_version", "0"),),
-        RESTORES,
     ),
     SlavesBreakage(
         "confirmations and truncations go by length",

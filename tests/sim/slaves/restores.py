@@ -12,19 +12,19 @@ BACKUP_SECONDS = (1.0, 10.0)
 """How old the backup is."""
 LOOK_SECONDS = 0.1
 REPORTED_SECONDS = 5.0
-"""After this time without another fault between them, metaservers know what members and other metaservers know: a report arrives within
-3 s, and the row is read and the place recorded within 2 s."""
+"""After this time without another fault between them, metaservers know what members and other metaservers know: a report arrives
+within 3 s, and the row is read and the place recorded within 2 s."""
 
 
 class Restores(Decisions):
-    """Restores the database, and keeps to what docs/failover.md assumes: who knows the newest row reports it before a metaserver that
-    does not know it acts. Such a metaserver is stopped whenever nobody else who knows the row runs."""
+    """Restores the database, and keeps to what docs/failover.md assumes: who knows the newest row reports it in time: a
+    metaserver that does not know it is stopped while nobody else runs who knows the row."""
 
     _is_restoring = False
     """Only one restore is under way at a time."""
 
     async def restored_database(self) -> None:
-        """The database alone is restored, or with the route files of all metaservers, or these are empty then, or one metaserver was
+        """The database is restored: alone, or with the route files of all metaservers, or these are lost, or one metaserver was
         away since the backup."""
         if self._is_restoring:
             return
@@ -93,8 +93,8 @@ class Restores(Decisions):
                     host.start()
                 elif host.process is not None and not may_run:
                     host.kill()
-            metas = [host for host in cluster.metas.values() if host.is_serving and not host.process.is_paused]
+            runs = all(host.process is not None and not host.process.is_paused for host in cluster.metas.values())
             is_slow = database.is_away or database.slowness > 1 or database.unreachable_from or cluster.network.is_slow
-            if not may_run or len(metas) < len(cluster.metas) or is_slow:
+            if not may_run or not runs or is_slow:
                 began = cluster.loop.now
             await asyncio.sleep(LOOK_SECONDS)
