@@ -229,14 +229,14 @@ class Promotions:
                 continue
             if name not in self._failed:
                 logger.warning("broker group %s: %s", name, wish.reason)
-            if due.is_cut_off:
-                live.fitness.cut_off(now)
             self._running.add(name)
-            self._start(name, wish, partial(self._ended, name))
+            self._start(name, wish, partial(self._ended, name, due))
         self.blocked = blocked
 
-    def _ended(self, name: str, problem: str) -> None:
+    def _ended(self, name: str, due: Due, problem: str) -> None:
         self._running.discard(name)
         self._failed.pop(name, None)
         if problem:
             self._failed[name] = problem
+        elif due.is_cut_off and name in self._groups.groups:
+            self._groups.groups[name].fitness.cut_off(self._groups.now)
