@@ -44,10 +44,14 @@ async def idle_connections(address: tuple[str, int], count: int) -> AsyncIterato
             except OSError:
                 await asyncio.sleep(0.01)
                 continue
-            with suppress(OSError):
-                await reader.read()
+            try:
+                with suppress(OSError):
+                    await reader.read()
+            finally:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
             ended.append(number)
-            writer.close()
 
     tasks = [asyncio.create_task(reopen(number)) for number in range(count)]
     try:
