@@ -236,6 +236,8 @@ class AdminHttp:
             refusal = self._host_check.refusal(request)
         if refusal is not None or not has_proof(request):
             await self.guard.pace()
+        else:
+            self.guard.proved(request)
         return await handler(request) if refusal is None else refusal
 
     async def _healthz(self, _: web.Request) -> web.Response:

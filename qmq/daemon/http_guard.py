@@ -25,7 +25,7 @@ class HttpLimits:
     """Limits of one server."""
 
     connections_max: int = 128
-    """Open connections; a further one is closed at once."""
+    """Open connections. At the limit the oldest one without a proof is closed for a new one; if there is none, the new one is."""
     request_seconds: float = 10.0
     """From the connection, or the first byte of a further request, to the last byte of the request."""
     idle_seconds: float = 60.0
@@ -79,6 +79,21 @@ class HttpGuard:
         finally:
             self._received(request)
 
+    def proved(self, request: web.Request) -> None:
+        """The connection of a request belongs to a member: it stays open when others need room."""
+        connection = self.open.get(request.protocol)
+        if connection is not None:
+            connection.has_proof = True
+
+    def make_room(self) -> bool:
+        """Whether there is room for another connection, if need be because one without a proof was closed."""
+        if len(self.open) < self.limits.connections_max:
+            return True
+        oldest = next((protocol for protocol, connection in self.open.items() if not connection.has_proof), None)
+        if oldest is not None:
+            self.open.pop(oldest).cut("displaced")
+        return oldest is not None
+
     def _received(self, request: web.Request) -> None:
         connection = self.open.get(request.protocol)
         if connection is not None:
@@ -122,6 +137,7 @@ class HttpGuard:
 
 _REASONS = {
     "too_many": "too many are open",
+    "displaced": "too many are open, and it was the oldest without a proof",
     "slow_request": "its request did not arrive in time",
     "not_reading": "its peer does not read",
     "unread": "too many bytes of answers wait for peers to read them",
@@ -141,11 +157,13 @@ class GuardedConnection(asyncio.Protocol):
         """When the incomplete request began; None: there is none."""
         self.stalled_since: float | None = None
         """Since when the kernel accepts no more of an answer; None: it does."""
+        self.has_proof = False
+        """Whether a request on it had one."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not looked at with isinstance: transports of other loops are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
-        if len(self._guard.open) >= self._guard.limits.connections_max:
+        if not self._guard.make_room():
             self.cut("too_many")
             return
         self._guard.open[self._protocol] = self

@@ -1,11 +1,12 @@
 """Deliberate breakages of what a master runs: the tests of this folder notice each."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.sim.leading import test_bad_input, test_following, test_in_sync, test_sending
+from qmq.protocol.codes import FollowResult
+from tests.sim.leading import test_bad_input, test_following, test_in_sync, test_proofs, test_sending
 from tests.sim.loop import running_loop
 from tests.support.source_change import SourceChange
 
@@ -129,13 +130,43 @@ BREAKAGES = (
         "1",
         test_in_sync.test_numbers_of_sessions_differ_between_processes,
     ),
+    Breakage(
+        "the proof of one slave holds for another",
+        PACKAGE + "listener:SyncListener._has_proved",
+        "self.auth.purpose_of(connection) == SlaveClaim.of(request).purpose",
+        "self.auth.purpose_of(connection)",
+        lambda: test_proofs.test_a_proof_holds_for_its_group_node_and_promotion_only({"node_id": "b"}),
+    ),
+    Breakage(
+        "a master proves itself to slaves of another promotion",
+        PACKAGE + "leading:Leading.problem_of",
+        "self._candidates.problem_of(connection, claim)",
+        '""',
+        lambda: test_proofs.test_a_master_proves_itself_to_its_slaves_in_its_promotion_only(
+            replace(test_proofs.CLAIM, promotion_id=test_proofs.OTHER), FollowResult.OTHER_PROMOTION
+        ),
+    ),
+    Breakage(
+        "connections without a proof keep slaves out",
+        PACKAGE + "listener:SyncListener._expendable",
+        "if not hosts:",
+        "if True:",
+        test_proofs.test_at_the_limit_the_oldest_connection_without_a_proof_makes_room,
+    ),
+    Breakage(
+        "a slave's connection makes room for a stranger",
+        PACKAGE + "listener:SyncListener._expendable",
+        "connection not in self._proven and not connection.is_closed",
+        "not connection.is_closed",
+        test_proofs.test_connections_that_proved_themselves_are_not_closed_for_another,
+    ),
 )
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.name)
 async def test_each_breakage_is_noticed(breakage: Breakage) -> None:
     change = SourceChange(breakage.name, breakage.where, breakage.old, breakage.new)
-    with change.applied(), pytest.raises((AssertionError, ExceptionGroup)):
+    with change.applied(), pytest.raises((AssertionError, ExceptionGroup, pytest.fail.Exception)):
         await run(breakage.test)
 
 

@@ -118,12 +118,35 @@ async def test_only_so_many_connections_are_open() -> None:
     async with serving(Pages(), ManualClock(), connections_max=3) as server, Peers(server.address) as clients:
         others = [await clients.connect() for _ in range(3)]
         await eventually_async(lambda: len(server.guard.open) == 3)
+        for connection in server.guard.open.values():
+            connection.has_proof = True
         reader, _ = await clients.connect()
         assert await ends(reader)
         assert server.guard.cut == {"too_many": 1}
         others.pop()[1].close()
         await eventually_async(lambda: len(server.guard.open) == 2)
         assert await status(clients) == b"200"
+
+
+async def test_connections_without_a_proof_make_room_for_others() -> None:
+    secret = NodeSecret.parse("secret-of-the-tests-0123456789abcdef", "x")
+    signer, metrics = RequestSigner(secret), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{}\r\n"
+    async with serving(Pages(), ManualClock(), secret, connections_max=3) as server, Peers(server.address) as clients:
+        host, port = server.address
+        await http_get(f"http://{host}:{port}/large", timeout_s=20, signer=signer)
+        await eventually_async(lambda: not server.guard.open)
+        proof = f"Authorization: {signer.header(f'{host}:{port}', 'GET', '/metrics', b'')}\r\n"
+        member = await clients.connect(metrics.format(proof).encode())
+        assert (await member[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        strangers = [await clients.connect() for _ in range(2)]
+        await eventually_async(lambda: len(server.guard.open) == 3)
+        # One whose request is answered, but without a proof, is a stranger too.
+        for number in range(5):
+            assert await status(clients) == b"200"
+            await eventually_async(lambda number=number: server.guard.cut == {"displaced": number + 1})
+            assert len(server.guard.open) == 3
+        assert [await ends(reader) for reader, _ in strangers] == [True] * 2
+        assert not member[0].at_eof()
 
 
 async def test_requests_without_a_proof_are_handled_at_a_limited_rate() -> None:

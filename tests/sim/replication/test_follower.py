@@ -40,7 +40,16 @@ from qmq.replication.roles import Copying, CopyPhase
 from qmq.supervisor import Supervisor
 from tests.sim.loop import running_loop
 from tests.sim.world import World
-from tests.support.copies import assert_prefix, commits_of, master_log, opened_copy, sent, slave_copy_of, together
+from tests.support.copies import (
+    assert_prefix,
+    changed,
+    commits_of,
+    master_log,
+    opened_copy,
+    sent,
+    slave_copy_of,
+    together,
+)
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
@@ -366,6 +375,21 @@ async def test_nothing_below_the_high_watermark_is_truncated() -> None:
         error = await slave.ended()
         assert isinstance(error, ReplicationAlarm)
         assert f"truncated to offset {keep_to}, below the high watermark" in str(error)
+
+
+async def test_no_commit_of_the_master_s_own_epoch_is_truncated() -> None:
+    source = master_log()
+    log, _ = opened_copy(MemoryDisk())
+    copied = CopiedLog(log, epoch=EPOCH, is_copying=False)
+    commits = list(commits_of(source))
+    for commit in (*commits[:8], changed(commits[8], epoch=EPOCH)):
+        copied.complete(copied.write(commit))
+    master, keep_to = ScriptedMaster(source), commits[5].offset
+    master.answer = lambda request, answer: replace(answer, keep_to=keep_to, keep_to_crc=master.crc_at(keep_to))
+    async with following(master, log, waits=False) as slave:
+        error = await slave.ended()
+        assert isinstance(error, ReplicationAlarm)
+        assert f"its newest commit is of epoch {EPOCH}, which the master has written" in str(error)
 
 
 async def test_logs_that_differ_in_what_both_keep_are_an_alarm() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -25,6 +25,7 @@ from tests.sim.replication.pair import FIRST_PORT, Members, client_of, in_sync, 
 from tests.sim.replication.test_pair import send, stored
 from tests.support.copies import changed, commits_of, header_of
 from tests.support.in_process import machine
+from tests.support.source_change import SourceChange
 from tests.support.waiting import eventually_async
 
 SYNC_PORT = FIRST_PORT + 2
@@ -211,3 +212,56 @@ async def test_a_log_is_replaced_when_the_row_and_the_master_s_state_agree() -> 
             await asyncio.sleep(2 * PROOF_SECONDS)
             assert (slave.log.written_end, slave.replica.state.copying) == (end, None)
             assert "it copies the log when the master's state can be read" in slave.member.reason
+
+
+# --- breakages -------------------------------------------------------------------------------------------------------
+
+
+def keeps(result: FollowResult) -> Callable[[], Awaitable[None]]:
+    return lambda: test_no_answer_of_a_peer_takes_its_log_from_a_slave_in_sync(result)
+
+
+BREAKAGES = (
+    (
+        SourceChange(
+            "a slave in sync believes its master",
+            "qmq.daemon.replication.member:_why_kept",
+            "node_id in row.in_sync or not address",
+            "not address",
+        ),
+        keeps(FollowResult.TOO_FAR_BEHIND),
+    ),
+    (
+        SourceChange(
+            "an alarm counts whatever the row says",
+            "qmq.daemon.replication.follow_retries:FollowRetries.problem_of",
+            "(kept := self.why_kept())",
+            '(kept := "")',
+        ),
+        keeps(FollowResult.END_BEYOND),
+    ),
+    (
+        SourceChange(
+            "a slave in sync copies when its master says that it lacks much",
+            "qmq.daemon.replication.slave_copy:SlaveCopy.must_begin",
+            " and not self.why_kept()",
+            "",
+        ),
+        lambda: test_no_session_takes_its_log_from_a_slave_in_sync({"high_watermark": 1 << 40}),
+    ),
+    (
+        SourceChange(
+            "a slave follows a master that has proved nothing",
+            "qmq.daemon.replication.slave_claim:prove",
+            "if secret is not None:",
+            "if False:",
+        ),
+        lambda: test_a_program_without_the_secret_learns_nothing_and_changes_nothing(FollowResult.BUSY),
+    ),
+)
+
+
+@pytest.mark.parametrize(("change", "test"), BREAKAGES, ids=lambda value: getattr(value, "name", ""))
+async def test_each_breakage_is_noticed(change: SourceChange, test: Callable[[], Awaitable[None]]) -> None:
+    with change.applied(), pytest.raises(AssertionError):
+        await test()
