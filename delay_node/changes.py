@@ -4,7 +4,7 @@ Messages are located in threads. Each decision is taken on the event loop in one
 cancel and a delivery exactly one wins, and each answer says which.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delay_node.errors import BadQuery
 from delay_node.queries import WORDS, Queries, by_hour, check_time
@@ -42,6 +42,9 @@ class Changes:
         Raises BadQuery for an invalid due time, or LogError: some may be changed, and the same request can be repeated.
         """
         if request.operation is Operation.RESCHEDULE:
+            if request.delay_ms >= 0:
+                due_ms = self.clock.now_ms() + request.delay_ms
+                request = replace(request, due_ms=due_ms, delay_ms=-1)
             self.check_due(request.due_ms)
         located = await self.queries.locate(request.targets)
         decided: dict[int, DelayedChange | None] = {}

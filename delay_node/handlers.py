@@ -20,6 +20,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.delayed import (
     CancelDelayedRequest,
     ChangeDelayedRequest,
+    DelayClockResponse,
     DelayedCalendar,
     DelayedCalendarRequest,
     DelayedPage,
@@ -69,8 +70,10 @@ class Handlers(RequestHandlers):
             Command.CHANGE_DELAYED: lambda c, f: query(c, f, ChangeDelayedRequest, changes.change),
             Command.CANCEL_DELAYED: lambda c, f: query(c, f, CancelDelayedRequest, changes.cancel_matching),
             Command.DELAYED_CALENDAR: lambda c, f: query(c, f, DelayedCalendarRequest, self._calendar),
+            Command.DELAY_CLOCK: self._clock,
             **bulk_reads.table(),
         }
+        self._trusted = changes.clock
 
     def _query(
         self, connection: Connection, frame: Frame, kind: type[R], ask: Callable[[R], Awaitable[Structure]]
@@ -99,6 +102,9 @@ class Handlers(RequestHandlers):
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
         task.add_done_callback(ended)
+
+    def _clock(self, connection: Connection, frame: Frame) -> None:
+        connection.reply(frame, ResponseCode.SUCCESS, DelayClockResponse(self._trusted.now_ms()).encode())
 
     async def _find(self, request: FindDelayedRequest) -> DelayedPage:
         return DelayedPage(tuple(found.item() for found in await self._queries.find(request.target)))

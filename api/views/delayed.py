@@ -151,10 +151,9 @@ def _changing(
         message = service.the_one(service.found(target), target)
         self.note_subject(message.subject)
         self.require(Right.CHANGE_DELAYED, self.owner(message.subject))
-        to = values.get("due_at")
-        if values.get("delay_seconds") is not None:
-            to = datetime.now(UTC) + timedelta(seconds=values["delay_seconds"])
-        done = service.change(operation, message, to=to, **self.arguments)
+        seconds = values.get("delay_seconds")
+        delay = None if seconds is None else timedelta(seconds=seconds)
+        done = service.change(operation, message, to=values.get("due_at"), delay=delay, **self.arguments)
         return Response({"dry_run": self.dry_run, **asdict(done)})
 
     return type(operation_id, (DelayedView,), {"rights": {"POST": Right.CHANGE_DELAYED}, "post": post})

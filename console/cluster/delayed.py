@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from django.conf import settings
@@ -214,11 +214,12 @@ def change(
     message: DelayedMessage,
     *,
     to: datetime | None = None,
+    delay: timedelta | None = None,
     actor: Actor,
     reason: str = "",
     dry_run: bool = False,
 ) -> Changed:
-    """Cancel a message, give it another due time (`to`), or let it fall due now.
+    """Cancel a message, give it another due time (`to`, or `delay` from now by its delay node's clock), or let it fall due now.
 
     Raises:
         Conflict: it is too late.
@@ -228,15 +229,15 @@ def change(
         QmqError: its delay group can't be reached.
     """
     before = str(message.state)
-    if operation is Operation.RESCHEDULE:
-        due_ms_of(None, to)
+    to_ms = due_ms_of(delay, to) if operation is Operation.RESCHEDULE else -1
     if dry_run:
-        done = _foreseen(operation, message, to)
+        done = _foreseen(operation, message, to_ms)
     else:
         details = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
         details |= {"to": to.isoformat()} if to else {}
+        details |= {"delay_seconds": f"{delay.total_seconds():g}"} if delay else {}
         with recorded(actor, f"delayed.{operation}", message.subject, reason, details):
-            done = _with(lambda messages: _apply(messages, operation, message, to))
+            done = _with(lambda messages: _apply(messages, operation, message, to, delay))
             if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
                 raise _refusal(done)
     if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
@@ -246,16 +247,20 @@ def change(
 
 
 def _apply(
-    messages: DelayedMessages, operation: Operation, message: DelayedMessage, to: datetime | None
+    messages: DelayedMessages,
+    operation: Operation,
+    message: DelayedMessage,
+    to: datetime | None,
+    delay: timedelta | None,
 ) -> Awaitable[DelayedChange]:
     due, subject, group = message.due_at, message.subject, message.delay_group
     if operation is Operation.RESCHEDULE:
-        return messages.reschedule(message.message_id, to=to, subject=subject, due=due, delay_group=group)
+        return messages.reschedule(message.message_id, to=to, delay=delay, subject=subject, due=due, delay_group=group)
     act = messages.cancel if operation is Operation.CANCEL else messages.deliver
     return act(message.message_id, subject=subject, due=due, delay_group=group)
 
 
-def _foreseen(operation: Operation, message: DelayedMessage, to: datetime | None) -> DelayedChange:
+def _foreseen(operation: Operation, message: DelayedMessage, to_ms: int) -> DelayedChange:
     """Return the expected result of a change at this moment."""
     state, due_ms = message.item.state, message.item.due_ms
     if operation is Operation.CANCEL and state is DelayedState.CANCELLED:
@@ -265,7 +270,7 @@ def _foreseen(operation: Operation, message: DelayedMessage, to: datetime | None
     if operation is Operation.CANCEL:
         return DelayedChange(message.message_id, Outcome.DONE, DelayedState.CANCELLED, due_ms)
     if operation is Operation.RESCHEDULE:
-        due_ms = due_ms_of(None, to)
+        due_ms = to_ms
     return DelayedChange(message.message_id, Outcome.DONE, DelayedState.PENDING, due_ms)
 
 

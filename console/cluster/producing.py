@@ -26,7 +26,7 @@ KEY_USER = "qmq_console_user"
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that was stored; `broker_group` "" for a dry run."""
+    """A message that was stored; `broker_group` "" for a dry run, whose `due_at` is by this machine's clock."""
 
     message_id: str
     subject: str
@@ -76,17 +76,19 @@ def produce(
     if dry_run:
         return Sent(message_id, subject, "", 0, due_at)
     details = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
-    if due_at is not None:
+    if delay is not None:
+        details["delay_seconds"] = f"{delay.total_seconds():g}"
+    elif due_at is not None:
         details["due_at"] = due_at.isoformat()
 
     async def send() -> Receipt | DelayedReceipt:
         async with Producer(settings.META_URL, app=APP, timeouts=limits.SEND_TIMEOUTS) as producer:
-            if due_at is not None:
-                return await producer.send(subject, body, due=due_at, tags=tags, message_id=message_id)
-            return await producer.send(subject, body, tags=tags, message_id=message_id)
+            return await producer.send(subject, body, delay=delay, due=due, tags=tags, message_id=message_id)
 
     with recorded(actor, "message.send", subject, reason, details):
         receipt = ask(send)
+    if isinstance(receipt, DelayedReceipt):
+        due_at = receipt.due_at
     return Sent(receipt.message_id, subject, receipt.broker_group, receipt.attempts, due_at)
 
 

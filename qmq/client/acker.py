@@ -1,7 +1,6 @@
 """Acknowledgements of one source to one broker group: class Acker."""
 
 import asyncio
-import logging
 from contextlib import suppress
 
 from qmq.client.ack_window import AckWindow
@@ -17,8 +16,6 @@ HEARTBEAT_SECONDS = 10.0
 """An ack, if only an empty one, is sent at least this often; otherwise the broker assumes that the consumer has ended."""
 ACK_FIRST_SECONDS_MAX = 60.0
 """At most once: the longest time from sending a pull to the ack's confirmation. Brokers' consumer lease must be longer."""
-
-logger = logging.getLogger("qmq.client")
 
 
 class Acker:
@@ -48,15 +45,19 @@ class Acker:
             self.wake.clear()
             if self.window.spans and not self.window.is_first_settled:
                 await asyncio.sleep(ACK_DELAY_SECONDS)
+            master = self._link.route.master
             try:
                 is_idle = not await self._ack_range() and not self._failures and self.window.last >= 0
                 if is_idle and asyncio.get_running_loop().time() - self._last_contact >= HEARTBEAT_SECONDS - 0.5:
                     await self._send_ack(-1, -1, broadcast=False)
+                if self._failures:
+                    self._link.recovered()
                 self._failures = 0
             except QmqError as error:
                 self._failures += 1
-                if self._failures == 1:
-                    logger.warning("acking %s to %s: %s", self._link.source.subject, self._link.route.name, error)
+                # Requests at a former master end when it is left.
+                if self._failures == 1 and master == self._link.route.master:
+                    self._link.log_failure("acking", error)
                 self._link.failed()
 
     async def _ack_range(self) -> bool:

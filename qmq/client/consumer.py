@@ -92,6 +92,7 @@ class Consumer(Client):
         self._timeouts = timeouts
         self._backoff = backoff
         self._slot: ConsumerSlot | None = None
+        self.close_seconds = 2 * timeouts.ack
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._task_failed)
         """Runs the background tasks."""
         self.middleware = MiddlewareChain(middleware, self.supervisor) if middleware else None
@@ -147,10 +148,6 @@ class Consumer(Client):
         super().forked()
         self._ready.failure = client_forked()
         self._fetchers.forked()
-
-    @property
-    def close_seconds(self) -> float:
-        return 2 * self._timeouts.ack
 
     def _unfinished(self) -> str:
         held = self._ready.prefetch.messages

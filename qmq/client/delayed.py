@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from qmq.client.delay_groups import DelayGroups
-from qmq.client.message import DUE_MS_MAX, due_ms_of
+from qmq.client.message import DUE_MS_MAX, delay_ms_of, due_ms_of
 from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import CountDiffers, QmqError
@@ -211,9 +211,19 @@ class DelayedMessages:
         due: datetime | None = None,
         delay_group: str = "",
     ) -> DelayedChange:
-        """Reschedule a message to `to`, or to `delay` from now. `due` is its current due time, if known."""
-        to_ms = due_ms_of(delay, to, self._clock)
-        return await self._change(Operation.RESCHEDULE, to_ms, _target(message_id, subject, due), delay_group)
+        """Reschedule a message to `to`, or to `delay` from now by the clock of its delay node. `due` is its current due time, if
+        known.
+        """
+        return await self._reschedule(delay, to, _target(message_id, subject, due), delay_group)
+
+    async def _reschedule(
+        self, delay: timedelta | None, to: datetime | None, target: DelayedTarget, delay_group: str
+    ) -> DelayedChange:
+        due_ms = due_ms_of(delay, to, self._clock)  # raises also for a delay that is too long
+        delay_ms = -1 if delay is None else delay_ms_of(delay)
+        return await self._change(
+            Operation.RESCHEDULE, due_ms if delay is None else -1, target, delay_group, delay_ms=delay_ms
+        )
 
     async def deliver(
         self, message_id: str, *, subject: str = "", due: datetime | None = None, delay_group: str = ""
@@ -222,9 +232,9 @@ class DelayedMessages:
         return await self._change(Operation.DELIVER, -1, _target(message_id, subject, due), delay_group)
 
     async def _change(
-        self, operation: Operation, due_ms: int, target: DelayedTarget, delay_group: str
+        self, operation: Operation, due_ms: int, target: DelayedTarget, delay_group: str, *, delay_ms: int = -1
     ) -> DelayedChange:
-        body = ChangeDelayedRequest(operation, due_ms, (target,)).encode()
+        body = ChangeDelayedRequest(operation, due_ms, (target,), delay_ms).encode()
         command, decode = Command.CHANGE_DELAYED, ChangeDelayedResponse.decode
         if delay_group:
             return (await self._groups.call(delay_group, command, body, decode)).changes[0]
@@ -324,9 +334,8 @@ class DelayedReceipt(Receipt):
         return await self._messages._change(Operation.CANCEL, -1, self._known, self.broker_group)
 
     async def reschedule(self, *, delay: timedelta | None = None, due: datetime | None = None) -> DelayedChange:
-        """Change the due time of the message."""
-        to_ms = due_ms_of(delay, due, self._messages._clock)
-        return await self._messages._change(Operation.RESCHEDULE, to_ms, self._known, self.broker_group)
+        """Change the due time of the message: to `due`, or to `delay` from now by the clock of its delay node."""
+        return await self._messages._reschedule(delay, due, self._known, self.broker_group)
 
     async def deliver(self) -> DelayedChange:
         """Make the message due now."""

@@ -14,6 +14,7 @@ from qmq.client.prefetch import PullSize
 from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError
 from qmq.net.caller import ANSWER_TOO_LARGE
+from qmq.net.failure_log import FailureLog
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, PullRequest, PullResponse
 from qmq.protocol.extensions import LeaveGroupRequest
@@ -64,6 +65,7 @@ class Fetcher:
         The caller closes the connection to the former master. That ends requests in flight there, whose outcomes are unknown: the
         pull is repeated here, and so are acks, which have the same effect when they are executed twice.
         """
+        FailureLog.shared().moved(route.name, self.link.route.master)
         self.link.route = route
         self._moved.set()
         self._acker.moved()
@@ -123,13 +125,16 @@ class Fetcher:
                 self._size.waited(self._context.clock.monotonic() - began)
                 await self._ensure()
                 await self._pull(room)
+                if failures:
+                    self.link.recovered()
                 failures = 0
             except ConsumeFailed:
                 raise
             except QmqError as error:
                 failures += 1
-                if failures == 1:
-                    logger.warning("pulling %s from %s: %s", self.link.source.subject, self.link.route.name, error)
+                # Requests at the former master end with the move.
+                if failures == 1 and not self._moved.is_set():
+                    self.link.log_failure("pulling", error)
                 self.link.failed()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._context.backoff.pause(failures)):

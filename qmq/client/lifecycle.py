@@ -27,6 +27,8 @@ class Client:
     """The event loop on which it was started."""
     must_close_at_exit = True
     """Whether it is closed when the process ends, if its event loop still runs then; False for one that another client closes."""
+    close_seconds: float
+    """How long `close` takes at most by default."""
     _is_open = False
     _is_forked = False
     _is_reported = False
@@ -44,11 +46,6 @@ class Client:
     def forked(self) -> None:
         """This is a child of the process that started the client."""
         self._is_open, self._is_forked = False, True
-
-    @property
-    def close_seconds(self) -> float:
-        """How long `close` takes at most by default."""
-        raise NotImplementedError
 
     def warn_unclosed(self, why: str) -> None:
         """Log once what is lost or late because it was not closed, if there is anything."""

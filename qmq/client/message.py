@@ -88,15 +88,14 @@ DUE_MS_MAX = 1 << 48
 
 
 def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYSTEM_CLOCK) -> int:
-    """A due time in milliseconds since the epoch. Raises LocalProtocolError unless exactly one valid argument is given."""
+    """A due time in milliseconds since the epoch. Raises LocalProtocolError unless exactly one valid argument is given.
+
+    `clock`: by which a delay begins now.
+    """
     if (delay is None) == (due is None):
         raise LocalProtocolError("specify either delay= or due=")
     if delay is not None:
-        if not isinstance(delay, timedelta):
-            raise LocalProtocolError(f"delay={delay!r}: must be a timedelta such as timedelta(minutes=5)")
-        if delay < timedelta(0):
-            raise LocalProtocolError(f"delay={delay}: a delay can't be negative")
-        due_ms = clock.wall_ms() + delay // timedelta(milliseconds=1)
+        due_ms = clock.wall_ms() + delay_ms_of(delay)
     else:
         if not isinstance(due, datetime) or due.tzinfo is None or due.utcoffset() is None:
             raise LocalProtocolError(
@@ -106,3 +105,12 @@ def due_ms_of(delay: timedelta | None, due: datetime | None, clock: Clock = SYST
     if not 0 <= due_ms <= DUE_MS_MAX:
         raise LocalProtocolError(f"due time {due_ms} ms: must be 0 to {DUE_MS_MAX}", code="delay.too_far")
     return due_ms
+
+
+def delay_ms_of(delay: timedelta) -> int:
+    """A delay in milliseconds. Raises LocalProtocolError for one that is negative or no timedelta."""
+    if not isinstance(delay, timedelta):
+        raise LocalProtocolError(f"delay={delay!r}: must be a timedelta such as timedelta(minutes=5)")
+    if delay < timedelta(0):
+        raise LocalProtocolError(f"delay={delay}: a delay can't be negative")
+    return delay // timedelta(milliseconds=1)

@@ -26,16 +26,15 @@ def client_forked() -> ClientForked:
 
 
 class OpenClient(Protocol):
-    """What is needed of a client."""
+    """What the registry requires of a client."""
 
     loop: asyncio.AbstractEventLoop
     """The loop that it was started on."""
     must_close_at_exit: bool
     """False for a client that another one closes."""
 
-    @property
-    def close_seconds(self) -> float:
-        """How long `close` takes at most."""
+    close_seconds: float
+    """How long `close` takes at most."""
 
     async def close(self) -> list[str]: ...
 

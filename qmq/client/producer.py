@@ -10,11 +10,13 @@ from typing import overload
 
 from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
+from qmq.client.delay_clock import DelayClock
 from qmq.client.delayed import DelayedMessages, DelayedReceipt
+from qmq.client.delayed_sends import DelayedSends
 from qmq.client.encoder import Encoder, ObservedSends
 from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed, reach
-from qmq.client.message import MakeId, due_ms_of, new_message_id
+from qmq.client.message import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.open_clients import open_clients
 from qmq.client.outgoing import Outcome, Token
@@ -35,6 +37,10 @@ LINGER_SECONDS = 0.002
 """How long a batch that is not full waits for more messages, while other batches are in flight."""
 
 logger = logging.getLogger("qmq.client")
+
+
+async def _nothing() -> None:
+    """No other thread hands messages over."""
 
 
 class Producer(Client):
@@ -84,10 +90,15 @@ class Producer(Client):
         """Runs the background tasks."""
         self._chain = MiddlewareChain(middleware, self.supervisor)
         self._observed = ObservedSends(Encoder(app, clock, make_id, compress_above), self._chain)
+        nodes_clock = DelayClock(self._session, self._pool, timeouts, backoff, clock, self._queue.stopped)
+        self._delayed_sends = DelayedSends(
+            self._queue, self._observed, self._delayed, nodes_clock, clock, timeouts.delivery
+        )
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
+        self.close_seconds = timeouts.delivery
         self._is_closing = False
-        self.take_over: Callable[[], Awaitable[None]] | None = None
+        self.take_over: Callable[[], Awaitable[None]] = _nothing
         """Queues what other threads have handed over, for `flush` and `close`."""
 
     def _failed(self, name: str, error: BaseException) -> None:
@@ -154,7 +165,8 @@ class Producer(Client):
         """Send a message and return once it is on disk. Waits while the queue is full.
 
         Args:
-            delay: time until delivery.
+            delay: time until delivery, from now on. It is counted by the clock of the delay nodes, whatever this machine's clock
+                shows; the first such send asks them for the time, and then one a minute.
             due: time of delivery, a datetime with a time zone. A time in the past means immediate delivery.
 
         Returns:
@@ -167,12 +179,11 @@ class Producer(Client):
             ClientClosed: the producer is closed.
         """
         self._check_open()
-        due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
-        message_id, entry, message = self._observed.encode(subject, body, tags, message_id, due_ms)
-        client_type = ClientType.PRODUCER if due_ms is None else ClientType.DELAY_PRODUCER
-        sending = self._queue.send((subject, client_type), message_id, entry)
-        receipt = await (sending if message is None else self._observed.observe(message, sending))
-        return receipt if due_ms is None else DelayedReceipt(receipt, due_ms, self._delayed)
+        if delay is not None or due is not None:
+            return await self._delayed_sends.send(subject, body, delay, due, tags, message_id)
+        message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
+        sending = self._queue.send((subject, ClientType.PRODUCER), message_id, entry)
+        return await (sending if message is None else self._observed.observe(message, sending))
 
     @overload
     def send_soon(
@@ -268,13 +279,8 @@ class Producer(Client):
     async def flush(self) -> None:
         """Wait until every message queued so far has been stored or has failed."""
         self.check_process()
-        if self.take_over is not None:
-            await self.take_over()
+        await self.take_over()
         await self._queue.flush()
-
-    @property
-    def close_seconds(self) -> float:
-        return self._timeouts.delivery
 
     def _unfinished(self) -> str:
         count = self._queue.unsettled
@@ -295,9 +301,8 @@ class Producer(Client):
         self._is_closing = True
         failures_before = self._queue.failures
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._timeouts.delivery if timeout is None else timeout):
-                if self.take_over is not None:
-                    await self.take_over()
+            async with asyncio.timeout(self.close_seconds if timeout is None else timeout):
+                await self.take_over()
                 self._is_open = False
                 await self._queue.flush()
         self._is_open = False

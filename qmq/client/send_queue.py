@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -52,9 +53,18 @@ class SendQueue:
         self._supervisor = supervisor
 
     async def flush(self) -> None:
-        if self.unsettled:
+        while self.unsettled:
             self._all_settled.clear()
             await self._all_settled.wait()
+
+    @contextmanager
+    def pending(self) -> Iterator[None]:
+        """Count a message that its caller is about to queue, so that `flush` waits for it."""
+        self.unsettled += 1
+        try:
+            yield
+        finally:
+            self._count_settled(1)
 
     def fail(self, error: BaseException) -> None:
         """Fail what is queued or waits for room, and every later message."""
@@ -70,19 +80,20 @@ class SendQueue:
             raise self.accumulator.full()
         self._queue(key, message_id, entry, token)
 
-    async def send(self, key: Key, message_id: str, entry: bytes) -> Receipt:
+    async def send(self, key: Key, message_id: str, entry: bytes, give_up_at: float | None = None) -> Receipt:
         """Queue a message as soon as there is room for it, behind those that wait already, and wait for its receipt.
 
-        Messages outside the queue's limits are those of callers that wait for them. Raises SendFailed.
+        Messages outside the queue's limits are those of callers that wait for them. `give_up_at`: a loop time; None: after the
+        delivery timeout. Raises SendFailed.
         """
         if (error := self.stopped()) is not None:
             raise error
         future: asyncio.Future[Receipt] = self.loop.create_future()
         if not self.waiting and self.accumulator.has_room(1, len(entry)):
-            self._queue(key, message_id, entry, future)
+            self._queue(key, message_id, entry, future, give_up_at)
             return await future
         now = self.loop.time()
-        alone = Batch(key, now, now + self._delivery_seconds, tokens=[future])
+        alone = Batch(key, now, give_up_at or now + self._delivery_seconds, tokens=[future])
         alone.add(message_id, entry)
         self.unsettled += 1
         await self._wait_for_room(alone, future)
@@ -147,10 +158,10 @@ class SendQueue:
             self._on_ready()
             await asyncio.sleep(0)  # responses and other tasks have their turn between two batches
 
-    def _queue(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
+    def _queue(self, key: Key, message_id: str, entry: bytes, token: Token, give_up_at: float | None = None) -> None:
         self.unsettled += 1
         now = self.loop.time()
-        batch = self.accumulator.add(key, message_id, entry, token, now, now + self._delivery_seconds)
+        batch = self.accumulator.add(key, message_id, entry, token, now, give_up_at or now + self._delivery_seconds)
         if batch is None:
             return
         if batch.is_open:

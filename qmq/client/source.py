@@ -1,5 +1,6 @@
 """What a consumer pulls: its subscription, the sources of its messages, and the link of a source to a broker group."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,7 +11,9 @@ from qmq.client.delivery import Owner
 from qmq.client.own_commands import OwnCommands
 from qmq.client.prefetch import Prefetch
 from qmq.clock import Clock
-from qmq.errors import ConsumeFailed, IllegalName, LocalProtocolError
+from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, IllegalName, LocalProtocolError, QmqError
+from qmq.net.caller import ANSWER_TOO_LARGE
+from qmq.net.failure_log import FailureLog
 from qmq.net.pool import Pool
 from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import Command, TagType
@@ -27,6 +30,8 @@ from qmq.protocol.names import (
     split_subject,
 )
 from qmq.supervisor import Supervisor
+
+logger = logging.getLogger("qmq.client")
 
 Start = Literal["earliest", "latest"] | datetime | int
 
@@ -110,6 +115,18 @@ class Link:
     context: PullContext
     failed: Callable[[], None]
     """Called after each failed request."""
+
+    def log_failure(self, doing: str, error: QmqError) -> None:
+        """Log the first failure in a row: that of a node that can't be reached with those of all other requests to it."""
+        if isinstance(error, ConnectionLost | CallTimeout) and error.code != ANSWER_TOO_LARGE:
+            what = f"{doing} {self.source.subject}: {error}"
+            FailureLog.shared().failed(self.route.name, self.route.master, what)
+        else:
+            logger.warning("%s %s from %s: %s", doing, self.source.subject, self.route.name, error)
+
+    def recovered(self) -> None:
+        """A request succeeded after failures."""
+        FailureLog.shared().recovered(self.route.name)
 
     async def call(self, command: Command, body: bytes, timeout_s: float) -> Frame:
         caller = await self.context.pool.get(self.route.master)

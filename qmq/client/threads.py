@@ -15,7 +15,7 @@ class DaemonThreads(ThreadPoolExecutor):
     """A pool of at most `threads_max` threads that never keep the process from ending.
 
     Python waits for the threads of a ThreadPoolExecutor when the process ends, whatever its `shutdown` was called with, and lets it
-    start no work any more while functions of `atexit` run. Code of users may block for ever, so its threads must not be waited for.
+    start no work any more while functions of `atexit` run. Code of users may never return, so its threads must not be waited for.
 
     It is a subclass because event loops accept no other class as their default executor; nothing else is inherited.
     """

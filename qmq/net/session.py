@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from qmq.clock import SystemClock
 from qmq.errors import ProtocolError, QmqError, RouteUnknown
 from qmq.net.discovery import split_address
+from qmq.net.failure_log import FailureLog
 from qmq.net.meta_connection import MetaConnection
 from qmq.net.routing import former_masters
 from qmq.net.timing import Backoff, Timeouts
@@ -109,6 +110,10 @@ class MetaSession:
         """The address pages of the metaservers, for messages."""
         return str(self._connection.urls)
 
+    @property
+    def _log_name(self) -> str:
+        return f"the metaserver at {self.metaservers}"
+
     def routes(self, subject: str, client_type: ClientType) -> tuple[BrokerGroupRoute, ...]:
         """The known routes; none before the first response."""
         for interest in self._interests.get((subject, int(client_type)), {}).values():
@@ -165,13 +170,15 @@ class MetaSession:
                 await self._connect()
                 await self._send_requests()
                 await self._connection.check()
+                if failures:
+                    FailureLog.shared().recovered(self._log_name)
                 failures = 0
                 self.last_error = ""
             except (QmqError, OSError) as error:
                 failures += 1
                 self.last_error = str(error)
                 if failures == 1:
-                    logger.warning("the metaserver can't be asked: %s", error)
+                    FailureLog.shared().failed(self._log_name, self.metaservers, str(error))
                 await asyncio.sleep(self._backoff.pause(failures))
                 continue
             with suppress(TimeoutError):

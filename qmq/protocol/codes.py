@@ -50,6 +50,7 @@ class Command(IntEnum):
     CHANGE_IN_SYNC = 221
     RESIGN = 222
     ROLE = 223
+    DELAY_CLOCK = 224
 
 
 class ResponseCode(IntEnum):

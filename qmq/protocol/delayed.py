@@ -1,4 +1,4 @@
-"""Commands about delayed messages (203 to 207). As all of ours, maps of strings: see `structures`.
+"""Commands about delayed messages (203 to 207, 224). As all of ours, maps of strings: see `structures`.
 
 A refusal has header code PARAM_ERROR and is an `extensions.Refusal`. Times are milliseconds since the epoch.
 """
@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from qmq.protocol.kinds import Block, Flag, Int, MapInt, MapPrefix, MapWord, MapWords, Number, Text
+from qmq.protocol.limited_kinds import I64_MAX, MapRange
 from qmq.protocol.messages import Message, decode_raw
 from qmq.protocol.structures import Counted, Nested, Row, Structure
 
@@ -119,11 +120,15 @@ class DelayedPage(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ChangeDelayedRequest(Structure):
-    """Cancel, reschedule (to `due_ms`) or deliver now the named messages."""
+    """Cancel, reschedule or deliver now the named messages.
+
+    Reschedule: to `due_ms`, or to `delay_ms` after the node's present time; the other one is -1.
+    """
 
     operation: Annotated[Operation, MapWord(Operation)]
     due_ms: DueMs
     targets: Annotated[tuple[DelayedTarget, ...], Counted("i", DelayedTarget, "targets", TARGETS_MAX)]
+    delay_ms: Annotated[int, MapInt(missing=-1)] = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,13 @@ class ChangeDelayedResponse(Structure):
     """One change for each target, in their order. They are on disk when this is answered."""
 
     changes: Annotated[tuple[DelayedChange, ...], Counted("i", DelayedChange, "changes")]
+
+
+@dataclass(frozen=True, slots=True)
+class DelayClockResponse(Structure):
+    """The time by which the delay node judges what is due."""
+
+    now_ms: Annotated[int, MapRange(1, I64_MAX)]
 
 
 @dataclass(frozen=True, slots=True)

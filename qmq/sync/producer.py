@@ -128,7 +128,8 @@ class Producer(Client[producer.Producer]):
         self._room = Room(self._limits)
         self._lock = threading.Lock()
         self._handed: deque[_Handed] = deque()
-        self._waiting: set[asyncio.Task[Receipt]] = set()
+        self._beginning = 0
+        """Messages whose tasks do not run yet."""
         self._inner.take_over = self._all_taken_over
 
     start = blocking(producer.Producer.start)
@@ -215,19 +216,20 @@ class Producer(Client[producer.Producer]):
             )  # fmt: skip
         except QueueFull:
             # By messages of other threads, or by models, whose size was not known.
-            work = self._inner.send(handed.subject, handed.body, tags=handed.tags, message_id=handed.message_id)
-            waiting = shared_loop().create_task(work)
-            self._waiting.add(waiting)
-            waiting.add_done_callback(self._waiting.discard)
+            self._beginning += 1
+            waiting = asyncio.run_coroutine_threadsafe(self._send_waiting(handed), shared_loop())
             waiting.add_done_callback(lambda done: self._settle(handed, done.exception() or done.result()))
         except Exception as error:  # noqa: BLE001 - the caller gets it from the future
             self._settle(handed, error)
 
+    async def _send_waiting(self, handed: _Handed) -> Receipt:
+        self._beginning -= 1
+        return await self._inner.send(handed.subject, handed.body, tags=handed.tags, message_id=handed.message_id)
+
     async def _all_taken_over(self) -> None:
-        """Wait until the producer has queued what threads have handed over so far."""
-        while self._handed:  # noqa: ASYNC110 - each turn of the loop takes over a part
+        """Wait until the producer has what threads have handed over so far."""
+        while self._handed or self._beginning:  # noqa: ASYNC110 - each turn of the loop takes over a part
             await asyncio.sleep(0)
-        await asyncio.sleep(0)  # tasks of `_waiting` have begun then
 
     def _settle(self, handed: _Handed, outcome: Receipt | BaseException) -> None:
         self._room.give_back(1, handed.size)

@@ -38,6 +38,7 @@ from qmq.protocol.delayed import (
     CancelDelayedResponse,
     ChangeDelayedRequest,
     ChangeDelayedResponse,
+    DelayClockResponse,
     DelayedCalendar,
     DelayedCalendarRequest,
     DelayedPage,
@@ -198,6 +199,9 @@ COMMANDS: dict[Command, CommandInfo] = {
     ),
     Command.ROLE: CommandInfo(
         GroupRow, None, META, (NODE,), FIRST, "Send the row of a broker group to its nodes", is_one_way=True
+    ),
+    Command.DELAY_CLOCK: CommandInfo(
+        None, DelayClockResponse, CLIENT, (DELAY,), FIRST, "Read the clock by which messages become due"
     ),
 }  # fmt: skip
 """Every command, in the order of their codes."""

@@ -182,6 +182,15 @@ def test_a_second_signal_ends_the_process_at_once(project: Project) -> None:
     assert project.not_acked("blocking") == 1
 
 
+def test_a_handler_that_never_returns_does_not_keep_the_process_alive_after_a_signal(project: Project) -> None:
+    project.send("blocking")
+    with project.consume() as program:
+        project.wait_for(["begin blocking v1"])
+        program.process.send_signal(signal.SIGTERM)
+        assert program.process.wait() == 0, program.output
+    assert project.log == ["begin blocking v1"]
+
+
 def test_a_changed_file_restarts_the_worker_after_its_handlers(project: Project) -> None:
     project.send("blocking")
     with project.consume("--reload") as program:

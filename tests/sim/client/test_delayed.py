@@ -1,14 +1,20 @@
 """Delayed messages through the client library."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from qmq import Consumer, DelayedMessages, Producer
-from qmq.errors import ConnectionLost, LocalProtocolError, QmqError, SendFailed
+from qmq import Consumer, DelayedMessages, Producer, Timeouts
+from qmq.client.delay_clock import REFRESH_ANSWER_SECONDS, REFRESH_SECONDS
+from qmq.client.own_commands import OwnCommands
+from qmq.errors import CallTimeout, ConnectionLost, LocalProtocolError, QmqError, SendFailed
+from qmq.net.caller import Caller
+from qmq.protocol.codes import Command
 from qmq.protocol.delayed import Outcome
 from tests.support.in_process import SmallSystem, now_ms, small_system
 from tests.support.waiting import eventually_async
@@ -29,7 +35,7 @@ async def test_a_delayed_message_comes_when_it_is_due(system: SmallSystem) -> No
         delay, before_ms = timedelta(milliseconds=400), now_ms()
         receipt = await producer.send("orders", {"n": 1}, delay=delay, tags=["a"])
         assert receipt.broker_group == "d1"
-        assert receipt.due_ms == before_ms + 400
+        assert before_ms + 400 <= receipt.due_ms < before_ms + 410
         assert receipt.due_at.timestamp() * 1000 == pytest.approx(receipt.due_ms, abs=0.5)
         late = await producer.send("orders", "text", due=now() - timedelta(days=3))
         plain = await producer.send("orders", {"n": 2})
@@ -160,3 +166,125 @@ async def test_delayed_messages_are_found_through_any_metaserver(system: SmallSy
     async with DelayedMessages(f"{dead},127.0.0.1:2") as messages:
         with pytest.raises(ConnectionLost, match=r"127.0.0.1:1.* can't be reached.*; .*127.0.0.1:2.* can't be reached"):
             await messages.find(receipt.message_id)
+
+
+class SkewedClock:
+    """The clocks of a machine whose wall clock is wrong."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self.ahead_ms = ahead_ms
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall_ms(self) -> int:
+        return now_ms() + self.ahead_ms
+
+
+@pytest.mark.parametrize("ahead_ms", [3_600_000, -3_600_000, 3 * 365 * 86_400_000])
+async def test_delays_are_durations_whatever_the_clients_clock_shows_and_due_times_stay_what_they_are(
+    system: SmallSystem, ahead_ms: int
+) -> None:
+    clock, eight = SkewedClock(ahead_ms), timedelta(seconds=8)
+    async with Producer(system.meta_url, clock=clock) as producer, DelayedMessages(system.meta_url, clock=clock) as all:
+        before_ms = now_ms()
+        receipt = await producer.send("orders", {"n": 1}, delay=eight)
+        assert before_ms + 8_000 <= receipt.due_ms < before_ms + 8_050
+        for change in (
+            await receipt.reschedule(delay=eight),
+            await all.reschedule(receipt.message_id, delay=eight, delay_group="d1"),
+            await all.reschedule(receipt.message_id, delay=eight),
+        ):
+            assert change.outcome is Outcome.DONE
+            assert before_ms + 8_000 <= change.due_ms <= now_ms() + 8_000
+        due = now() + timedelta(minutes=5)
+        assert (await producer.send("orders", {"n": 2}, due=due)).due_at == due.replace(
+            microsecond=due.microsecond // 1000 * 1000
+        )
+        assert (await all.reschedule(receipt.message_id, to=due)).due_ms == round(due.timestamp() * 1000)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses of delay nodes that were asked for their time."""
+    addresses: list[str] = []
+    call = OwnCommands.call
+
+    async def counted(self: OwnCommands, caller: Caller, command: Command, *arguments: Any, **options: Any) -> Any:
+        if command is Command.DELAY_CLOCK:
+            addresses.append(caller.address)
+        return await call(self, caller, command, *arguments, **options)
+
+    monkeypatch.setattr(OwnCommands, "call", counted)
+    return addresses
+
+
+async def test_the_delay_nodes_are_asked_for_their_time_once_a_minute(system: SmallSystem, asked: list[str]) -> None:
+    second = timedelta(seconds=1)
+    async with Producer(system.meta_url) as producer:
+        for minute in range(3):
+            await asyncio.gather(*(producer.send("orders", {"n": n}, delay=second) for n in range(20)))
+            assert len(asked) == minute + 1
+            await producer.send("orders", {"n": 20}, due=now())
+            await asyncio.sleep(REFRESH_SECONDS)
+
+
+async def test_a_node_that_answers_late_or_not_costs_a_known_clock_a_second(
+    system: SmallSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = OwnCommands.call
+    async with Producer(system.meta_url, clock=SkewedClock(3_600_000)) as producer:
+        await producer.send("orders", {"n": 1}, delay=timedelta(seconds=8))
+
+        async def silent(self: OwnCommands, caller: Caller, command: Command, body: bytes, **options: Any) -> Any:
+            if command is not Command.DELAY_CLOCK:
+                return await call(self, caller, command, body, **options)
+            await asyncio.sleep(options["timeout_s"])
+            raise CallTimeout("no answer")
+
+        monkeypatch.setattr(OwnCommands, "call", silent)
+        for seconds in (REFRESH_ANSWER_SECONDS, 0):  # and then not for another minute
+            await asyncio.sleep(REFRESH_SECONDS if seconds else 0)
+            began, before_ms = asyncio.get_running_loop().time(), now_ms()
+            receipt = await producer.send("orders", {"n": 2}, delay=timedelta(seconds=8))
+            assert before_ms + 8_000 <= receipt.due_ms < before_ms + 8_050, "from the call on, by the node's clock"
+            assert asyncio.get_running_loop().time() - began == pytest.approx(seconds, abs=0.1)
+
+
+async def test_with_official_delay_nodes_a_delay_is_counted_by_the_own_clock(
+    system: SmallSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(self: OwnCommands, caller: Caller, command: Command, *_: Any, **options: Any) -> None:
+        assert command is Command.DELAY_CLOCK
+
+    monkeypatch.setattr(OwnCommands, "call", unknown)
+    clock = SkewedClock(3_600_000)
+    async with Producer(system.meta_url, clock=clock) as producer:
+        before_ms = clock.wall_ms()
+        receipt = await producer.send("orders", {"n": 1}, delay=timedelta(seconds=8))
+        assert receipt.due_ms == before_ms + 8_000
+
+
+async def test_a_delayed_send_ends_in_its_time_although_no_delay_node_can_be_asked(system: SmallSystem) -> None:
+    await system.delay.close()
+    timeouts, loop = Timeouts(delivery=3.0, connect=1.0), asyncio.get_running_loop()
+    async with Producer(system.meta_url, timeouts=timeouts) as producer:
+        began = loop.time()
+        with pytest.raises(SendFailed, match="could not be asked for the time") as caught:
+            await producer.send("orders", {"n": 1}, delay=timedelta(seconds=8))
+        assert caught.value.retriable
+        assert 2.0 <= loop.time() - began <= 3.0
+        # close waits for what is being sent, and ends it when its time is over.
+        sending = asyncio.create_task(producer.send("orders", {"n": 1}, delay=timedelta(seconds=8)))
+        await asyncio.sleep(0.1)
+        assert producer.waiting == 1
+        await producer.close(timeout=0.5)
+        with pytest.raises(SendFailed, match="was closed"):
+            await sending
+
+
+async def test_close_sends_a_delayed_message_whose_delay_node_is_just_being_asked(system: SmallSystem) -> None:
+    async with Producer(system.meta_url) as producer:
+        sending = asyncio.create_task(producer.send("orders", {"n": 1}, delay=timedelta(hours=1)))
+        await asyncio.sleep(0)
+    assert (await sending).broker_group == "d1"

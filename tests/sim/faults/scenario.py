@@ -243,7 +243,7 @@ class Scenario:
                 if delay is None:
                     receipt: Any = await producer.send(subject, body)
                 else:
-                    send.due = self.loop.now + delay + client.clock.offset_ms / 1000
+                    send.due = self.loop.now + delay
                     receipt = await producer.send(subject, body, delay=timedelta(seconds=delay))
                 send.attempts, send.broker_group = receipt.attempts, receipt.broker_group
             except QmqError as error:

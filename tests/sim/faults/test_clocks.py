@@ -141,6 +141,39 @@ async def test_f26_a_confirmation_that_is_not_on_disk_is_not_made(monkeypatch: p
         assert "clock" not in host.server.restrictions(), "the confirmed clock is accepted by the next process"
 
 
+@pytest.mark.parametrize("offset_ms", [HOUR_MS, -HOUR_MS])
+async def test_a_delay_is_a_duration_whatever_the_clock_of_the_producer_shows(
+    offset_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as scenario:
+        scenario.add_consumer("c1")
+        producer = scenario.add_producer("p1", delay=8.0, every=0.1)
+        producer.clock.offset_ms = offset_ms
+        await asyncio.sleep(20)
+        producer.clock.offset_ms = 0  # it is set right while the producer runs
+        await asyncio.sleep(10)
+        due = {send.value: send.due or 0.0 for send in scenario.sends}
+        lateness = [item.at - due[item.value] for item in scenario.received]
+        assert len(lateness) > 100
+        assert -0.001 <= min(lateness) <= max(lateness) < NETWORK_SECONDS
+        assert caplog.text.count("the clock of this machine is 3600.0 s") == 1
+        await scenario.settle()
+
+
+async def test_delays_are_counted_by_the_time_that_the_delay_node_trusts() -> None:
+    """Its clock jumped ahead, and it does not accept the step: a delay does not take an hour more."""
+    async with running() as scenario:
+        scenario.add_consumer("c1")
+        scenario.host("d1").clock.offset_ms = HOUR_MS
+        scenario.add_producer("p1", delay=8.0, every=0.1)
+        await asyncio.sleep(20)
+        due = {send.value: send.due or 0.0 for send in scenario.sends}
+        lateness = [item.at - due[item.value] for item in scenario.received]
+        assert len(lateness) > 50
+        assert -0.001 <= min(lateness) <= max(lateness) < NETWORK_SECONDS
+        await scenario.settle()
+
+
 def failing_remove(path: str) -> None:
     raise OSError(5, "Input/output error", path)
 

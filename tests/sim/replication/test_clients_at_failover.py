@@ -3,13 +3,14 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from qmq import Backoff, Consumer, Delivery, Limits, Producer, Timeouts
 from qmq.net.caller import Caller
+from qmq.net.failure_log import BRIEF_SECONDS
 from qmq.protocol.codes import Command
 from tests.sim.cluster import Cluster, Host
 from tests.sim.loop import running_loop
@@ -232,3 +233,75 @@ async def test_a_group_that_hangs_and_keeps_its_master_keeps_its_connection(monk
         await producer.send("orders", {})
         await anext(aiter(consumer))
         assert consumer._pool.connected(address_of(host)) is connection
+
+
+@asynccontextmanager
+async def many_consumers(group: Group) -> AsyncIterator[list[Consumer]]:
+    """Consumers of many consumer groups that pull, and acknowledge what they receive."""
+    async with AsyncExitStack() as stack:
+        consumers = [
+            await stack.enter_async_context(Consumer(group.cluster.meta_url, "orders", f"g{number}", consumer_id="c"))
+            for number in range(30)
+        ]
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        handled = Counter[int]()
+
+        async def consume(number: int) -> None:
+            async for delivery in consumers[number]:
+                await delivery.ack()
+                handled[number] += 1
+
+        for number in range(len(consumers)):
+            tasks.create_task(consume(number))
+        async with Producer(group.cluster.meta_url) as producer:
+            while len(handled) < len(consumers):
+                await producer.send("orders", {})
+                await asyncio.sleep(0.1)
+        yield consumers
+        await asyncio.gather(*(consumer.close() for consumer in consumers))
+
+
+def client_lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Level and text of what the clients have logged."""
+    return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "qmq.client"]
+
+
+async def test_a_planned_switch_over_is_one_line_at_info_for_all_clients(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with group_and_producer() as (group, producer):
+        await producer.send("orders", {})
+        async with many_consumers(group):
+            caplog.clear()
+            await group.master.switch_over("")
+            await failed_over(group)
+            await asyncio.sleep(20)
+            lines = client_lines(caplog)
+            assert [level for level, _ in lines] == ["INFO"], lines
+            assert lines[0][1].startswith("g1 has another master: pulling ")
+            assert "other requests" in lines[0][1]
+
+
+async def test_a_broker_group_and_a_metaserver_that_stay_away_are_a_warning_each_and_a_line_when_they_are_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with group_and_producer() as (group, producer):
+        await producer.send("orders", {})
+        async with many_consumers(group):
+            caplog.clear()
+            hosts = [*group.hosts.values(), group.cluster.hosts["meta"]]
+            for host in hosts:
+                host.kill()
+            await asyncio.sleep(BRIEF_SECONDS + 5)
+            lines = client_lines(caplog)
+            assert [(level, text.split(":")[0].split(" at ")[0]) for level, text in sorted(lines)] == [
+                ("WARNING", "g1"),
+                ("WARNING", "the metaserver"),
+            ], lines
+            caplog.clear()
+            for host in hosts:
+                host.start()
+            await asyncio.sleep(30)
+            levels = Counter(level for level, _ in client_lines(caplog))
+            assert levels["WARNING"] == 0
+            assert levels["INFO"] in (2, 3), "both are back; the group perhaps with another master first"
