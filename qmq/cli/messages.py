@@ -3,8 +3,6 @@
 import argparse
 import asyncio
 import signal
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,22 +10,18 @@ from typing import Any
 from qmq.cli import limits
 from qmq.cli.bodies import bodies
 from qmq.cli.output import Lines, discard_rest, say, say_json, warn
+from qmq.cli.printed import POLL_SECONDS, Printed
 from qmq.cli.values import delay_of, iso, moment_of, seconds, whole
 from qmq.client.config import Limits
 from qmq.client.consumer import Consumer, Start
 from qmq.client.delayed import DelayedReceipt
-from qmq.client.delivery import Delivery
 from qmq.client.producer import Producer
-from qmq.errors import ClientFailed, ConsumeFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
+from qmq.errors import ClientFailed, ConsumeFailed, IllegalName, LocalProtocolError, SendFailed
 from qmq.protocol.names import check_subject
 from qmq.protocol.values import moment
 from qmq.words import counted
 
 APP = "qmq-cli"
-POLL_SECONDS = 0.2
-"""How often `qmq consume` checks whether it is to end."""
-TAKE_SECONDS = 1.0
-"""How long it waits at its end until its reader has taken what is in the pipe."""
 SHOWN_MAX = 10
 """Message IDs and errors that `qmq produce` prints."""
 FAILED, TIMED_OUT = 1, 3
@@ -182,7 +176,7 @@ async def _consume(arguments: argparse.Namespace) -> int:
         limits=Limits(prefetch_messages=prefetch, pull_messages=min(50, prefetch)),
         timeouts=limits.TIMEOUTS,
     )
-    printed = _Printed(Lines())
+    printed = Printed(Lines())
     unread = 0
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -225,71 +219,6 @@ async def _consume(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class _Printed:
-    """The deliveries that `qmq consume` has printed, and acknowledges as the reader of its output takes them."""
-
-    def __init__(self, lines: Lines) -> None:
-        self.lines = lines
-        self.count = 0
-        self.unreadable = 0
-        self._open: deque[tuple[int, Delivery]] = deque()
-        """Deliveries that are not acknowledged, each with where its line ends."""
-
-    async def add(self, delivery: Delivery, is_over: Callable[[], bool]) -> None:
-        """Print a delivery. One that can't be decoded is reported, and not acknowledged; nor is one whose end was not printed."""
-        try:
-            parts = self.lines.parts(_line_of(delivery))
-        except QmqError as error:
-            self.unreadable += 1
-            warn(f"message {delivery.message_id} can't be read, the group receives it again: {error}")
-            return
-        for part in parts:
-            while not await self._has_room():
-                if is_over():
-                    return
-            try:
-                self.lines.write(part)
-            except BrokenPipeError:
-                return
-        self.count += 1
-        self._open.append((self.lines.written, delivery))
-
-    async def _has_room(self) -> bool:
-        """Wait until the pipe has room for a part, for at most POLL_SECONDS; whether it has."""
-        if self.lines.pipe is None or self.lines.has_room():
-            return True
-        loop, room = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_writer(self.lines.pipe, room.set)
-        try:
-            async with asyncio.timeout(POLL_SECONDS):
-                await room.wait()
-        except TimeoutError:
-            return False
-        finally:
-            loop.remove_writer(self.lines.pipe)
-        return True
-
-    async def ack_taken(self) -> None:
-        """Acknowledge what the reader has taken."""
-        taken = self.lines.taken
-        while self._open and self._open[0][0] <= taken:
-            await self._open.popleft()[1].ack()
-
-    async def ack_rest(self) -> int:
-        """Acknowledge all if the reader is there: it takes what is in the pipe. How many messages it has not taken otherwise."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + TAKE_SECONDS
-        await self.ack_taken()
-        while self._open and not self.lines.is_closed() and loop.time() < until:
-            await asyncio.sleep(TAKE_SECONDS / 100)
-            await self.ack_taken()
-        if not self.lines.is_closed():
-            for _, delivery in self._open:
-                await delivery.ack()
-            self._open.clear()
-        return len(self._open)
-
-
 def nothing_arrived(arguments: argparse.Namespace) -> str:
     seconds, subject, group = f"{limits.HINT_SECONDS:g} s", arguments.subject, arguments.group
     if arguments.start == "latest":
@@ -301,16 +230,3 @@ def nothing_arrived(arguments: argparse.Namespace) -> str:
         f"no messages received in {seconds}. If group {group} existed before, it continues where it was, which may be the end of"
         f" {subject}, and --from has no effect. `qmq lag {subject}` shows what is left; a new group reads from the beginning."
     )
-
-
-def _line_of(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "message_id": delivery.message_id,
-        "properties": delivery.properties,
-        "tags": list(delivery.tags),
-        "times": {
-            "created_at": delivery.created_at.isoformat().replace("+00:00", "Z"),
-            "received_at": moment(delivery.received_at_ms).isoformat().replace("+00:00", "Z"),
-        },
-        "attempt": delivery.attempt,
-    }

@@ -20,7 +20,7 @@ MESSAGES = st.lists(
     st.builds(
         Message,
         NAME,
-        NAME,
+        NAME.filter(str.isprintable),
         st.dictionaries(KEY, TEXT, max_size=6),
         st.lists(NAME, max_size=4).map(tuple),
         st.integers(0, 3),
