@@ -258,6 +258,11 @@ class TaskRow(Row):
     error = serializers.CharField(
         source="row.error", allow_blank=True, help_text="error of the last run; empty if it succeeded"
     )
+    error_details = serializers.CharField(
+        source="row.error_details",
+        allow_blank=True,
+        help_text="lines that the error leaves out, such as a program's output",
+    )
     runs = serializers.CharField(source="row.runs")
     failures = serializers.CharField(source="row.failures")
 

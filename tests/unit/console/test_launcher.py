@@ -16,6 +16,7 @@ from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveU
 from console.launcher.programs import Ports, Program, programs
 from console.launcher.system import Launcher, stop_in_stages
 from console.management.commands.up import Command
+from console.management.passwords import command
 from console.tasks import loops
 from qmq.errors import SettingError
 from tests.support.ports import free_ports
@@ -276,3 +277,15 @@ def test_addresses_that_the_command_line_needs_are_printed_where_they_are_not_it
         "QMQ_META=http://127.0.0.1:9001/meta/address",
         "QMQ_CONSOLE=http://127.0.0.1:9000",
     }
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        ("manage.py", "python manage.py reset_password NAME"),
+        ("/opt/qmq/bin/qmq-console", "qmq-console reset_password NAME"),
+    ],
+)
+def test_commands_that_texts_name_exist_where_they_are_read(monkeypatch: Any, program: str, line: str) -> None:
+    monkeypatch.setattr(sys, "argv", [program, "up"])
+    assert command("reset_password NAME") == line

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Badge, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -51,9 +51,19 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
         column("state", { card: "state" }, (task) => <Verdict task={task} />),
         column("last", { card: "fact" }, (task) => <Instant at={task.finished_at} relative />),
         column("result", { card: "line" }, (task) => (
-          <Text size="sm" c={task.error ? "red" : undefined} className="break" miw={200}>
-            {task.error || resultOf(task) || "—"}
-          </Text>
+          <>
+            <Text size="sm" c={task.error ? "red" : undefined} className="break" miw={200}>
+              {task.error || resultOf(task) || "—"}
+            </Text>
+            {task.error_details && (
+              <details>
+                <summary>{t("details")}</summary>
+                <Code block className="break">
+                  {task.error_details}
+                </Code>
+              </details>
+            )}
+          </>
         )),
         column("next", { card: "fact" }, (task) =>
           task.is_enabled ? <Instant at={task.next_run_at} relative /> : "—",
