@@ -84,7 +84,7 @@ class JobFailed(Exception):
 
     Args:
         text: a sentence.
-        details: lines for whoever looks for the cause, such as the end of a program's output.
+        details: lines that help to find the cause, such as the end of a program's output.
     """
 
     def __init__(self, text: str, details: str = "") -> None:
