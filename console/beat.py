@@ -9,7 +9,7 @@ from kombu.exceptions import OperationalError
 logger = logging.getLogger("qmq.beat")
 
 
-class QuietScheduler(Scheduler):  # type: ignore[misc]
+class QuietScheduler(Scheduler):
     """Sends the words to run jobs. A word that can't be sent is late, and the next one comes."""
 
     _is_redis_away = False

@@ -34,6 +34,9 @@ class ControlLoop(models.Model):
     result_parts = models.JSONField(null=True)
     """Parts of the result, for other languages than English; null: stored by an older version."""
     error = models.CharField(max_length=500, blank=True)
+    """Why the last run failed, in a sentence; "" if it succeeded."""
+    error_details = models.TextField(blank=True, default="")
+    """What the sentence leaves out, such as the end of a program's output."""
     runs = models.BigIntegerField(default=0)
     failures = models.BigIntegerField(default=0)
     state = models.JSONField(default=dict)

@@ -148,6 +148,20 @@ class RoleChange(Row):
     after = serializers.JSONField(allow_null=True)
 
 
+class ResultPart(serializers.Serializer):  # type: ignore[type-arg]
+    """A part of the result of a background job."""
+
+    code = serializers.CharField(help_text="stable dotted code, such as alerts.fired")
+    values = serializers.DictField(help_text="values of its text; `count` is the number that selects the plural")
+
+
+class Waiting(ResultPart):
+    """What the move of a subject waits for on a broker group."""
+
+    subject = serializers.CharField()
+    text = serializers.CharField(help_text="in English; code and values are the same for other languages")
+
+
 class BrokerGroupDetail(BrokerGroupRow):
     """A broker group and the operations that are possible on it."""
 
@@ -156,6 +170,10 @@ class BrokerGroupDetail(BrokerGroupRow):
         source="states.candidate_problem",
         allow_blank=True,
         help_text="why no member could replace the master; empty if one could",
+    )
+    waiting = Waiting(
+        many=True,
+        help_text="what subjects that join or leave wait for here, such as consumer groups with pending messages",
     )
     role_history = RoleChange(many=True, source="history", help_text="newest first")
     may_be_removed = serializers.SerializerMethodField()
@@ -223,13 +241,6 @@ class LogLoss(Reason):
     reason = serializers.CharField(max_length=500)
 
 
-class ResultPart(serializers.Serializer):  # type: ignore[type-arg]
-    """A part of the result of a background job."""
-
-    code = serializers.CharField(help_text="stable dotted code, such as alerts.fired")
-    values = serializers.DictField(help_text="values of its text; `count` is the number that selects the plural")
-
-
 class TaskRow(Row):
     """A background job."""
 
@@ -257,6 +268,11 @@ class TaskRow(Row):
     )
     error = serializers.CharField(
         source="row.error", allow_blank=True, help_text="error of the last run; empty if it succeeded"
+    )
+    error_details = serializers.CharField(
+        source="row.error_details",
+        allow_blank=True,
+        help_text="lines that the error leaves out, such as a program's output",
     )
     runs = serializers.CharField(source="row.runs")
     failures = serializers.CharField(source="row.failures")

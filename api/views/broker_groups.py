@@ -22,6 +22,7 @@ from console.accounts.roles import Right
 from console.cluster.stats import node_stats
 from console.cluster.switch_over import switch_over
 from console.route_cache import ROUTES
+from console.tasks.rebalance import waiting_on
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.services import broker_groups as service
@@ -83,6 +84,7 @@ class BrokerGroupView(ApiView):
         """Return one broker group."""
         found = one_of(queries.broker_groups().filter(name=name), service.BROKER_GROUP.unknown(name))
         found.states, found.history = members.members(name), queries.role_history(name)
+        found.waiting = waiting_on(name)
         return self.one(found, served=ROUTES.served_by_each())
 
     @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)

@@ -22,7 +22,7 @@ def alerts() -> QuerySet[Alert]:
 def firing_counts() -> dict[str, int]:
     """How many alerts fire, by severity."""
     firing = Alert.objects.filter(state=AlertState.FIRING).order_by().values_list("severity")
-    return dict.fromkeys(Severity, 0) | dict(firing.annotate(Count("pk")))
+    return {severity.value: 0 for severity in Severity} | dict(firing.annotate(Count("pk")))
 
 
 def silences() -> QuerySet[Silence]:

@@ -26,7 +26,7 @@ STOP_GRACE_SECONDS = 20.0
 STOPPING_GRACE_SECONDS = 10.0
 """Time for a running process when its worker is stopped: less than the worker itself has, which is 15 s with `manage.py up`."""
 LOOK_SECONDS = 0.5
-LAST_LINES = 5
+LAST_LINES = 100
 LAST_BYTES = 16 << 10
 NICENESS = 10
 """Brokers and consumers on the same machine come first."""

@@ -116,7 +116,7 @@ class Nodes:
                     async with asyncio.timeout(seconds):
                         return await question(name, admin)
                 except TimeoutError:
-                    return CallTimeout(f"timed out after {seconds_text(seconds)}", code="node.timeout")
+                    return CallTimeout(f"timed out after {seconds_text(seconds or 0)}", code="node.timeout")
                 except (QmqError, OSError) as error:
                     return error
 

@@ -92,6 +92,11 @@ class Program:
     broker_group: str = ""
     """Members of a broker group stop one after the other, so that a master hands over to a slave that still runs."""
 
+    @property
+    def is_service(self) -> bool:
+        """Whether the others use it: Redis and the metaserver."""
+        return self.stop_stage == _SERVICES
+
 
 def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -> list[Program]:
     """Everything, in the order of starting.

@@ -109,14 +109,18 @@ class Launcher:
             await stop_in_stages(started)
 
     async def _start(self, started: list[Child]) -> None:
-        by_name = {child.program.name: child for child in self._children}
-        # Nobody needs another one to start; but Redis, where it is ours, is there first, and loops run last.
-        for child in by_name.values():
+        # Nobody needs another one to start. But each would log until it reaches Redis and the metaserver, so they are there first.
+        services = [child for child in self._children if child.program.is_service]
+        for child in services:
             started.append(child)
             await child.start()
-            if child.program.name == "redis":
-                await child.wait_ready()
-        for child in started:
+        for child in services:
+            await child.wait_ready()
+        others = [child for child in self._children if not child.program.is_service]
+        for child in others:
+            started.append(child)
+            await child.start()
+        for child in others:
             try:
                 await child.wait_ready()
             except GaveUp as error:

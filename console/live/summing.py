@@ -344,7 +344,7 @@ def _group(
     if why := not_draining(entry):
         # The smoothed rate of a group that stopped decreases over minutes: it says nothing of what is acknowledged now.
         entry |= {"is_draining": False, "not_draining": why.value}
-    elif entry["is_draining"]:
+    elif entry["is_draining"] and sent is not None:
         drain = drain_seconds(entry["lag"], acked, sent)
         entry["drain_seconds"] = None if drain is None else round(drain, 1)
     entry["reason"] = _reason_of(items, (entry[name] for name in _MEASURED))

@@ -1,5 +1,7 @@
 """New passwords are shown on a terminal only; elsewhere they are written to a private file, because output is kept in logs."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TextIO
 
@@ -7,6 +9,12 @@ from qmq.private_files import make_private_dir, replace_secret
 
 FILE = "initial_passwords"
 """File in the data folder; a line is a username, a space and a password."""
+
+
+def command(words: str) -> str:
+    """Returns the command line of a command of the console, as this process was started: installed, or in a source tree."""
+    program = os.path.basename(sys.argv[0])
+    return f"python manage.py {words}" if program == "manage.py" else f"qmq-console {words}"
 
 
 def hand_out(name: str, password: str, *, out: TextIO, data_dir: Path) -> str:

@@ -7,6 +7,7 @@ Its tasks have a queue of their own, so that a call does not occupy a worker tha
 """
 
 import json
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 
@@ -14,7 +15,7 @@ from django.conf import settings
 
 from console.analytics.process import EXIT_BUSY, EXIT_UNAVAILABLE, memory_available_bytes, run
 from console.job_results import Part, Result, result
-from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
+from console.tasks.loops import TEXT_CHARS_MAX, Context, JobFailed, Loop, register
 
 LIMIT_SECONDS = 1_800.0
 """How long one call may take; what is left is due again in the next."""
@@ -25,12 +26,21 @@ RESERVE_SECONDS = 30.0
 MEMORY_FREE_BYTES_MIN = 2 << 30
 """Less available memory, and nothing is started: a JVM and Python workers take 1.6 GB, and brokers come first."""
 
+KNOWN_CAUSES = {
+    "Python worker failed to connect back": "Spark's Python process did not start in time: the machine is busy.",
+    "java.lang.OutOfMemoryError": "Spark ran out of memory: raise QMQ_ANALYTICS_MEMORY.",
+    "No space left on device": "The disk of the analytics data is full.",
+}
+"""By what Spark writes: what it means."""
+_STACK = re.compile(r"at \S+\(|\.\.\. \d+ more|File \"")
+"""Lines of stack traces of Java and Python."""
+
 
 def analyse(context: Context) -> Result:
     """Run all jobs and return the result that the process reported.
 
     Raises:
-        RuntimeError: it failed, or its time was over.
+        JobFailed: it failed, or its time was over.
     """
     if find_spec("pyspark") is None:
         return result(
@@ -49,14 +59,23 @@ def analyse(context: Context) -> Result:
         return result(
             Part("analytics.stopped", "stopped with its worker; the remaining jobs run again"),
         )
-    # The last line first: it says why, those before it are Java's as a rule, and the text is cut at its end.
-    why = " | ".join(reversed(ended.errors or ended.output))
+    lines = ended.errors or ended.output
+    why = _cause(lines)
     if ended.code == EXIT_BUSY:
         return result(Part("analytics.busy", f"not run: {why}", {"error": why[:TEXT_CHARS_MAX]}))
     if ended.code is None:
-        raise RuntimeError(f"stopped after {LIMIT_SECONDS - RESERVE_SECONDS:g} s: {why}")
-    kind = "can't be run" if ended.code == EXIT_UNAVAILABLE else f"exit code {ended.code}"
-    raise RuntimeError(f"{kind}: {why}")
+        raise JobFailed(f"stopped after {LIMIT_SECONDS - RESERVE_SECONDS:g} s: {why}", "\n".join(lines))
+    kind = "can't be run: " if ended.code == EXIT_UNAVAILABLE else ""
+    raise JobFailed(f"{kind}{why}", "\n".join(lines))
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """Why a run failed, in a sentence: known causes by what Spark writes of them, else the last line that is no part of a stack."""
+    text = "\n".join(lines)
+    for mark, sentence in KNOWN_CAUSES.items():
+        if mark in text:
+            return sentence
+    return next((line for line in reversed(lines) if not _STACK.match(line)), "the process wrote nothing")
 
 
 def _reported(output: Sequence[str]) -> Result:

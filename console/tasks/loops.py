@@ -34,6 +34,7 @@ EARLY = 2 / 3
 be above a half, because two beats can be half an interval apart.
 """
 TEXT_CHARS_MAX = 500
+DETAILS_CHARS_MAX = 20_000
 LATE_INTERVALS = 3
 """A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
 LATE_SECONDS = 20.0
@@ -77,6 +78,19 @@ class Context:
     def seconds_left(self) -> float:
         """Until this run has to be over."""
         return max(0.0, self.deadline - time.monotonic())
+
+
+class JobFailed(Exception):
+    """A run failed for a known reason.
+
+    Args:
+        text: a sentence.
+        details: lines that help to find the cause, such as the end of a program's output.
+    """
+
+    def __init__(self, text: str, details: str = "") -> None:
+        super().__init__(text)
+        self.details = details
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +139,18 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
         Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _extender(loop, row)
     )
     done = Result("")
-    problem = ""
+    problem = details = ""
     try:
         done = loop.run(context)
+    except JobFailed as failure:
+        problem, details = str(failure), failure.details
+        logger.error("loop %s failed: %s\n%s", name, problem, details)
     except Exception as failure:
         logger.exception("loop %s failed", name)
         problem = f"{type(failure).__name__}: {failure}"
     now = timezone.now()
     changed: dict[str, Any] = {"finished_at": now, "held_until": None, "error": problem[:TEXT_CHARS_MAX]}
+    changed["error_details"] = details[-DETAILS_CHARS_MAX:]
     if problem:
         changed["failures"] = F("failures") + 1
     else:

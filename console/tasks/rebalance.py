@@ -81,8 +81,22 @@ def rebalance(context: Context) -> Result:
 
 def waiting_for(subject: str) -> list[str]:
     """Return what the move of a subject waited for at the last check; empty: nothing, or not checked yet."""
+    return [reason["text"] for reason in _waiting().get(subject, [])]
+
+
+def waiting_on(broker_group: str) -> list[dict[str, Any]]:
+    """Return what moves waited for on a broker group at the last check: `subject`, `text`, `code` and `values`."""
+    return [
+        {"subject": subject, **reason}
+        for subject, reasons in sorted(_waiting().items())
+        for reason in reasons
+        if reason["values"].get("broker_group") == broker_group
+    ]
+
+
+def _waiting() -> dict[str, list[dict[str, Any]]]:
     state = ControlLoop.objects.filter(name=MOVES.name).values_list("state", flat=True).first() or {}
-    found: list[str] = state.get("waiting", {}).get(subject, [])
+    found: dict[str, list[dict[str, Any]]] = state.get("waiting", {})
     return found
 
 
@@ -120,7 +134,9 @@ def take_steps(context: Context) -> Result:
         except (Stale, NotFound) as error:
             logger.info("%s", error)
     context.state["empty_once"] = empty_now
-    context.state["waiting"] = {subject: [reason.text for reason in why] for subject, why in waiting.items()}
+    context.state["waiting"] = {
+        subject: [{"text": reason.text, **reason.as_json()} for reason in why] for subject, why in waiting.items()
+    }
     reasons = [reason for why in waiting.values() for reason in why]
     return result(
         counting("moves.moving", len(moving), f"{counted(len(moving), 'subject')} moving"),

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
-from console.management.passwords import hand_out
+from console.management.passwords import command, hand_out
 from console.management.places import add_data_dir
 
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         password = ensure_first_admin()
         if password is None:
             raise CommandError(
-                "There are users already. An administrator creates more; reset_password NAME sets a new password."
+                f"There are users already. An administrator creates more; `{command('reset_password NAME')}` sets a new password."
             )
         shown = hand_out(FIRST_ADMIN, password, out=sys.stdout, data_dir=settings.DATA_DIR)
         self.stdout.write(f"User {FIRST_ADMIN} created, password {shown}")

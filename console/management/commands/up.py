@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from console.accounts.services import FIRST_ADMIN, ensure_first_admin
 from console.launcher.programs import BROKER_GROUPS, COPIES
 from console.launcher.system import main
-from console.management.passwords import hand_out
+from console.management.passwords import command, hand_out
 from console.management.places import add_places
 from metaserver import queries
 from qmq.private_files import make_private_dir
@@ -30,7 +30,7 @@ def show_first_admin() -> None:
         f"    username   {FIRST_ADMIN}",
         f"    password   {shown}",
         "Delete the file after you have signed in." if is_in_file else "The password is shown only once.",
-        "`python manage.py reset_password admin` sets a new one.",
+        f"`{command('reset_password admin')}` sets a new one.",
     )
     rule = "-" * max(map(len, lines))
     print("\n".join((rule, *lines, rule)), flush=True)

@@ -7,7 +7,9 @@ from rest_framework.test import APIClient
 
 from api.views.broker_groups import BrokerGroupsView, NodesView
 from console.accounts.roles import Role
+from console.models import ControlLoop
 from console.overview import NODE_NUMBERS
+from console.tasks.rebalance import waiting_for
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import BrokerGroup, Node, SubjectRoute
 from qmq.protocol.codes import Role as WireRole
@@ -181,3 +183,16 @@ def test_a_node_that_can_not_be_asked_is_shown_with_the_reason(admin: APIClient)
         page = admin.get(f"{NODES}{node}/").json()
         assert (page["stats"], bool(page["unknown_reason"])) == (None, True)
     assert refused(admin.get(f"{NODES}none/")) == (404, "node.unknown")
+
+
+def test_a_broker_group_says_what_the_subjects_that_leave_it_wait_for(admin: APIClient) -> None:
+    def reason(group: str, broker_group: str) -> dict[str, Any]:
+        values = {"subject": "orders", "broker_group": broker_group, "group": group, "count": 3}
+        return {"code": "waiting.lag", "text": f"orders on {broker_group}: group {group} has 3", "values": values}
+
+    no_response = {"code": "waiting.no_response", "text": "parts: no response in time", "values": {"subject": "parts"}}
+    waiting = {"parts": [no_response], "orders": [reason("billing", "g1"), reason("audit", "g2")]}
+    ControlLoop.objects.create(name="moves", state={"waiting": waiting})
+    shown = admin.get("/api/v1/broker-groups/g1/").json()["waiting"]
+    assert shown == [{"subject": "orders", **reason("billing", "g1")}]
+    assert waiting_for("orders") == ["orders on g1: group billing has 3", "orders on g2: group audit has 3"]

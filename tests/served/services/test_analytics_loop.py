@@ -14,6 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from api.serializers.broker_groups import TaskRow
 from console import checks
 from console.analytics import process
 from console.models import ControlLoop
@@ -64,12 +65,36 @@ def test_the_last_line_of_a_scheduled_run_has_the_parts_of_the_result(fake: pyte
 
 
 @pytest.mark.parametrize(
-    ("what", "problem"), [("fail", "exit code 1: analytics: no luck"), ("unavailable", "can't be run")]
+    ("what", "problem"), [("fail", "analytics: no luck"), ("unavailable", "can't be run: analytics: no luck")]
 )
 def test_a_failure_is_the_loops_failure(fake: pytest.MonkeyPatch, what: str, problem: str) -> None:
     fake.setenv("FAKE_JOBS", what)
     assert problem in loops.run("analytics").text
     assert problem in ControlLoop.objects.get(name="analytics").error
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        ("Python worker failed to connect back.", "Spark's Python process did not start in time: the machine is busy."),
+        ("a new one", "Caused by: org.apache.spark.SparkException: a new one"),
+    ],
+)
+def test_a_stack_trace_is_a_sentence_and_details(fake: pytest.MonkeyPatch, cause: str, text: str) -> None:
+    fake.setenv("FAKE_JOBS", "stack")
+    fake.setenv("FAKE_JOBS_CAUSE", cause)
+    assert loops.run("analytics").text == text
+    row = ControlLoop.objects.get(name="analytics")
+    assert row.error == text
+    assert row.error_details.splitlines()[-1] == "... 9 more"
+    assert f"SparkException: {cause}" in row.error_details
+    (shown,) = [one for one in loops.states() if one.loop.name == "analytics"]
+    assert TaskRow(shown).data["error_details"] == row.error_details
+    ControlLoop.objects.update(started_at=None)
+    fake.setenv("FAKE_JOBS", "ok")
+    loops.run("analytics")
+    row.refresh_from_db()
+    assert (row.error, row.error_details) == ("", "")
 
 
 def test_somebody_who_runs_them_by_hand_is_no_failure(fake: pytest.MonkeyPatch) -> None:
@@ -91,7 +116,7 @@ def test_one_that_hangs_is_stopped_when_its_time_is_over_with_all_it_started(
     fake.setenv("FAKE_JOBS_PID", str(tmp_path / "pid"))
     fake.setattr(process, "STOP_GRACE_SECONDS", 0.2)
     fake.setattr(analytics, "RESERVE_SECONDS", 57.0)
-    with pytest.raises(RuntimeError, match="stopped after"):
+    with pytest.raises(loops.JobFailed, match="stopped after"):
         analyse(context())
     pid = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):

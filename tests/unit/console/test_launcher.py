@@ -16,6 +16,7 @@ from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveU
 from console.launcher.programs import Ports, Program, programs
 from console.launcher.system import Launcher, stop_in_stages
 from console.management.commands.up import Command
+from console.management.passwords import command
 from console.tasks import loops
 from qmq.errors import SettingError
 from tests.support.ports import free_ports
@@ -280,3 +281,42 @@ def test_addresses_that_the_command_line_needs_are_printed_where_they_are_not_it
         "QMQ_META=http://127.0.0.1:9001/meta/address",
         "QMQ_CONSOLE=http://127.0.0.1:9000",
     }
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        ("manage.py", "python manage.py reset_password NAME"),
+        ("/opt/qmq/bin/qmq-console", "qmq-console reset_password NAME"),
+    ],
+)
+def test_commands_that_texts_name_exist_where_they_are_read(monkeypatch: Any, program: str, line: str) -> None:
+    monkeypatch.setattr(sys, "argv", [program, "up"])
+    assert command("reset_password NAME") == line
+
+
+class Recorded(Child):
+    """Records what is done with it."""
+
+    def __init__(self, program: Program, done: list[str]) -> None:
+        super().__init__(program, lambda *_: None)
+        self._done = done
+
+    async def start(self) -> None:
+        self._done.append(f"start {self.program.name}")
+
+    async def wait_ready(self) -> None:
+        self._done.append(f"{self.program.name} is ready")
+
+
+async def test_redis_and_the_metaserver_are_ready_before_others_start(tmp_path: Path, monkeypatch: Any) -> None:
+    """Else each logs "connection refused" until they are."""
+    monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
+    done: list[str] = []
+    running: list[Child] = []
+    launcher = Launcher(str(tmp_path), Ports.choose(9000))
+    launcher._children = [Recorded(child.program, done) for child in launcher._children]
+    await launcher._start(running)
+    assert done[:4] == ["start redis", "start meta", "redis is ready", "meta is ready"]
+    assert [child.program.name for child in running] == [*WITHOUT_ANALYTICS[:-1], "analytics", "beat"]
+    assert len(done) == 2 * len(running)

@@ -3,10 +3,12 @@
 import ast
 import inspect
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import kombu.serialization
 import pytest
+from celery.beat import PersistentScheduler, Scheduler
 from django.core.cache import CacheHandler
 from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 from django.utils.module_loading import import_string
@@ -102,7 +104,10 @@ def test_celery_takes_no_remote_commands() -> None:
 
 def test_beat_keeps_no_file() -> None:
     # The default scheduler's file is a shelf, which is pickled.
-    assert settings.CELERY_BEAT_SCHEDULER == "celery.beat:Scheduler"
+    module, _, name = settings.CELERY_BEAT_SCHEDULER.partition(":")
+    scheduler = getattr(import_module(module), name)
+    assert issubclass(scheduler, Scheduler)
+    assert not issubclass(scheduler, PersistentScheduler)
 
 
 def test_the_serializers_of_celery_refuse_pickles() -> None:

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Badge, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -53,7 +53,7 @@ function Loops({ tasks, onSwitch }: { tasks: readonly Task[]; onSwitch: (task: T
         column("last", { card: "fact" }, (task) => <Instant at={task.finished_at} relative />),
         column("result", { card: "line" }, (task) =>
           task.error ? (
-            <JobError text={task.error} />
+            <JobError text={task.error} details={task.error_details} />
           ) : (
             <Text size="sm" className="break" miw={150}>
               {resultOf(task) || "—"}
