@@ -150,9 +150,9 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
             headers["WWW-Authenticate"] = str(error.auth_header)  # type: ignore[attr-defined]
         if getattr(error, "wait", None):
             headers["Retry-After"] = str(int(error.wait) + 1)  # type: ignore[attr-defined]
-        code = error.get_codes()
-        text = code if isinstance(code, str) and "." in code else f"request.{error.default_code}"
-        return _respond(error.status_code, text, str(error.detail), getattr(error, "fields", None), headers)
+        own_code = error.get_codes()
+        code = own_code if isinstance(own_code, str) and "." in own_code else f"request.{error.default_code}"
+        return _respond(error.status_code, code, str(error.detail), getattr(error, "fields", None), headers)
     return None
 
 

@@ -72,6 +72,7 @@ export function groupDetail(name: string, more: Partial<BrokerGroupDetail> = {})
     candidate_problem: "the group has one member",
     role_history: [],
     may_be_removed: false,
+    waiting: [],
     ...more,
   };
 }
