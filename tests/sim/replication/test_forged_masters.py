@@ -135,7 +135,7 @@ async def test_a_program_without_the_secret_learns_nothing_and_changes_nothing(r
             await asyncio.sleep(FORGED_SECONDS)
             assert len(master.commands) > 2
             assert set(master.commands) == {Command.AUTHENTICATE}, "it sent no FOLLOW, and asked for no state"
-            assert "does not have the node secret" in slave.member.follower.problem  # type: ignore[union-attr]
+            assert "does not have the node secret" in slave.member.follower.problem
 
 
 @pytest.mark.parametrize("result", REJECTIONS, ids=lambda result: result.name)
@@ -176,7 +176,7 @@ async def test_forged_commits_end_the_session_only(why: str, caplog: pytest.LogC
             data[-1] ^= 1
 
         def send_commits(connection: Connection, request: FollowRequest) -> None:
-            body = Commits(7, request.epoch, request.promotion_id, 0, 0, end, 0, 0, b"", data).encode()
+            body = Commits(7, request.epoch, request.promotion_id, 0, 0, end, 0, 0, b"", bytes(data)).encode()
             connection.push(encode_request(Command.COMMITS, 0, body, flag=FLAG_ONE_WAY))
 
         segments = tuple((info.base, info.bytes) for info in slave.log.segments())
@@ -184,7 +184,7 @@ async def test_forged_commits_end_the_session_only(why: str, caplog: pytest.LogC
             master.on_session = send_commits
             await asyncio.sleep(FORGED_SECONDS)
             assert len(master.follows) > 1
-            assert slave.member.follower.counters.rejected_commits > 1  # type: ignore[union-attr]
+            assert slave.member.follower.counters.rejected_commits > 1
             assert f"rejected by its {'CRC' if why == 'crc' else 'chain'}" in caplog.text
 
 
@@ -196,7 +196,7 @@ async def test_an_alarm_counts_once_the_row_confirms_that_the_slave_depends_on_t
         slave = group.broker("g1-b")
         async with forged(rejecting(FollowResult.CRC_DIFFERS), knows_secret=True):
             await asyncio.sleep(FORGED_SECONDS)
-            assert slave.member.role is ReplicaRole.IN_SYNC
+            assert slave.member.follower is not None, "it has not given up"
             group.row.value = group.row.value.with_in_sync(frozenset({"g1-a"}))
             await eventually_async(lambda: slave.member.role is ReplicaRole.FAILED, KEPT_SECONDS[-1] + 2)
             assert slave.member.reason == "the master rejects this slave: CRC_DIFFERS: forged"
