@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from api import downloads, idempotency
 from api.authentication import address_of
-from api.operations import operation_of
+from api.operations import check_inputs
 from api.pagination import PAGE_MAX, CursorPages
 from api.permissions import missing
 from api.problems import Problem, invalid
@@ -240,7 +240,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         for name, value in kwargs.items():
             if isinstance(value, str) and text_problem(value):
                 raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
-        self._check_inputs(request)
+        check_inputs(request)
         kind = downloads.wanted(request)
         if kind is not None:
             self.download = downloads.Download(self, request, kind)
@@ -251,17 +251,6 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             self._subjects.update(self._named_subjects())
             self.authorize(self._subjects)
             self._idempotency = idempotency.claim(request, self.authorize)
-
-    @staticmethod
-    def _check_inputs(request: Request) -> None:
-        """Raise 400 for a query parameter or a field of the body that the operation does not have."""
-        operation = operation_of(request)
-        operation.check_parameters(request.query_params, request.query_params.getlist)
-        if request.method in ("GET", "HEAD"):
-            return
-        if not isinstance(request.data, dict):
-            raise Problem(400, "request.invalid", "The request body must be a JSON object.")
-        operation.check_body(request.data)
 
     def _named_subjects(self) -> list[str]:
         """Return the subjects named by the URL and the body."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from django.http import QueryDict
 from rest_framework.request import Request
 
 from api.problems import Problem
@@ -31,14 +32,14 @@ class Operation:
     body: Mapping[str, Any]
     """The JSON schema of its body, references resolved; empty: it has none."""
 
-    def check_parameters(self, query: Mapping[str, Any], lists: Any) -> None:
+    def check_parameters(self, query: QueryDict) -> None:
         """Raise Problem 400 for an unknown query parameter, and for a repeated one that is no list."""
         unknown = [name for name in query if name not in self.parameters]
         if unknown:
             raise _unknown("parameter", dict.fromkeys(unknown, self.parameters))
-        repeated = [name for name in query if not self.parameters[name] and len(lists(name)) > 1]
+        repeated = [name for name in query if not self.parameters[name] and len(query.getlist(name)) > 1]
         if repeated:
-            what = f"{repeated[0]}: is given {len(lists(repeated[0]))} times; specify it once"
+            what = f"{repeated[0]}: is given {len(query.getlist(repeated[0]))} times; specify it once"
             raise Problem(400, "request.repeated_parameter", what, dict.fromkeys(repeated, "must be given once"))
 
     def check_body(self, body: Mapping[str, Any]) -> None:
@@ -48,7 +49,18 @@ class Operation:
             raise _unknown("field", unknown)
 
 
-def operation_of(request: Request) -> Operation:
+def check_inputs(request: Request) -> None:
+    """Raise Problem 400 for a query parameter or a field of the body that the operation does not have."""
+    operation = _operation_of(request)
+    operation.check_parameters(request.query_params)
+    if request.method in ("GET", "HEAD"):
+        return
+    if not isinstance(request.data, dict):
+        raise Problem(400, "request.invalid", "The request body must be a JSON object.")
+    operation.check_body(request.data)
+
+
+def _operation_of(request: Request) -> Operation:
     """Return the operation that a request names by method and path."""
     assert request.resolver_match is not None
     method = "GET" if request.method == "HEAD" else str(request.method)

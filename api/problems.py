@@ -138,8 +138,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
             f"The database rejected the request. The log has the reason under request ID {current_id.get()}.",
         )
     if isinstance(error, DatabaseError):
-        code, text, headers = _database_failure(error)
-        return _respond(503, code, text, headers=headers)
+        failure, what, retry = _database_failure(error)
+        return _respond(503, failure, what, headers=retry)
     if isinstance(error, exceptions.ValidationError):
         fields = _flat(error.detail)
         text = "; ".join(f"{key}: {value}" if key else value for key, value in fields.items())
