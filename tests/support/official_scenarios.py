@@ -288,4 +288,4 @@ async def delayed(scene: Scene) -> None:
         (delivery,) = await receive_and_ack(consumer, 1)
         assert (delivery.message_id, delivery.properties["order"]) == ("delayed-1", "17")
         await scene.acked("rec.delayed", GROUP, "recorded@@1", 1)
-    assert not [node for node, _ in scene.own_commands if node == "d1"]
+    assert [code for node, code in scene.own_commands if node == "d1"] == [Command.DELAY_CLOCK], "and no further one"

@@ -255,7 +255,11 @@ async def test_so_many_pulls_read_from_the_disk_at_a_time_and_the_others_get_not
             await client.begin(group=group)
         await client.send(*(message(n) for n in range(5)))
         disk.chill(f"{broker.options.data_dir}/log/")
-        got = await asyncio.gather(*(client.pull(group=group) for group in "abcd"))
+        with monkeypatch.context() as patch:
+            # All pulls arrive while the first ones read: each read takes a second, and leaves nothing in the cache.
+            patch.setattr(disk, "is_cached", lambda *_: False)
+            patch.setattr(disk, "observe", lambda operation, path: running_loop().block(operation == "read"))
+            got = await asyncio.gather(*(client.pull(group=group) for group in "abcd"))
         assert [len(messages) for _, messages in got] == [5, 5, 0, 0]
         assert broker.handlers.counters.cold_pulls == 4
         assert [len((await client.pull(group=group))[1]) for group in "cd"] == [5, 5]

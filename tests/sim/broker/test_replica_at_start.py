@@ -11,11 +11,15 @@ from qmq.replication.roles import ReplicaState
 from tests.support.in_process import connected, default_disk, message, running_broker, write_file
 
 
-async def test_a_node_of_a_one_member_group_starts_without_a_file_and_writes_none(tmp_path: Path) -> None:
+async def test_a_node_of_a_one_member_group_starts_without_a_file_and_stores_the_id_of_its_log(tmp_path: Path) -> None:
+    stored = []
     for number in range(2):
         async with running_broker(tmp_path) as broker, connected(broker) as client:
             assert await client.send(message(number)) == {}
-            assert (broker.replica.state, broker.replica.is_stored) == (ReplicaState(), False)
+            assert broker.replica.is_stored
+            stored.append(broker.replica.state)
+    assert stored[0] == stored[1] == ReplicaState(log_id=stored[0].log_id)
+    assert len(stored[0].log_id) == 16
 
 
 async def test_a_node_whose_replica_state_can_not_be_read_does_not_start(tmp_path: Path) -> None:
