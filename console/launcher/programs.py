@@ -90,7 +90,7 @@ class Program:
     stop_stage: int = _CLIENTS
     """Stages stop one after the other, the programs of a stage at the same time: a process ends well while what it uses runs."""
     broker_group: str = ""
-    """Members of a broker group stop one after the other, so that a master hands over to a slave that still runs."""
+    """Members of a broker group stop one after the other, so that a master switches over to a slave that still runs."""
 
     @property
     def is_service(self) -> bool:

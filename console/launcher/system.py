@@ -109,7 +109,7 @@ class Launcher:
             await stop_in_stages(started)
 
     async def _start(self, started: list[Child]) -> None:
-        # Nobody needs another one to start. But each would log until it reaches Redis and the metaserver, so they are there first.
+        # Each can start without the others. But it would log until it reaches Redis and the metaserver, so they are there first.
         services = [child for child in self._children if child.program.is_service]
         for child in services:
             started.append(child)

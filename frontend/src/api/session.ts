@@ -44,7 +44,7 @@ async function send(
 export async function allauth(method: string, path: string, body?: unknown): Promise<Answer> {
   const [response, answered] = await send(path, {
     method,
-    // Whoever signs out and closes the page at once is signed out.
+    // Sign out also if the page is closed at once.
     keepalive: method === "DELETE",
     headers: { "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),

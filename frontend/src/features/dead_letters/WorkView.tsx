@@ -15,7 +15,7 @@ const WHOLE = { foundMax: Infinity, isWhole: true };
 
 /**
  * An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. `planned`: the pieces of the dry run,
- * whose counts those of the order have to repeat. After a piece that ended early or failed they are others, and are counted anew.
+ * whose counts those of the order have to repeat. After a piece that ended early or failed they are others, and are counted again.
  */
 export function useWork(order: Order, planned?: readonly Answer[]): Work {
   const isAsPlanned = useRef(true);
