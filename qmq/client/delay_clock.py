@@ -19,6 +19,8 @@ REFRESH_SECONDS = 60.0
 """How long an answer of a delay node is used before one is asked again."""
 REFRESH_ANSWER_SECONDS = 1.0
 """How long that answer may take; without it the last one stays in use."""
+STEP_MS = 1_000
+"""A step of this machine's wall clock by more than this has a delay node asked again: tests move both clocks."""
 DIFFERENCE_LOGGED_MS = 5_000
 """A larger difference to this machine's clock is logged, once for each producer."""
 
@@ -46,6 +48,8 @@ class DelayClock:
     """The nodes' wall clock minus this machine's monotonic clock; None: the nodes have no command for it, or it is unknown."""
     _updated_at: float | None = field(default=None, init=False)
     """Monotonic time of the newest answer or attempt to get one; None: there was no answer yet."""
+    _own_ahead_ms: float = field(default=0.0, init=False)
+    """This machine's wall clock minus its monotonic clock, then."""
     _is_difference_logged: bool = field(default=False, init=False)
 
     def wall_ms(self, monotonic: float) -> int | None:
@@ -66,13 +70,23 @@ class DelayClock:
                 if not problem:
                     return
                 if self._updated_at is not None:
-                    self._updated_at = self._clock.monotonic()
+                    self._set_updated()
                     return
                 failures += 1
                 await self._pause(failures, problem, give_up_at)
 
     def _is_fresh(self) -> bool:
-        return self._updated_at is not None and self._clock.monotonic() - self._updated_at < REFRESH_SECONDS
+        return (
+            self._updated_at is not None
+            and self._clock.monotonic() - self._updated_at < REFRESH_SECONDS
+            and abs(self._own_difference_ms() - self._own_ahead_ms) < STEP_MS
+        )
+
+    def _own_difference_ms(self) -> float:
+        return self._clock.wall_ms() - self._clock.monotonic() * 1000
+
+    def _set_updated(self) -> None:
+        self._updated_at, self._own_ahead_ms = self._clock.monotonic(), self._own_difference_ms()
 
     async def _pause(self, failures: int, problem: str, give_up_at: float) -> None:
         if (error := self._stopped()) is not None:
@@ -109,7 +123,6 @@ class DelayClock:
         seconds = self._timeouts.send if self._updated_at is None else min(self._timeouts.send, REFRESH_ANSWER_SECONDS)
         began = self._clock.monotonic()
         frame = await OwnCommands.shared().call(caller, Command.DELAY_CLOCK, b"", timeout_s=seconds)
-        now = self._clock.monotonic()
         if frame is None:
             self._ahead_ms = None
         elif frame.code != ResponseCode.SUCCESS:
@@ -117,7 +130,7 @@ class DelayClock:
         else:
             self._ahead_ms = DelayClockResponse.decode(frame.body).now_ms - began * 1000
             self._log_difference(address)
-        self._updated_at = now
+        self._set_updated()
 
     def _log_difference(self, address: str) -> None:
         assert self._ahead_ms is not None

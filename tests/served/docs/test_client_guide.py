@@ -273,7 +273,7 @@ def test_the_page_of_limits_has_the_prefetch_limits() -> None:
 
 def test_the_defaults_in_the_text_are_those_of_the_code() -> None:
     delivery, ack = Timeouts().delivery, Timeouts().ack
-    assert f"up\nto {delivery:g} seconds" in PAGE
+    assert f"up to {delivery:g} seconds" in " ".join(PAGE.split())
     assert f"| `Producer.close` | sends what is queued | {delivery:g} s |" in PAGE
     (shown,) = re.findall(r"^\| `Consumer.close` \|[^|]*\| (\d+) s \|", PAGE, re.M)
     assert float(shown) == 2 * ack
