@@ -177,10 +177,10 @@ BREAKAGES = (
         replace(REAL, faults=("kill_client",), fault_seconds=0.5),
     ),
     Breakage(
-        "a retried message loses its tags and body",
-        "qmq.client.workers:Retries.send_back",
-        "**old.properties,",
-        "'retried': '1',",
+        "a retried message loses its body",
+        "qmq.protocol.messages:resent_entry",
+        "not in keys",
+        "in keys",
         "content",
         replace(REAL, gives_back=0.3),
         is_alone=True,
@@ -267,7 +267,7 @@ BREAKAGES = (
         "if self.open else len(self.marks)",
         "if False else len(self.marks)",
         "undelivered",
-        replace(REAL, faults=("kill_client",), fault_seconds=0.5),
+        replace(REAL, faults=("kill_client",), fault_seconds=0.25, batches=0.9),
     ),
     Breakage(
         "at most once delivers before the ack is confirmed",

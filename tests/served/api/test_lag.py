@@ -274,7 +274,7 @@ def test_a_download_has_what_is_unknown_as_an_empty_cell(admin: APIClient) -> No
 def test_a_download_without_numbers_says_why(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(None, None, "does the collector run?"))
     text = b"".join(admin.get(f"{LIST}?format=csv").streaming_content).decode()  # type: ignore[attr-defined]
-    assert text.splitlines()[1:] == ["# incomplete: does the collector run?"]
+    assert text.splitlines()[1:] == ['"# incomplete: does the collector run?"']
 
 
 def test_nodes_by_their_numbers(admin: APIClient) -> None:

@@ -56,7 +56,7 @@ _numbers = itertools.count()
 Process = Broker | DelayNode | Metaserver
 
 SERVED = ("connection_deadlines", "admin_deadlines")
-NODE = (*SERVED, "segment_preparation", "disk_space", "checkpoint")
+NODE = (*SERVED, "segment_preparation", "disk_space", "write_watch", "checkpoint")
 PERIODIC = {
     "broker": (
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
@@ -383,6 +383,12 @@ async def _save_rows(process: Process, supervisor: BreakingSupervisor, _: pytest
     await _record_a_row(process, supervisor, "route_file_rows")
 
 
+async def _record_a_known_place(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Metaserver)
+    supervisor.break_job("known_place")
+    process.handlers._row_requests.record_known("r1", (1, 2), lambda: None)
+
+
 async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(process, "describe", _raise)
     assert (await page(process, "/stats"))[0] == 500
@@ -548,6 +554,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "row_record": ("metaserver", _record_rows),
     "first_row": ("metaserver", _read_a_first_row),
     "route_file_rows": ("metaserver", _save_rows),
+    "known_place": ("metaserver", _record_a_known_place),
     "event_loop": ("metaserver", _fail_a_callback),
 }
 """Every one-shot: a process that has it, and what makes it fail there."""
@@ -592,6 +599,7 @@ ALLOWED = {
         "call_soon_threadsafe",
     ): "only keeps the commit; what follows from it is called by the supervisor",
     ("qmq/daemon/first_failure.py", "ensure_future"): "waits for two events",
+    ("qmq/net/failure_log.py", "call_later"): "of clients: writes a log line",
     (
         "qmq/daemon/log_writer.py",
         "Thread",
