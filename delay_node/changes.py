@@ -11,7 +11,7 @@ from delay_node.queries import WORDS, Queries, by_hour, check_time
 from delay_node.records import RecordKind, State
 from delay_node.schedule_log import Entry, message_id_of
 from delay_node.store import DelayStore
-from delay_node.trusted_clock import TrustedClock
+from delay_node.trusted_clock import DUE_TOLERANCE_MS, TrustedClock
 from qmq.daemon.committer import Committer
 from qmq.protocol.delayed import (
     CancelDelayedRequest,
@@ -66,7 +66,7 @@ class Changes:
         """Check a due time. Raises BadQuery."""
         check_time(due_ms, "due_ms")
         ahead_ms = due_ms - self.clock.now_ms()
-        if ahead_ms > self.delay_max_ms:
+        if ahead_ms > self.delay_max_ms + DUE_TOLERANCE_MS:
             raise BadQuery(
                 f"due time {due_ms} is {ahead_ms / 86_400_000:.1f} days ahead, at most {self.delay_max_ms / 86_400_000:g}"
                 " are accepted (delay_max_days)",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from delay_node.errors import LimitReached
 from delay_node.schedule_log import flags_and_times
 from delay_node.store import DelayStore
-from delay_node.trusted_clock import TrustedClock
+from delay_node.trusted_clock import DUE_TOLERANCE_MS, TrustedClock
 from qmq.daemon.committer import Committer
 from qmq.daemon.handlers import Rejections
 from qmq.daemon.sends import Admission, SendCounters, SendHandler, failures_of
@@ -87,7 +87,7 @@ class DelaySends(SendHandler):
         for i in np.flatnonzero((flags & FLAG_DELAY) == 0).tolist():
             text = RawView(data, run.raw_begins[i]).property_text(KEY_SCHEDULE.encode())
             dues[i] = whole_number(text, now_ms, LONG_MAX)
-        wrong = np.flatnonzero((dues < 0) | (dues > now_ms + self._delay_max_ms)).tolist()
+        wrong = np.flatnonzero((dues < 0) | (dues > now_ms + self._delay_max_ms + DUE_TOLERANCE_MS)).tolist()
         past = dues < now_ms
         past[wrong] = False
         dues[past] = now_ms

@@ -16,6 +16,9 @@ from qmq.clock import Clock
 from qmq.log.atomic_file import CheckedFile
 from qmq.log.disk import Disk
 
+DUE_TOLERANCE_MS = 60_000
+"""A due time may be so much further ahead than the limit: clients count the longest delay by a clock that is a little ahead of this
+one."""
 CHANGE_MS = 100
 """A change of the step by less is not written: the two clocks always drift apart a little."""
 _STEP = Struct(">qq")

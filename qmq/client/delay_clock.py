@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -32,8 +33,8 @@ class DelayClock:
     """The wall clock of the delay nodes, for durations that begin now, whatever the wall clock of this machine shows.
 
     The first of a subject's delay nodes that answers is asked. The result is never behind that node's clock, so that no message is
-    early, and ahead of it by the round trip at most. Between two answers, time is counted by this machine's monotonic clock. Delay
-    nodes of the official server have no command for it.
+    early, and ahead of it by the round trip and two milliseconds at most. Between two answers, time is counted by this machine's
+    monotonic clock. Delay nodes of the official server have no command for it.
     """
 
     _session: MetaSession
@@ -54,7 +55,7 @@ class DelayClock:
 
     def wall_ms(self, monotonic: float) -> int | None:
         """The time of the delay nodes at a monotonic time, after `update`; None: they have no command for it."""
-        return None if self._ahead_ms is None else round(monotonic * 1000 + self._ahead_ms)
+        return None if self._ahead_ms is None else math.ceil(monotonic * 1000 + self._ahead_ms)
 
     async def update(self, subject: str, give_up_at: float) -> None:
         """Ask a delay node of the subject for its time if that was not done within REFRESH_SECONDS.
@@ -128,7 +129,8 @@ class DelayClock:
         elif frame.code != ResponseCode.SUCCESS:
             raise ProtocolError(f"{address} returned code {frame.code} when it was asked for its time")
         else:
-            self._ahead_ms = DelayClockResponse.decode(frame.body).now_ms - began * 1000
+            # The node's time is up to a millisecond later than it states.
+            self._ahead_ms = DelayClockResponse.decode(frame.body).now_ms + 1 - began * 1000
             self._log_difference(address)
         self._set_updated()
 
