@@ -74,7 +74,7 @@ class RowRequests:
             request.is_leaving,
         )
         boot_id, promotion_id = live.reports[request.successor].request.boot_id, self._directory.new_promotion_id()
-        reason = f"{request.node_id} hands over to {request.successor}{' and stops' if request.is_leaving else ''}"
+        reason = f"{request.node_id} switches over to {request.successor}{' and stops' if request.is_leaving else ''}"
         wish = RowWish(lambda row: resignation.applied_to(row, boot_id, promotion_id), "resign", reason)
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 

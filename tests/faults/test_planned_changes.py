@@ -34,7 +34,7 @@ async def test_an_operator_switches_over_and_back(new_system: Callable[..., Syst
 async def test_the_send_rate_of_the_whole_system_is_known_after_each_switch_over(
     new_system: Callable[..., System],
 ) -> None:
-    """Also with a subject that nobody uses: the new master's first answer has no rates."""
+    """Also with an idle subject: the new master's first answer has no rates."""
     system = new_system(groups=1, copies=2, broker_flags=NODE_FLAGS)
     await start(system)
     asker, state = NodeAsker(), empty()

@@ -22,7 +22,7 @@ that receives heartbeats of them has one of them lead instead."""
 SLOW_SECONDS, SLOW_SECONDS_MAX = 10.0, 600.0
 """How long a slave that was removed because it was slow stays outside of the set: at first, and at most. It doubles each time."""
 FAST_SECONDS = 1.5
-"""Meanwhile it has to confirm within this time: a slower confirmation begins the time anew."""
+"""Meanwhile it has to confirm within this time: a slower confirmation begins the time again."""
 
 
 @dataclass(slots=True)

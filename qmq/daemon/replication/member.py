@@ -295,7 +295,7 @@ def _two_masters(row: GroupRow, state: ReplicaState) -> str:
 def _why_kept(node_id: str, row: GroupRow | SentRow, master: str, address: str) -> str:
     """Return why the log of a slave may not be replaced yet, and it may not give up, whatever its master says; "" if it may.
 
-    Whoever listens at the address of a master that is gone can't change the row. Where the newest row names the master and is
+    A program at the address of a master that is gone can't change the row. Where the newest row names the master and is
     without this node in its in-sync set, other members have everything that was acknowledged.
     """
     if master != row.master:

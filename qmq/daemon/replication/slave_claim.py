@@ -1,7 +1,7 @@
 """What a slave proves to its master, and the master to it, before anything else on the sync port.
 
 Both sign the claim of the slave: its broker group, its node ID, its epoch and promotion ID. A master proves only the claim of one
-of its own slaves in its own promotion. So nobody can pass on the proofs of one connection to a node that leads something else, and
+of its own slaves in its own promotion. So proofs of one connection can not be passed on to a node that leads something else, and
 a program at the address of a master that is gone can't answer for it.
 """
 

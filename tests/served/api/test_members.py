@@ -110,12 +110,12 @@ def test_a_group_is_shown_with_its_members_and_their_changes(admin: APIClient) -
 def test_a_switch_over_that_a_user_requested_is_by_this_user_in_the_role_history(admin: APIClient) -> None:
     requested = Actor("root")
     with transaction.atomic():
-        audit.record(METASERVER, "broker_group.resign", "g1", reason="a hands over to b and stops")
+        audit.record(METASERVER, "broker_group.resign", "g1", reason="a switches over to b and stops")
         audit.record(requested, "broker_group.switch_over", "g1")
         audit.record(METASERVER, "broker_group.add_in_sync", "g1")
         audit.record(requested, "broker_group.switch_over", "g2")
-        audit.record(METASERVER, "broker_group.resign", "g1", reason="b hands over to a")
-        audit.record(METASERVER, "broker_group.resign", "g1", reason="a hands over to b")
+        audit.record(METASERVER, "broker_group.resign", "g1", reason="b switches over to a")
+        audit.record(METASERVER, "broker_group.resign", "g1", reason="a switches over to b")
 
     def actors() -> list[tuple[str, str]]:
         history = admin.get(GROUP).json()["role_history"]
