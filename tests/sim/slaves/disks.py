@@ -134,7 +134,10 @@ class DiskFaults(Cuts):
         nodes = self._cluster.database.rows.nodes
         if not paths or not await self._within(
             lambda: (
-                node in nodes and nodes[node].log_end > end and self._may_put_back(host, None if is_whole else epoch)
+                node in nodes
+                and nodes[node].log_end > end
+                and paths[-1] in host.disk.names
+                and self._may_put_back(host, None if is_whole else epoch)
             )
         ):
             return
