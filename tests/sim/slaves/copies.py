@@ -12,7 +12,7 @@ from tests.sim.cluster import Host
 from tests.sim.slaves.member_logs import durable_state
 from tests.sim.slaves.restores import Restores
 
-HOLD_SECONDS = 2.0
+HOLD_SECONDS = 4.0
 """In schedules with retention, a master keeps segments so long for a slave that does not get on."""
 STATE_PIECE_BYTES = 100
 """There, a master's state has several pieces, which the slave asks for one by one."""

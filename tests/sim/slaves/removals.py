@@ -13,6 +13,7 @@ from tests.sim.cluster import Cluster
 from tests.sim.history import History
 from tests.sim.slaves.committed import MARK
 from tests.sim.slaves.hooks import Hook
+from tests.sim.slaves.member_logs import durable_state
 from tests.sim.slaves.watch import GroupWatch
 from tests.sim.workload import true_ms
 
@@ -85,7 +86,9 @@ class RemovalWatch:
     def _discards(self, member: MemberNode) -> None:
         """A member discards its log, and begins again with a copy."""
         watch, node = self._watch, member.node_id
-        if node in watch.in_sync_nodes() - watch.damaged:
+        # One that does not know yet that an operator has promoted it may copy a master that should not run any more.
+        knows_row = not watch.is_of_lost_epoch(durable_state(watch.hosts[node]).epoch)
+        if node in watch.in_sync_nodes() - watch.damaged and knows_row:
             watch.report("in_sync", f"{node} discards its log, and is in sync")
         watch.discarded(node)
         self._history.counts["copies"] = self._history.counts.get("copies", 0) + 1

@@ -95,7 +95,7 @@ class SlavesMix(Mix):
             storm_seconds=rng.uniform(*RETENTION_STORM_SECONDS),
             producers=3,
             segment_bytes=RETENTION_SEGMENT_BYTES,
-            retention_seconds=rng.choice((2.0, 4.0)),
+            retention_seconds=rng.choice((1.0, 3.0)),
         )
 
     @classmethod
