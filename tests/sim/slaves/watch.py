@@ -18,6 +18,7 @@ from zlib import crc32
 
 from broker_node.broker import Broker
 from qmq.daemon.applying import AT_HAND_BYTES_MAX, Applying
+from qmq.daemon.member_node import MemberNode
 from qmq.daemon.replication.joining import WINDOW_BYTES
 from qmq.daemon.replication.leading import Leading
 from qmq.log.appender import Appender
@@ -131,12 +132,18 @@ class GroupWatch(CommittedLog):
             (
                 Hook(ConfirmedLog, "confirm", self._confirmed),
                 Hook(Appender, "complete", self._confirmed),
+                Hook(MemberNode, "make_committer", self._writes),
                 Hook(Leading, "start", self._leads),
                 Hook(Applying, "__init__", self._opened),
                 Hook(SegmentedLog, "truncate", self._truncates, is_before=True),
                 *self.hooks,
             )
         )
+
+    def _writes(self, node: MemberNode) -> None:
+        """An only member that starts serves what its log has."""
+        if node.applying is None:
+            self._confirmed(node.log)
 
     def _truncates(self, log: SegmentedLog, *_: object, **__: object) -> None:
         self.on_truncate(self.node_of(log)[1])
@@ -251,9 +258,6 @@ class GroupWatch(CommittedLog):
 
     def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:
         log, member, applying = broker.log, broker.member, broker.applying
-        if applying is None:
-            # An only member that starts serves what its log has.
-            self._confirmed(log)
         known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
         self._look_at_limits(node, broker)
         if broker.opening is not None and broker.opening.is_log_only:
