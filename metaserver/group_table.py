@@ -232,6 +232,20 @@ class GroupTable(RouteTable):
         """Whether this metaserver has run and read the database long enough for each member that runs to have reported."""
         return now >= self._steady_since + REPORTED_SECONDS
 
+    def learn_log_end(self, node_id: str, stored: tuple[int, int, int]) -> None:
+        """Take over version, epoch and end of a node's log that another metaserver stored, if they are newer."""
+        node = self.nodes.get(node_id)
+        if node is not None:
+            version, epoch, end = stored
+            newest = replace(node, log_end_version=version, log_epoch=epoch, log_end=end)
+            self.nodes[node_id] = node.with_newest_log_end(newest)
+
+    def has_lost_data(self, node: Node) -> bool:
+        """Whether the log of a node had reached a higher place than its last report says."""
+        live = self.groups.get(node.broker_group)
+        report = live.reports.get(node.node_id) if live is not None else None
+        return report is not None and report.has_lost_data
+
     def disconnected(self, node_id: str) -> None:
         """The connection of a node's last registration ended."""
         node = self.nodes.get(node_id)

@@ -202,7 +202,12 @@ class MetaHandlers(ClientHandlers):
 
     def _after(self, registered: Registered) -> None:
         node, group, now = registered.node, registered.group, self._clock.monotonic()
-        if node is not None and (group is not None or now >= self._store_node_at.get(node.node_id, 0.0)):
+        if node is not None and (
+            group is not None
+            or now >= self._store_node_at.get(node.node_id, 0.0)
+            # Other metaservers, which may not have received how far its log had reached, are not to promote it.
+            or self._directory.has_lost_data(node)
+        ):
             self._store_node_at[node.node_id] = now + NODE_STORE_SECONDS
             self._write_behind.node(node)
         if group is not None:

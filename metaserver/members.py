@@ -56,6 +56,11 @@ class Member:
             return self.report.log_epoch, self.report.log_end
         return (self.node.log_place) if self.node is not None else (0, 0)
 
+    @property
+    def has_lost_data(self) -> bool:
+        """Whether its log had reached a higher place than it reported last."""
+        return self.node is not None and self.log_place < self.node.log_place
+
 
 @dataclass(frozen=True, slots=True)
 class Members:

@@ -8,7 +8,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, close_old_connections, connection
 
 from metaserver import domain, queries
-from metaserver.row_wishes import RowChange
+from metaserver.row_wishes import CandidateLog, RowChange
 from metaserver.services import broker_groups, routes, rows
 from metaserver.services.changes import METASERVER
 from metaserver.write_behind import Unstorable
@@ -89,10 +89,17 @@ class OrmRowStore(_Connected):
         return self._run(lambda: rows.stored_row(name))
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        *,
+        action: str,
+        reason: str,
+        log: CandidateLog | None = None,
     ) -> GroupRow:
         return self._run(
-            lambda: rows.change_row(name, change, newest_place, action=action, actor=METASERVER, reason=reason)
+            lambda: rows.change_row(name, change, newest_place, action=action, actor=METASERVER, reason=reason, log=log)
         )
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:

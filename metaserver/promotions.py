@@ -13,7 +13,7 @@ from metaserver.domain import Node
 from metaserver.group_table import GroupTable
 from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
 from metaserver.reports import unfit_reason
-from metaserver.row_wishes import RowWish
+from metaserver.row_wishes import CandidateLog, RowWish
 from qmq.protocol.codes import ReplicaRole
 from qmq.replication.promotion import Blocked, MemberReport, choose
 
@@ -101,7 +101,9 @@ def decide(
     choice = choose(live.row.group_row, newest_place, reports, promotion_id, live.row.preferred)
     if isinstance(choice, Blocked):
         return choice
-    return RowWish(choice.applied_to, "promote", f"{due.reason}; node {choice.candidate} is promoted")
+    best = reports[choice.candidate]
+    log = CandidateLog(choice.candidate, (best.log_epoch, best.synced_end))
+    return RowWish(choice.applied_to, "promote", f"{due.reason}; node {choice.candidate} is promoted", log=log)
 
 
 def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: Due, now: float) -> MemberReport:
@@ -111,7 +113,7 @@ def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: 
     problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
     receives = name != live.row.master and _receives(report, due.silent_seconds)
     return MemberReport(
-        request.epoch, request.log_epoch, request.log_end, request.incarnation, request.boot_id,
+        request.epoch, *place, request.incarnation, request.boot_id,
         problem or live.fitness.problem(name, now), receives,
         objections=2 * bool(request.limitations) + live.fitness.is_avoided(name, now),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from metaserver.row_wishes import RowChange
+from metaserver.row_wishes import CandidateLog, LogLost, RowChange
 from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
@@ -31,7 +31,14 @@ class RowStore(Protocol):
         """The row of a broker group. Raises QmqError if there is none."""
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        *,
+        action: str,
+        reason: str,
+        log: CandidateLog | None = None,
     ) -> GroupRow:
         """Change the row by compare-and-set, as `metaserver.services.rows.change_row` does. Raises ChangeRejected, or QmqError if
         there is none."""
@@ -51,6 +58,8 @@ class RowAnswer:
     row: GroupRow | None
     """The newest row that was read; None if none was."""
     reason: str = ""
+    lost: LogLost | None = None
+    """Set if a promotion was refused because of what is stored of the node's log."""
 
 
 @dataclass(slots=True)
@@ -72,7 +81,14 @@ class RowChanges:
     _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "rows"), init=False)
 
     async def make(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        *,
+        action: str,
+        reason: str,
+        log: CandidateLog | None = None,
     ) -> RowAnswer:
         """Change the row of a broker group.
 
@@ -80,12 +96,13 @@ class RowChanges:
             newest_place: the highest epoch and version of the row that this metaserver has seen; None: the change replaces a row
                 that was restored from a backup.
             action: what the audit log calls it.
+            log: of the node that a promotion makes the master.
         """
         if self._waiting >= WAITING_MAX:
             return self._unavailable(f"{self._waiting} changes wait for the database")
         self._waiting += 1
         work = asyncio.get_running_loop().run_in_executor(
-            self._thread, partial(self._make, name, change, newest_place, action, reason)
+            self._thread, partial(self._make, name, change, newest_place, action, reason, log)
         )
         work.add_done_callback(self._made)
         try:
@@ -147,7 +164,13 @@ class RowChanges:
     # --- in the thread ---------------------------------------------------------------------------------------------
 
     def _make(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        action: str,
+        reason: str,
+        log: CandidateLog | None,
     ) -> RowAnswer:
         intended: GroupRow | None = None
 
@@ -159,10 +182,11 @@ class RowChanges:
         if self._is_closed:
             return RowAnswer(RowResult.UNAVAILABLE, None, "this metaserver stops")
         try:
-            row = self._store.change(name, noted, newest_place, action=action, reason=reason)
+            row = self._store.change(name, noted, newest_place, action=action, reason=reason, log=log)
         except ChangeRejected as rejected:
             result = RowResult.STALE if rejected.is_stale else RowResult.REFUSED
-            return RowAnswer(result, self._read(name), str(rejected))
+            lost = rejected if isinstance(rejected, LogLost) else None
+            return RowAnswer(result, self._read(name), str(rejected), lost)
         except QmqError as error:
             return RowAnswer(RowResult.REFUSED, None, str(error))
         except Exception as error:  # noqa: BLE001 - any error of the database; the metaserver continues

@@ -124,7 +124,9 @@ class RowRequests:
                 row.check_not_contradicted(own)
             return wish.change(row)
 
-        made = await self._changes.make(name, change, place, action=wish.action, reason=wish.reason)
+        made = await self._changes.make(name, change, place, action=wish.action, reason=wish.reason, log=wish.log)
+        if made.lost is not None:
+            self._directory.learn_log_end(made.lost.node_id, made.lost.stored)
         if made.result is RowResult.DONE:
             self._problems.pop(name, None)
         elif self._problems.get(name) != made.reason:

@@ -14,6 +14,34 @@ RowChange = Callable[[GroupRow], GroupRow]
 """Returns the changed row. Raises ChangeRejected."""
 
 
+class LogLost(ChangeRejected):
+    """A promotion that is not made: what is stored of the node's log says that it had more before."""
+
+    def __init__(self, node_id: str, end: int, stored: tuple[int, int, int]) -> None:
+        super().__init__(f"node {node_id}: its log ends at {end}, before the {stored[2]} that is stored of it")
+        self.node_id = node_id
+        self.stored = stored
+        """Version, epoch and end: `Node.log_end_version` and `Node.log_place`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateLog:
+    """The log of the node that is to be promoted, as a metaserver knows it from the node's last heartbeat."""
+
+    node_id: str
+    place: tuple[int, int]
+    """The epoch of its newest commit, and its end."""
+
+    def check(self, stored: tuple[int, int, int] | None) -> None:
+        """Raises LogLost if the log had reached a higher place, which another metaserver may have stored.
+
+        Args:
+            stored: version, epoch and end of the log; None if nothing is stored of the node.
+        """
+        if stored is not None and self.place < stored[1:]:
+            raise LogLost(self.node_id, self.place[1], stored)
+
+
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """The change that gives a group of one member to another node, whose log may lack what the old member had.
@@ -63,6 +91,8 @@ class RowWish:
     reason: str
     is_recovery: bool = False
     """Whether it replaces a row that was restored from a backup; all other changes are rejected then."""
+    log: CandidateLog | None = None
+    """Of the node that a promotion makes the master: compared with what is stored of it when the change is made."""
 
 
 def is_replicating(request: NodeRegisterRequest) -> bool:

@@ -14,7 +14,7 @@ from metaserver.domain import (
     Node,
     Route,
 )
-from metaserver.row_wishes import RowChange
+from metaserver.row_wishes import CandidateLog, RowChange
 from qmq.errors import QmqError
 from qmq.replication.row import GroupRow
 
@@ -61,7 +61,8 @@ class MemoryRepository:
             self.groups[group.name] = group
 
     def save_node(self, node: Node) -> None:
-        self.nodes[node.node_id] = node
+        there = self.nodes.get(node.node_id, node)
+        self.nodes[node.node_id] = node.with_newest_log_end(there)
 
     def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         self.heartbeats[name] = steady_seconds
@@ -86,13 +87,23 @@ class MemoryRowStore:
         return group.group_row
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        *,
+        action: str,
+        reason: str,
+        log: CandidateLog | None = None,
     ) -> GroupRow:
         with self._repository.lock:
             row = self.read(name)
             if newest_place is not None:
                 row.check_not_restored(newest_place)
             changed = change(row)
+            node = self._repository.nodes.get(log.node_id) if log is not None else None
+            if log is not None and node is not None:
+                log.check((node.log_end_version, *node.log_place))
             self._repository.groups[name] = self._repository.groups[name].with_group_row(changed)
             return changed
 

@@ -159,7 +159,7 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
         member = _member(found, node_id)
         _check_promotable(found, member)
         assert member.report is not None
-        is_clean = member.is_in_sync and not member.has_other_folder and not found.is_restored
+        is_clean = member.is_in_sync and not (member.has_other_folder or member.has_lost_data or found.is_restored)
         at_risk = 0 if is_clean else found.bytes_at_risk(node_id)
         if not dry_run and accept_loss_bytes != at_risk:
             stated = "none is stated" if accept_loss_bytes is None else f"{accept_loss_bytes} is stated"
@@ -225,12 +225,10 @@ def _check_promotable(found: Members, member: Member) -> None:
 
 def _accept_log_end(member: Member) -> None:
     """Let the end of a promoted node's log be below the highest one that it reported."""
-    report, node = member.report, member.node
-    assert report is not None
-    assert node is not None
-    if (report.log_epoch, report.log_end) < node.log_place:
+    if member.has_lost_data:
+        epoch, end = member.log_place
         Node.objects.filter(node_id=member.node_id).update(
-            log_end=report.log_end, log_epoch=report.log_epoch, log_end_version=F("log_end_version") + 1
+            log_end=end, log_epoch=epoch, log_end_version=F("log_end_version") + 1
         )
 
 

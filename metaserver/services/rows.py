@@ -9,8 +9,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from metaserver import queries
-from metaserver.models import BrokerGroup
-from metaserver.row_wishes import RowChange
+from metaserver.models import BrokerGroup, Node
+from metaserver.row_wishes import CandidateLog, RowChange
 from metaserver.services import audit
 from metaserver.services.changes import Actor, NotFound
 from qmq.replication.row import ChangeRejected, GroupRow
@@ -34,6 +34,7 @@ def change_row(
     actor: Actor,
     reason: str,
     also: Mapping[str, Any] | None = None,
+    log: CandidateLog | None = None,
 ) -> GroupRow:
     """Change a broker group's row with one conditional UPDATE, and write the audit entry of it; return the changed row.
 
@@ -44,8 +45,10 @@ def change_row(
             restored from a backup.
         action: what the audit log calls the change, such as "promote".
         also: what the audit log says in addition to the changed columns.
+        log: of the node that a promotion makes the master; the promotion is refused if that had more before.
 
     Raises:
+        LogLost: what is stored of the node's log is above `log`.
         ChangeRejected: the rules do not allow the change, or the row has changed meanwhile.
         NotFound: there is no such broker group.
     """
@@ -53,6 +56,9 @@ def change_row(
     if newest_place is not None:
         row.check_not_restored(newest_place)
     changed = change(row)
+    if log is not None:
+        stored = Node.objects.filter(node_id=log.node_id).values_list("log_end_version", "log_epoch", "log_end")
+        log.check(stored.first())
     # Not a lock and a check: the condition holds in every database at every isolation level, and with a copy that lags behind.
     known = {"known_epoch": row.known_place[0], "known_version": row.known_place[1]}
     count = BrokerGroup.objects.filter(name=name, epoch=row.epoch, in_sync_version=row.version, **known).update(

@@ -20,7 +20,7 @@ from metaserver.domain import (
     StoredLease,
     SubjectRule,
 )
-from metaserver.row_wishes import RowChange
+from metaserver.row_wishes import CandidateLog, RowChange
 from qmq.clock import Clock
 from qmq.errors import QmqError
 from qmq.replication.row import ChangeRejected, GroupRow
@@ -265,12 +265,22 @@ class RowStore:
         return group.group_row
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        *,
+        action: str,
+        reason: str,
+        log: CandidateLog | None = None,
     ) -> GroupRow:
         row = self.read(name)
         if newest_place is not None:
             row.check_not_restored(newest_place)
         changed = change(row)
+        if log is not None:
+            node = self._database.rows.nodes.get(log.node_id)
+            log.check(None if node is None else (node.log_end_version, *node.log_place))
         # Another metaserver may change the row between the two queries.
         self._database.query(self._host)
         there = self._database.rows.groups.get(name)

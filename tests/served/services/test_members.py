@@ -170,6 +170,13 @@ def test_a_member_that_is_in_sync_is_promoted_without_loss() -> None:
     assert row().in_sync == ("b",)
 
 
+def test_a_member_in_sync_whose_older_data_folder_was_put_back_is_promoted_only_with_its_loss() -> None:
+    report("b", replace(REPORT, role="waiting", log_end=400))
+    with pytest.raises(Conflict, match="Promoting node b may lose 5600 bytes of acknowledged messages; 0 is stated"):
+        promote("b", 0)
+    assert promote("b", 5600).after == {"master": "b", "epoch": "4", "bytes_at_risk": "5600"}
+
+
 def test_after_a_restore_the_new_row_is_above_the_newest_that_is_known() -> None:
     report("b", replace(REPORT, epoch=5, newest_place=(5, 30)))
     assert promote("c", 5600, dry_run=True).after == {"master": "c", "epoch": "6", "bytes_at_risk": "5600"}

@@ -4,8 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from metaserver.models import AuditEntry, BrokerGroup, MetadataChange
+from metaserver.models import AuditEntry, BrokerGroup, MetadataChange, Node
 from metaserver.orm_repository import OrmRowStore
+from metaserver.row_wishes import CandidateLog, LogLost
 from metaserver.services import rows
 from metaserver.services.changes import METASERVER, NotFound
 from qmq.protocol.group_rows import InSyncChange
@@ -36,6 +37,28 @@ def removal(row: GroupRow, member: str = "b") -> ChangeInSync:
 
 def promotion(row: GroupRow, candidate: str = "b") -> Promotion:
     return Promotion(row.epoch, row.version, candidate, f"boot {candidate}", row.epoch + 1, SECOND)
+
+
+@pytest.mark.database
+@pytest.mark.django_db
+def test_a_node_whose_log_is_stored_with_a_higher_end_is_not_promoted() -> None:
+    row, change = begin(), promotion
+    group = BrokerGroup.objects.get(name="g1")
+    Node.objects.create(
+        node_id="b", broker_group=group, role=0, address="b:1", log_epoch=1, log_end=900, log_end_version=2
+    )
+
+    def promoted(place: tuple[int, int]) -> GroupRow:
+        log = CandidateLog("b", place)
+        return rows.change_row(
+            "g1", change(row).applied_to, (0, 0), action="promote", actor=METASERVER, log=log, reason=""
+        )
+
+    with pytest.raises(LogLost, match="node b: its log ends at 800, before the 900 that is stored") as lost:
+        promoted((1, 800))
+    assert (lost.value.is_stale, lost.value.stored) == (False, (2, 1, 900))
+    assert rows.stored_row("g1") == row
+    assert promoted((2, 100)).master == "b", "a log that was truncated, and has commits of a newer epoch"
 
 
 @pytest.mark.database

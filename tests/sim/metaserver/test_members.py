@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from metaserver.row_wishes import RowChange
+from metaserver.row_wishes import CandidateLog, RowChange
 from metaserver.server import Metaserver
 from qmq.replication.row import GroupRow
 from qmq_testing.repository import MemoryRepository, MemoryRowStore
@@ -16,13 +16,20 @@ class FaultyRowStore(MemoryRowStore):
     """Rows of a `FaultyRepository`."""
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        *,
+        action: str,
+        reason: str,
+        log: CandidateLog | None = None,
     ) -> GroupRow:
         repository = self._repository
         assert isinstance(repository, FaultyRepository)
         if repository.is_away:
             raise ConnectionError("the database is away")
-        row = super().change(name, change, newest_place, action=action, reason=reason)
+        row = super().change(name, change, newest_place, action=action, reason=reason, log=log)
         if repository.loses_replies:
             raise ConnectionError("the connection ended before the reply")
         return row

@@ -46,8 +46,9 @@ class Scene:
                 is_master = self.metaservers[place].directory.groups["g1"].row.master == node
                 role = ReplicaRole.MASTER if is_master else ReplicaRole.IN_SYNC
                 answer = await connection.register(
-                    "g1", node, port=PORTS[node], boot_id=node, request_type=BrokerRequestType.HEARTBEAT, log_end=500,
+                    "g1", node, port=PORTS[node], boot_id=node, request_type=BrokerRequestType.HEARTBEAT,
                     **{
+                        "log_end": 500,
                         "epoch": 3, "promotion_id": PROMOTION, "log_epoch": 3, "replica_role": role, "state": 1 if is_master else 4,
                         "master_silent_ms": -1 if is_master else silent_ms, **values,
                     },
@@ -136,6 +137,36 @@ async def test_of_two_metaservers_that_promote_at_once_one_does(tmp_path: Path) 
         rows = {meta.directory.groups["g1"].row.group_row for meta in found.metaservers}
         assert rows == {found.repository.groups["g1"].group_row}
         assert found.repository.groups["g1"].epoch == 4
+
+
+async def test_a_slave_that_another_metaserver_saw_with_a_longer_log_is_not_promoted(tmp_path: Path) -> None:
+    """An older copy of its data folder was put back, and this metaserver did not receive how far its log had reached."""
+    async with scene(tmp_path) as found:
+        (metaserver,) = found.metaservers
+        nodes = found.repository.nodes
+        nodes["g1-b"] = replace(nodes["g1-b"], log_end=900)
+        await found.fails()
+        for _ in range(4):
+            await found.heartbeats("g1-b", silent_ms=3000)
+            await eventually_async(lambda: not metaserver.handlers.promotions._running)
+        assert found.repository.groups["g1"] == GROUP
+        blocked = metaserver.handlers.promotions.blocked["g1"]
+        assert "its log ends at 500, before the 900 that it reported" in blocked, "it knows that now"
+        await found.heartbeats("g1-b", silent_ms=3000, log_end=900)
+        await eventually_async(lambda: not metaserver.handlers.promotions._running)
+        assert found.repository.groups["g1"].master == "g1-b"
+
+
+async def test_a_metaserver_stores_at_once_that_a_log_had_reached_a_higher_place(tmp_path: Path) -> None:
+    async with scene(tmp_path) as found:
+        nodes = found.repository.nodes
+        await found.heartbeats("g1-a", "g1-b")
+        await eventually_async(lambda: nodes["g1-b"].log_end == 500)
+        (connection,) = found.peers["g1-b"]
+        values = {"port": 2, "boot_id": "g1-b", "epoch": 3, "log_epoch": 3, "state": 4}
+        for end in (500, 900, 900, 600):
+            await connection.register("g1", "g1-b", log_end=end, replica_role=ReplicaRole.WAITING, **values)
+        await eventually_async(lambda: nodes["g1-b"].log_end == 900)
 
 
 async def test_a_promotion_waits_for_the_database(tmp_path: Path) -> None:

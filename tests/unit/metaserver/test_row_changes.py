@@ -10,7 +10,7 @@ import pytest
 
 from metaserver import row_changes
 from metaserver.row_changes import RowAnswer, RowChanges
-from metaserver.row_wishes import RowChange
+from metaserver.row_wishes import CandidateLog, RowChange
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeRejected, GroupRow, Promotion
@@ -45,7 +45,14 @@ class Store:
         return self.row
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self,
+        name: str,
+        change: RowChange,
+        newest_place: tuple[int, int] | None,
+        *,
+        action: str,
+        reason: str,
+        log: CandidateLog | None = None,
     ) -> GroupRow:
         if self.blocked is not None:
             self.blocked.wait(30)
