@@ -84,6 +84,12 @@ class CommittedLog:
         self.removed_to = min(self.removed_to, end)
         return lost
 
+    def _begin_at(self, begin: int) -> None:
+        """What is committed begins here: the log of the member that an operator promoted has removed what is below."""
+        if begin > len(self.committed):
+            self.committed += bytes(begin - len(self.committed))
+            self.removed_to = self._parsed_to = begin
+
     def _common_end(self, host: Host) -> int:
         """Return up to where a member's log is what is committed. It may end with commits of an older epoch that were not."""
         length, begin = len(self.committed), self.removed_to

@@ -74,7 +74,20 @@ class DiskFaults(Cuts):
         If it did not run, the member that lost its disk might be promoted for its last heartbeat, and would be alone in the set.
         """
         running = {name for name, host in self.watch.hosts.items() if host.is_serving}
-        return bool(self.watch.in_sync_nodes() & running - {node} - self.watch.damaged - self._copying())
+        return self._row_stays_known(node) and bool(
+            self.watch.in_sync_nodes() & running - {node} - self.watch.damaged - self._copying()
+        )
+
+    def _row_stays_known(self, node: str) -> bool:
+        """Whether the newest row is stored, or another member of the stored row than this one knows it (docs/failover.md,
+        "Assumptions"). Otherwise the only member of a restored row would serve with its empty disk."""
+        newest = self.watch.row
+        if newest is None:
+            return True
+        stored = self._cluster.database.rows.groups[newest.broker_group].group_row
+        return stored.place >= newest.place or any(
+            durable_state(self.watch.hosts[other]).epoch >= newest.epoch for other in stored.members if other != node
+        )
 
     def _copying(self) -> set[str]:
         """The members that have discarded their logs, and have no whole copy yet."""

@@ -33,7 +33,7 @@ from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
 from tests.sim.slaves.committed import MARK, CommittedLog
 from tests.sim.slaves.hooks import Hook, hooked
-from tests.sim.slaves.member_logs import durable_incarnation, durable_state, written
+from tests.sim.slaves.member_logs import durable_incarnation, durable_state, log_begin, written
 from tests.support.disk_work import forget_removed, read_and_repair
 
 
@@ -117,9 +117,15 @@ class GroupWatch(CommittedLog):
         self._durable[node] = min(self._durable[node], end)
         lost = self._lose(end)
         self.lost_ids |= lost
+        self._begin_at(log_begin(self.hosts[node]))
         for numbers in self._numbers.values():
             first = next((at for at, (_, message_id) in enumerate(numbers) if message_id in lost), len(numbers))
             del numbers[first:]
+        server = self.hosts[node].server
+        if isinstance(server, Broker) and server.log.high_watermark > len(self.committed):
+            # An earlier decision lost what this member has: it is committed again.
+            begin = len(self.committed)
+            self._commit(written(self.hosts[node], begin, server.log.high_watermark), server.log.segments())
         # What was lost may be pulled under the same number.
         self._history.damaged.add(self._group)
 
