@@ -165,7 +165,7 @@ class ResultPart(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Waiting(ResultPart):
-    """What the move of a subject waits for on a broker group."""
+    """What the move of a subject waits for."""
 
     subject = serializers.CharField()
     text = serializers.CharField(help_text="in English; code and values are the same for other languages")

@@ -1,5 +1,6 @@
 import i18next from "i18next";
 import { initReactI18next } from "react-i18next";
+import { numberFormat } from "@/format/intl";
 
 export const LANGUAGES = { en: "English", zh: "中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -17,6 +18,11 @@ const used = new Set<string>();
 const loads = new Map<string, Promise<void>>();
 /** The language that is shown, or is being switched to. */
 let wanted: Language | undefined;
+
+/** The locale by which numbers and times are written. */
+export function locale(language: string | undefined): string {
+  return language === "zh" ? "zh-CN" : "en-GB";
+}
 
 export function isLanguage(value: unknown): value is Language {
   return typeof value === "string" && value in LANGUAGES;
@@ -75,6 +81,11 @@ export function withTexts<Module>(load: () => Promise<Module>, namespaces: reado
   };
 }
 
+/** A value as it stands in a text: numbers are grouped as they are on their own. A number that is a name is handed in as a text. */
+function inText(value: unknown, _: string | undefined, language: string | undefined): string {
+  return typeof value === "number" ? numberFormat(locale(language), {}).format(value) : (value as string);
+}
+
 /** To be awaited before the first render. */
 export async function startTexts(language: Language = firstLanguage()): Promise<void> {
   await i18next.use(initReactI18next).init({
@@ -82,7 +93,7 @@ export async function startTexts(language: Language = firstLanguage()): Promise<
     fallbackLng: false,
     resources: {},
     defaultNS: "common",
-    interpolation: { escapeValue: false },
+    interpolation: { escapeValue: false, alwaysFormat: true, format: inText },
     returnNull: false,
   });
   // The texts of an earlier start are gone.

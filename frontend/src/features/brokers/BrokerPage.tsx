@@ -1,4 +1,4 @@
-import { Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { StartHelp } from "@/features/brokers/AddGroup";
@@ -18,6 +18,7 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { Part } from "@/ui/Part";
 import { ResourcePage } from "@/ui/ResourcePage";
 import { usePathParams } from "@/ui/urlState";
+import { WaitingList } from "@/ui/WaitingList";
 
 /** One broker or delay group: its members and nodes, what it serves, how it did lately, and what can be done with it. */
 export default function BrokerPage() {
@@ -56,6 +57,11 @@ function Whole({ group, etag, view }: { group: BrokerGroupDetail; etag: string |
   return (
     <Stack gap="lg">
       <Decided group={group} verdict={view.verdict} />
+      {group.subjects_moving > 0 && (
+        <Alert color="blue" title={t("moves.title", { count: group.subjects_moving })} role="status" data-moves="">
+          {group.waiting.length > 0 ? <WaitingList waiting={group.waiting} /> : t("moves.next_step")}
+        </Alert>
+      )}
       <Members group={group} etag={etag} />
       <Part title={t("column.nodes")} isRegion>
         {view.nodes.length === 0 ? (
