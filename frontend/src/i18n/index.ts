@@ -1,4 +1,4 @@
-import i18next from "i18next";
+import i18next, { type FormatterModule } from "i18next";
 import { initReactI18next } from "react-i18next";
 import { numberFormat } from "@/format/intl";
 
@@ -82,20 +82,28 @@ export function withTexts<Module>(load: () => Promise<Module>, namespaces: reado
 }
 
 /** A value as it stands in a text: numbers are grouped as they are on their own. A number that is a name is handed in as a text. */
-function inText(value: unknown, _: string | undefined, language: string | undefined): string {
-  return typeof value === "number" ? numberFormat(locale(language), {}).format(value) : (value as string);
-}
+const VALUES: FormatterModule = {
+  type: "formatter",
+  init: () => undefined,
+  add: () => undefined,
+  addCached: () => undefined,
+  format: (value: unknown, _, language) =>
+    typeof value === "number" ? numberFormat(locale(language), {}).format(value) : (value as string),
+};
 
 /** To be awaited before the first render. */
 export async function startTexts(language: Language = firstLanguage()): Promise<void> {
-  await i18next.use(initReactI18next).init({
-    lng: language,
-    fallbackLng: false,
-    resources: {},
-    defaultNS: "common",
-    interpolation: { escapeValue: false, alwaysFormat: true, format: inText },
-    returnNull: false,
-  });
+  await i18next
+    .use(initReactI18next)
+    .use(VALUES)
+    .init({
+      lng: language,
+      fallbackLng: false,
+      resources: {},
+      defaultNS: "common",
+      interpolation: { escapeValue: false, alwaysFormat: true },
+      returnNull: false,
+    });
   // The texts of an earlier start are gone.
   loads.clear();
   used.add(FIRST);
