@@ -99,11 +99,11 @@ test("a group that returns to service shows what its subjects wait for, until th
   shown(group);
   const page = await open();
   const moves = await screen.findByRole("status", { name: "2 subjects join or leave this group: waiting for" });
-  expect(
-    within(moves)
-      .getAllByRole("listitem")
-      .map(({ textContent }) => textContent),
-  ).toEqual(["orders on g1: group billing has 1,200 messages pending", "parts waits for the moon"]);
+  const items = await within(moves).findAllByRole("listitem");
+  expect(items.map(({ textContent }) => textContent)).toEqual([
+    "orders on g1: group billing has 1,200 messages pending",
+    "parts waits for the moon",
+  ]);
   page.unmount();
   shown({ subjects: 3, subjects_moving: 2 });
   const next = await open();

@@ -52,7 +52,7 @@ export default function PlacementTab({ subject }: { subject: string }) {
       <PlacementPicture places={places} />
       {Object.keys(route.phases).length > 0 && (
         <Alert color="blue" title={t("placement.moving")} role="status">
-          {route.waiting.length === 0 ? t("placement.next_step") : <WaitingList waiting={route.waiting} />}
+          {route.waiting.length === 0 ? t("placement.next_step") : <WaitingList reasons={route.waiting} />}
         </Alert>
       )}
       <Places places={places} />
