@@ -12,6 +12,7 @@ from metaserver.row_wishes import RowChange
 from metaserver.services import broker_groups, routes, rows
 from metaserver.services.changes import METASERVER
 from metaserver.write_behind import Unstorable
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import GroupRow
 
 T = TypeVar("T")
@@ -89,10 +90,18 @@ class OrmRowStore(_Connected):
         return self._run(lambda: rows.stored_row(name))
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: Reason
     ) -> GroupRow:
         return self._run(
-            lambda: rows.change_row(name, change, newest_place, action=action, actor=METASERVER, reason=reason)
+            lambda: rows.change_row(
+                name,
+                change,
+                newest_place,
+                action=action,
+                actor=METASERVER,
+                reason=reason,
+                also={rows.WHY: reason.as_json()},
+            )
         )
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:

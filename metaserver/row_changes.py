@@ -12,6 +12,7 @@ from metaserver.row_wishes import RowChange
 from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import ChangeRejected, GroupRow
 
 logger = logging.getLogger("qmq.meta.rows")
@@ -31,7 +32,7 @@ class RowStore(Protocol):
         """The row of a broker group. Raises QmqError if there is none."""
 
     def change(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: Reason
     ) -> GroupRow:
         """Change the row by compare-and-set, as `metaserver.services.rows.change_row` does. Raises ChangeRejected, or QmqError if
         there is none."""
@@ -72,7 +73,7 @@ class RowChanges:
     _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "rows"), init=False)
 
     async def make(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, *, action: str, reason: Reason
     ) -> RowAnswer:
         """Change the row of a broker group.
 
@@ -147,7 +148,7 @@ class RowChanges:
     # --- in the thread ---------------------------------------------------------------------------------------------
 
     def _make(
-        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, action: str, reason: str
+        self, name: str, change: RowChange, newest_place: tuple[int, int] | None, action: str, reason: Reason
     ) -> RowAnswer:
         intended: GroupRow | None = None
 

@@ -8,6 +8,7 @@ from metaserver.domain import BrokerGroup
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.reasons import Code, Reason
 from qmq.replication.row import AddMember, ChangeRejected, GroupRow, check_place
 
 RowChange = Callable[[GroupRow], GroupRow]
@@ -60,7 +61,7 @@ class RowWish:
 
     change: RowChange
     action: str
-    reason: str
+    reason: Reason
     is_recovery: bool = False
     """Whether it replaces a row that was restored from a backup; all other changes are rejected then."""
 
@@ -103,7 +104,7 @@ def replacement(
             )
         return change.applied_to(row)
 
-    return RowWish(checked, "replace_member", f"node {request.node_id} replaces {group.master}, which is silent")
+    return RowWish(checked, "replace_member", Reason.of(Code.REPLACED, node=request.node_id, master=group.master))
 
 
 def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
@@ -121,7 +122,7 @@ def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
 def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> RowWish:
     """Return the change that makes the node a member of a group whose master serves with this data folder."""
     change = AddMember(group.epoch, group.in_sync_version, node_id, master_incarnation)
-    reason = f"the group has {len(group.members)} of {group.copies} copies"
+    reason = Reason.of(Code.COPIES_MISSING, members=len(group.members), copies=group.copies)
     return RowWish(change.applied_to, "add_member", reason)
 
 

@@ -84,7 +84,7 @@ const all = [
   {
     path: "/brokers/$name",
     load: () => import("@/features/brokers/BrokerPage"),
-    texts: ["brokers", "tasks"],
+    texts: ["brokers", "tasks", "reasons"],
     search: ["node"],
   },
   {
@@ -117,7 +117,7 @@ const all = [
   {
     path: "/audit",
     load: () => import("@/features/audit/AuditPage"),
-    texts: ["audit"],
+    texts: ["audit", "reasons"],
     nav: { label: "audit", section: "insight", order: 30, icon: IconHistory, right: "read_audit" },
   },
   {

@@ -89,6 +89,32 @@ test("a draining group says what is left and what is waited for", async () => {
   expect(document.querySelector("[aria-current=step]")).toHaveAttribute("data-step", "moved");
 });
 
+test("a group that returns to service shows what its subjects wait for, until they have joined", async () => {
+  const lag = { subject: "orders", broker_group: "g1", group: "billing", count: 1200 };
+  const waiting = [
+    { subject: "orders", code: "waiting.lag", values: lag, text: "orders on g1: group billing has 1,200 messages" },
+    { subject: "parts", code: "waiting.unheard_of", values: {}, text: "parts waits for the moon" },
+  ];
+  const group = { subjects: 3, subjects_moving: 2, waiting };
+  shown(group);
+  const page = await open();
+  const moves = await screen.findByRole("status", { name: "2 subjects join or leave this group: waiting for" });
+  const items = await within(moves).findAllByRole("listitem");
+  expect(items.map(({ textContent }) => textContent)).toEqual([
+    "orders on g1: group billing has 1,200 messages pending",
+    "parts waits for the moon",
+  ]);
+  page.unmount();
+  shown({ subjects: 3, subjects_moving: 2 });
+  const next = await open();
+  expect(await screen.findByText("Nothing. The next step follows within a few seconds.")).toBeInTheDocument();
+  next.unmount();
+  shown({ subjects: 3 });
+  await open();
+  expect(await screen.findByRole("region", { name: "Nodes" })).toBeInTheDocument();
+  expect(screen.queryByText(/join or leave this group/)).toBeNull();
+});
+
 test("a loop that is off holds a drain up, and that is said", async () => {
   shown(
     { operator_state: "draining", subjects: 2 },
