@@ -36,8 +36,7 @@ PROGRESS_CHANGE_SECONDS_MAX = 30.0
 def described(row: ConsumerGroup) -> dict[str, Any]:
     """What an operator decided about a group."""
     return {
-        "description": row.description,
-        "tags": row.tags,
+        **{key: getattr(row, key) for key in GROUP.fields},
         "is_paused": row.is_paused,
         "paused_consumers": row.paused_consumers,
         "pause_reason": row.pause_reason,
