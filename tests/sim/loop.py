@@ -478,9 +478,9 @@ class SimulatedThread:
         self._next()
 
     def _next(self) -> None:
-        if self._is_busy or self._has_failed:
+        if self._is_busy:
             return
-        if not self._jobs:
+        if not self._jobs or self._has_failed:
             if self._idle is not None and not self._idle.done():
                 self._idle.set_result(None)
             return

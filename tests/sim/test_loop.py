@@ -209,3 +209,17 @@ def test_a_seed_gives_the_same_run_in_two_processes_with_different_hashes() -> N
     assert int(one[1:].split(",")[0]) > 200
     assert again == one != other
     assert second == first
+
+
+async def test_a_thread_ends_when_its_last_job_fails() -> None:
+    errors: list[BaseException] = []
+    thread = SimulatedThread("writer", errors.append)
+
+    def fail() -> None:
+        raise OSError("the disk refuses")
+
+    thread.put(fail)
+    thread.put(lambda: None)
+    async with asyncio.timeout(10):
+        await thread.stop()
+    assert [str(error) for error in errors] == ["the disk refuses"]

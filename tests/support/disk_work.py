@@ -9,6 +9,7 @@ from broker_node.message_log import UNBOUNDED, Raw
 from broker_node.reader import Wanted, read_messages
 from broker_node.store import MessageStore
 from broker_node.subject import Subject
+from broker_node.subject_begin import adjust_begin
 
 T = TypeVar("T")
 
@@ -50,3 +51,8 @@ def read_once(
 def read_and_repair(store: MessageStore, subject: Subject, begin: int, end: int) -> list[Raw | None]:
     """The messages [begin, end), after reads from the disk and repairs."""
     return repeat(lambda plan: read_once(store, subject, begin, end, plan=plan))
+
+
+def forget_removed(store: MessageStore, subject: Subject) -> None:
+    """Let a subject begin where the log does, as the next request for it would."""
+    repeat(lambda _: adjust_begin(store, subject))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker_node.store import MessageStore
 from qmq.daemon.replication import slave_copy
 from qmq.daemon.replication.retention_holds import HOLD_SECONDS
 from qmq.daemon.replication.shell import LifeEnded
@@ -126,10 +127,10 @@ async def ahead(loop: SimulatedLoop, count: int = 2, **settings: Any) -> AsyncIt
         assert_no_failures(group)
 
 
-def derived(group: Members, name: str, log_begin: int) -> tuple[dict[str, Any], dict[tuple[str, ...], bytes]]:
+def derived(store: MessageStore, log_begin: int) -> tuple[dict[str, Any], dict[tuple[str, ...], bytes]]:
     """What follows from the log of a node from an offset on, and what may begin later than on another node: entries of messages,
     which leave with their segments, and histories, of which a copy has what was in the log."""
-    state = comparable(group.broker(name).store)
+    state = comparable(store)
     lists: dict[tuple[str, ...], bytes] = {}
     for subject, found in state["subjects"].items():
         lists[subject,] = found.pop("entries")
@@ -144,9 +145,9 @@ async def all_equal(group: Members) -> None:
     await group.all_equal()
     running = [name for name, host in group.hosts.items() if host.server is not None]
     begin = max(group.broker(name).log.begin for name in running)
-    expected, lists = derived(group, running[0], begin)
+    expected, lists = derived(group.broker(running[0]).store, begin)
     for name in running[1:]:
-        state, others = derived(group, name, begin)
+        state, others = derived(group.broker(name).store, begin)
         assert state == expected
         for key, entries in lists.items():
             assert entries.endswith(others[key]) or others[key].endswith(entries), key

@@ -100,7 +100,9 @@ class Decisions(DiskFaults):
         in_sync = self.watch.in_sync_nodes()
         if not in_sync:
             self._replace_lost_set()
-        elif in_sync <= self.watch.damaged and not any(broker.is_serving for broker in self._brokers().values()):
+        elif in_sync <= self.watch.damaged | self._copying() and not any(
+            broker.is_serving for broker in self._brokers().values()
+        ):
             self._replace_damaged_set()
 
     def _replace_lost_set(self) -> None:
@@ -115,14 +117,15 @@ class Decisions(DiskFaults):
                 return
 
     def _replace_damaged_set(self) -> None:
-        """Promote the member with the longest log: no member in sync can lead, because the logs of all of them are damaged.
+        """Promote the member with the longest log: no member in sync can lead, because their logs are damaged or discarded.
 
         When the last one was damaged, another member had everything. It was removed from the set since, and lacks what came then.
+        Or an operator has promoted a member that discarded its log before it knew.
         """
         nodes = [
             (broker.log.written_end, node)
             for node, broker in self._brokers().items()
-            if node not in self.watch.damaged and self._can_lead(self.watch.hosts[node])
+            if node not in self.watch.damaged - self.watch.rejoining and self._can_lead(self.watch.hosts[node])
         ]
         if nodes:
             self.promote(max(nodes)[1])

@@ -9,7 +9,7 @@ from qmq.log.segment import SegmentInfo
 from tests.sim.cluster import Host
 from tests.sim.disk import SimulatedDisk
 from tests.sim.slaves.cuts import Cuts
-from tests.sim.slaves.member_logs import folder_of
+from tests.sim.slaves.member_logs import durable_state, folder_of
 from tests.support.memory_disk import PAGE_BYTES, Inode
 
 UNDAMAGED_BYTES = 8 << 10
@@ -74,7 +74,12 @@ class DiskFaults(Cuts):
         If it did not run, the member that lost its disk might be promoted for its last heartbeat, and would be alone in the set.
         """
         running = {name for name, host in self.watch.hosts.items() if host.is_serving}
-        return bool(self.watch.in_sync_nodes() & running - {node} - self.watch.damaged)
+        return bool(self.watch.in_sync_nodes() & running - {node} - self.watch.damaged - self._copying())
+
+    def _copying(self) -> set[str]:
+        """The members that have discarded their logs, and have no whole copy yet."""
+        states = {node: durable_state(host).copying for node, host in self.watch.hosts.items()}
+        return {node for node, copying in states.items() if copying is not None and not copying.is_usable}
 
     # --- damaged ---------------------------------------------------------------------------------------------------
 
@@ -134,7 +139,10 @@ class DiskFaults(Cuts):
         nodes = self._cluster.database.rows.nodes
         if not paths or not await self._within(
             lambda: (
-                node in nodes and nodes[node].log_end > end and self._may_put_back(host, None if is_whole else epoch)
+                node in nodes
+                and nodes[node].log_end > end
+                and paths[-1] in host.disk.names
+                and self._may_put_back(host, None if is_whole else epoch)
             )
         ):
             return

@@ -33,6 +33,11 @@ def durable_pieces(host: Host, begin: int, end: int) -> Iterator[tuple[int, byte
         yield at, _bytes(segments, at, min(at + PIECE_BYTES, end), is_synced=True)
 
 
+def log_begin(host: Host) -> int:
+    """Return the log offset where the log on the disk begins."""
+    return min((base for base, _ in _segments(host.disk.durable_names, folder_of(host))), default=0)
+
+
 def _segments(names: dict[str, Inode], folder: str) -> list[tuple[int, Inode]]:
     prefix = f"{folder}/log/"
     length = len(prefix)

@@ -7,30 +7,27 @@ python -m tests.sim.slaves.schedule --seeds 1000       schedules 1 to 1000
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
+from typing import Any
 
 from broker_node.broker import Broker
-from broker_node.recovery import open_store
-from broker_node.subject_table import StoreLimits
 from metaserver.choices import GroupState
 from metaserver.server import Metaserver
-from qmq.log.handles import HandleCache
-from qmq.log.replay import MemberOpening
-from qmq.protocol.messages import decode_raw
-from tests.sim import checks
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
 from tests.sim.loop import rng_of
 from tests.sim.meta_checks import agreement
-from tests.sim.replication.pair import comparable
 from tests.sim.slaves.clients import SlavesConsumer, SlavesSender
+from tests.sim.slaves.copies import COPY_BYTES_PER_SECOND, small_copies
+from tests.sim.slaves.final_checks import FinalChecks
+from tests.sim.slaves.removals import RemovalWatch
 from tests.sim.slaves.storm import FAULTS, SlavesStorm
 from tests.sim.slaves.watch import GroupWatch
 from tests.sim.swarm import Mix, Report, main, simulated
 from tests.sim.world import World
-from tests.support.disk_work import read_and_repair
 
 GROUP = "g1"
 HEALED_SECONDS = 20.0
@@ -48,6 +45,10 @@ LONGER_SECONDS = 60.0
 """They do so at most for this."""
 STORM_SECONDS = (8.0, 18.0)
 """How long faults come in a schedule."""
+RETENTION_SEEDS, RETENTION_EVERY = 25, 5
+"""So many seeds in a row have retention, of every so many times as many: seeds 26 to 50, 151 to 175, and so on."""
+RETENTION_STORM_SECONDS = (12.0, 20.0)
+RETENTION_SEGMENT_BYTES = 32 << 10
 COMMAND = "make sim-slaves"
 PAIRS = tuple(combinations(FAULTS, 2))
 PAIRS_STEP = 149
@@ -64,6 +65,38 @@ class SlavesMix(Mix):
     """The group begins with one member; an operator raises its copies."""
     producers: int = 1
     segment_bytes: int = 256 << 10
+    retention_seconds: float = 0.0
+    """Messages are kept for so long; 0.0: for all of the schedule."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the members."""
+        found = {"consumer_lease_seconds": LEASE_SECONDS, "segment_bytes": self.segment_bytes}
+        if not self.retention_seconds:
+            return found
+        return found | {
+            "retention_hours": self.retention_seconds / 3_600,
+            "checkpoint_seconds": 1.0,
+            "copy_bytes_per_second": COPY_BYTES_PER_SECOND,
+        }
+
+    @property
+    def checked_age_seconds(self) -> float:
+        """How old all messages have to be that retention removes; 0.0: it is not known, because a clock that was wrong stamped
+        some."""
+        return 0.0 if set(self.faults) & {"clock_step", "clock_strobe"} else self.retention_seconds
+
+    def with_retention(self, rng: Random) -> "SlavesMix":
+        """Return this mix with small segments that are removed soon, and slaves that have to copy."""
+        return replace(
+            self,
+            copies=max(2, self.copies),
+            faults=(*self.faults, "interrupted_copy", "interrupted_copy"),
+            storm_seconds=rng.uniform(*RETENTION_STORM_SECONDS),
+            producers=3,
+            segment_bytes=RETENTION_SEGMENT_BYTES,
+            retention_seconds=rng.choice((1.0, 3.0)),
+        )
 
     @classmethod
     def draw(cls, rng: Random, pair: tuple[str, str]) -> "SlavesMix":
@@ -96,9 +129,12 @@ class SlavesRun:
     def __init__(self, world: World, mix: SlavesMix) -> None:
         self.mix = mix
         self.history = History()
-        settings = {"consumer_lease_seconds": LEASE_SECONDS, "segment_bytes": mix.segment_bytes}
-        self.cluster = Cluster(world, brokers=1, delays=0, metas=mix.metas, copies=mix.copies, broker_settings=settings)
+        self.cluster = Cluster(
+            world, brokers=1, delays=0, metas=mix.metas, copies=mix.copies, broker_settings=mix.settings
+        )
         self.watch = GroupWatch(self.cluster, self.history, GROUP)
+        RemovalWatch(self.cluster, self.history, self.watch, mix.checked_age_seconds)
+        self._final = FinalChecks(self.cluster, self.history, self.watch)
         subjects = [f"s{number}" for number in range(mix.subjects)]
         self.senders = [
             SlavesSender(self.cluster, self.history, self.watch, f"p{number}", subjects)
@@ -113,7 +149,7 @@ class SlavesRun:
 
     async def run(self) -> None:
         """Do all phases; what is broken is in `history.broken`."""
-        with self.watch.hooked():
+        with self.watch.hooked(), small_copies() if self.mix.retention_seconds else nullcontext():
             await self._run()
 
     async def _run(self) -> None:
@@ -141,7 +177,7 @@ class SlavesRun:
                 "all metaservers agree", EQUAL_SECONDS, lambda: next(agreement(cluster), None) is None
             ):
                 self.watch.look()
-                self._check_end()
+                self._final.check()
         looking.cancel()
         self.history.counts["steps"] = self._steps()
         for host in cluster.hosts.values():
@@ -284,75 +320,6 @@ class SlavesRun:
                 parts.append(f"{name}: {live.state if live is not None else 'unknown'}")
         return "; ".join(parts)
 
-    def _check_end(self) -> None:
-        history, watch = self.history, self.watch
-        stored = self.cluster.database.rows.groups[GROUP]
-        brokers = {node: self._broker(host) for node, host in watch.hosts.items()}
-        master = brokers[stored.master]
-        assert master is not None
-        if len(watch.committed) < master.log.records_end:
-            text = f"{len(watch.committed)} bytes of {master.log.records_end} are committed"
-            history.broken.append(Broken("bytes", text))
-        for node, host in watch.hosts.items():
-            if not watch.has_committed(host, 0, len(watch.committed)):
-                history.broken.append(Broken("bytes", f"the log of {node} is not what was committed"))
-        states = {node: comparable(broker.store) for node, broker in brokers.items() if broker is not None}
-        first, expected = next(iter(states.items()))
-        for node, state in states.items():
-            if state != expected:
-                history.broken.append(Broken("derived", f"{node} has another state than {first}"))
-        # All logs are equal.
-        self._check_replay(watch.hosts[self.cluster.loop.rng("replay").choice(list(states))], expected)
-        self._check_messages(master)
-        history.broken += checks.failures(self.cluster)
-        self.cluster.assert_loops_clean()
-
-    def _check_replay(self, host: Host, expected: dict[str, object]) -> None:
-        """A store that is made from the log alone is the same."""
-        broker = self._broker(host)
-        assert broker is not None
-        disk, root = host.disk.after_kill(), broker.options.data_dir
-        for path in list(disk.names):
-            if not path.startswith(f"{root}/log/"):
-                disk.remove(path)
-        store, _ = open_store(
-            disk, root, host.clock, limits=StoreLimits(), segment_bytes=broker.options.segment_bytes,
-            handles=HandleCache(disk, clock=host.clock), member=MemberOpening(broker.log.high_watermark),
-        )  # fmt: skip
-        if comparable(store) != expected:
-            self.history.broken.append(
-                Broken("derived", f"a start of {host.name} with its log alone gives another state")
-            )
-
-    def _check_messages(self, master: Broker) -> None:
-        watch = self.watch
-        found: dict[str, int] = {}
-        for subject in master.store.subjects.values():
-            if subject.name.startswith("%"):
-                continue
-            for raw in read_and_repair(master.store, subject, subject.begin, subject.visible_end):
-                if raw is None:
-                    self.history.broken.append(Broken("content", f"a message of {subject.name} can't be read"))
-                    continue
-                message = decode_raw(raw)[0]
-                found[message.message_id] = found.get(message.message_id, 0) + 1
-                sent = self.history.sent.get(message.message_id)
-                if sent is None or sent.subject != subject.name:
-                    self.history.broken.append(Broken("phantom", f"never sent: {message.message_id}"))
-                elif sent.is_refused:
-                    self.history.broken.append(Broken("phantom", f"was refused, and is stored: {sent.message_id}"))
-                elif message.properties["data"] != sent.properties["data"]:
-                    self.history.broken.append(Broken("content", f"not as it was sent: {sent.message_id}"))
-        for sent in self.history.sent.values():
-            count = found.get(sent.message_id, 0)
-            if sent.is_acked and not count and sent.message_id not in watch.lost_ids:
-                self.history.broken.append(Broken("lost", f"acknowledged and not stored: {sent.message_id}"))
-            if count > 1:
-                self.history.broken.append(Broken("stored_twice", f"{count} times: {sent.message_id}"))
-        # Acks may be lost, too.
-        for one in () if watch.has_lost else self.history.again:
-            self.history.broken.append(Broken("duplicate", f"acked by the group, and came again: {one.message_id}"))
-
     def _steps(self) -> int:
         """Bytes that arrive at a process, syncs of disks, and faults."""
         return self.cluster.loop.events
@@ -364,9 +331,15 @@ def pair_of(seed: int) -> tuple[str, str]:
     return (one, other) if seed // len(PAIRS) % 2 == 0 else (other, one)
 
 
+def has_retention(seed: int) -> bool:
+    """Whether the schedule of a seed has segments that are removed soon, and copies."""
+    return (seed - 1) // RETENTION_SEEDS % RETENTION_EVERY == 1
+
+
 def mix_of(seed: int) -> SlavesMix:
     """Return what the schedule of a seed has."""
-    return SlavesMix.draw(rng_of(seed, "mix"), pair_of(seed))
+    mix = SlavesMix.draw(rng_of(seed, "mix"), pair_of(seed))
+    return mix.with_retention(rng_of(seed, "retention")) if has_retention(seed) else mix
 
 
 def run_schedule(seed: int, mix: SlavesMix | None = None) -> Report:

@@ -11,8 +11,8 @@ from functools import partial
 from broker_node.broker import Broker
 from qmq.daemon.replication.switch_over import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.cluster import Host
+from tests.sim.slaves.copies import CopyFaults
 from tests.sim.slaves.cuts import SHAPES
-from tests.sim.slaves.restores import Restores
 
 AWAY_SECONDS = (7.0, 14.0)
 """Longer than a master may be silent: another member is promoted."""
@@ -24,7 +24,7 @@ SWITCH_OVER_SECONDS = 10.0
 """How long a switch-over is waited for; its node may be killed meanwhile."""
 
 
-class SlavesStorm(Restores):
+class SlavesStorm(CopyFaults):
     """Injects faults into a broker group with slaves."""
 
     def _fault(self, name: str) -> Callable[[], object]:
@@ -33,6 +33,8 @@ class SlavesStorm(Restores):
     async def rage(self, seconds: float) -> None:
         """Inject faults for so long, among them the pair of the mix, one soon after the other."""
         self._begin(self._pair)
+        if "interrupted_copy" in self._mix.faults:
+            self._begin(self.first_copy)
         await super().rage(seconds)
 
     async def _pair(self) -> None:

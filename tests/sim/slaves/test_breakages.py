@@ -6,18 +6,20 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.sim.slaves.breakages import BREAKAGES, SlavesBreakage
+from tests.sim.slaves.copy_breakages import COPY_BREAKAGES
 
 pytestmark = pytest.mark.slow
 EVERY = os.environ.get("QMQ_SIM") == "full"
+ALL = (*BREAKAGES, *COPY_BREAKAGES)
 SHARE = 4
 """`make test` runs every fourth breakage, others each day; `make test-all` runs all."""
 
 
 def chosen() -> list[SlavesBreakage]:
     if EVERY:
-        return list(BREAKAGES)
+        return list(ALL)
     day = datetime.now(UTC).toordinal()
-    return [breakage for number, breakage in enumerate(BREAKAGES) if number % SHARE == day % SHARE]
+    return [breakage for number, breakage in enumerate(ALL) if number % SHARE == day % SHARE]
 
 
 @pytest.mark.parametrize("breakage", chosen(), ids=lambda breakage: breakage.name.replace(" ", "-"))
@@ -28,7 +30,7 @@ def test_a_breakage_is_noticed(breakage: SlavesBreakage) -> None:
     assert f"make sim-slaves SEED={report.seed}" in str(report)
 
 
-@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.name.replace(" ", "-"))
+@pytest.mark.parametrize("breakage", ALL, ids=lambda breakage: breakage.name.replace(" ", "-"))
 def test_a_breakage_fits_the_code(breakage: SlavesBreakage) -> None:
     with breakage.applied():
         pass

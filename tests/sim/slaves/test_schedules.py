@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from tests.sim.slaves.schedule import STEPS_MIN, run_schedule
+from tests.sim.slaves.schedule import RETENTION_SEEDS, STEPS_MIN, has_retention, run_schedule
 from tests.support.promises import PromiseBroken
 
 SCHEDULES = int(os.environ.get("QMQ_SIM_SCHEDULES", "10000" if os.environ.get("QMQ_SIM") == "full" else "1000"))
 """Seeds of `make test`: always the same. `make sim-slaves` tries others."""
-CHUNK = 25
+CHUNK = RETENTION_SEEDS
 """Schedules of a test, so that they are spread over the processes of the tests."""
 FEW = 1
 """Chunks that run on other Python versions, too."""
@@ -27,6 +27,9 @@ def test_the_rules_of_replication_hold_under_faults(first: int) -> None:
     if broken := [report for report in reports if report.broken]:
         raise PromiseBroken("\n\n".join(map(str, broken[:3])))
     assert min(report.counts["steps"] for report in reports) >= STEPS_MIN
+    copying = [report for report in reports if has_retention(report.seed)]
+    interrupted = [report for report in copying if any(name.startswith("interrupted") for name in report.counts)]
+    assert len(interrupted) >= len(copying) // 5, "few of the slaves that copied met a fault in the midst of that"
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:

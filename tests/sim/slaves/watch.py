@@ -11,53 +11,43 @@ When it looks:
   lost or changed, and epochs that fell, stay so until then.
 """
 
-import re
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from zlib import crc32
 
 from broker_node.broker import Broker
 from qmq.daemon.applying import AT_HAND_BYTES_MAX, Applying
+from qmq.daemon.member_node import MemberNode
 from qmq.daemon.replication.joining import WINDOW_BYTES
 from qmq.daemon.replication.leading import Leading
 from qmq.log.appender import Appender
 from qmq.log.confirmed_log import ConfirmedLog
 from qmq.log.log import SegmentedLog
-from qmq.log.record import FIRST_EPOCH, HEADER_BYTES, decode_header
+from qmq.log.record import FIRST_EPOCH, HEADER_BYTES
+from qmq.log.stored_log import StoredLog
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq.replication.row import GroupRow
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
-from tests.sim.slaves.member_logs import durable_incarnation, durable_pieces, durable_state, written
-from tests.support.disk_work import read_and_repair
+from tests.sim.slaves.committed import MARK, CommittedLog
+from tests.sim.slaves.hooks import Hook, hooked
+from tests.sim.slaves.member_logs import durable_incarnation, durable_state, written
+from tests.support.disk_work import forget_removed, read_and_repair
 
-MARK = re.compile(rb"<([a-z0-9.]+)>")
-"""Stands in the body of each message, around its id."""
 
-
-class GroupWatch:
+class GroupWatch(CommittedLog):
     """Watches one broker group. What is broken goes to the history."""
 
     def __init__(self, cluster: Cluster, history: History, group: str) -> None:
+        super().__init__()
         self._cluster = cluster
         self._history = history
         self._group = group
         self.hosts = cluster.members(group)
-        self.committed = bytearray()
-        """All bytes below the highest high watermark that any master had, by log offset."""
-        self.committed_ids: set[bytes] = set()
-        """Ids of the messages in them."""
         self.row: GroupRow | None = None
         """The newest row that was ever stored; a restored database may hold an older one."""
-        self._commits: list[int] = []
-        """Log offsets of the commits in `committed`."""
-        self._seals: list[int] = []
-        """Log offsets of those without records."""
-        self._parsed_to = 0
         self.damaged: set[str] = set()
         """Members whose disk has not what they left there, or has messages whose loss an operator accepted."""
         self.rejoining: set[str] = set()
@@ -80,6 +70,8 @@ class GroupWatch:
         self._read: dict[tuple[Broker, str], int] = {}
         """By node and subject: the first sequence that was not compared yet."""
         self._broken: set[str] = set()
+        self.hooks: list[Hook] = []
+        """What others watch while this one does."""
         self.on_truncate: Callable[[Host], None] = lambda _: None
         """Called before the log of a member is truncated."""
 
@@ -96,6 +88,14 @@ class GroupWatch:
         self.damaged.discard(node)
         self.rejoining.discard(node)
 
+    def discarded(self, node: str) -> None:
+        """A member discards its log, and copies another one."""
+        self._durable.pop(node, None)
+
+    def is_of_lost_epoch(self, epoch: int) -> bool:
+        """Whether what a master of this epoch writes is lost: it ended by a decision of an operator."""
+        return epoch < self._decided_epoch
+
     def older_folder(self, node: str) -> None:
         """An older copy of a member's data folder was put back."""
         self._epochs.pop(node, None)
@@ -109,119 +109,62 @@ class GroupWatch:
 
     def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
         """An operator promotes a member whose log ends at `end`, by this row: what is committed, and not in that log, is lost."""
-        end = min(end, self._common_end(node))
+        end = min(end, self._common_end(self.hosts[node]))
         self.row, self.has_lost, self._decided_epoch = row, True, row.epoch
         others = set(self.hosts) - {node}
         self.rejoining = others - (self.damaged - self.rejoining)
         self.damaged = others
         self._durable[node] = min(self._durable[node], end)
-        lost = {message_id.decode() for message_id in MARK.findall(self.committed[end:])}
+        lost = self._lose(end)
         self.lost_ids |= lost
-        del self.committed[end:]
-        self.committed_ids -= {message_id.encode() for message_id in lost}
-        self._commits = [at for at in self._commits if at < end]
-        self._seals = [at for at in self._seals if at < end]
-        self._parsed_to = min(self._parsed_to, end)
         for numbers in self._numbers.values():
             first = next((at for at, (_, message_id) in enumerate(numbers) if message_id in lost), len(numbers))
             del numbers[first:]
         # What was lost may be pulled under the same number.
         self._history.damaged.add(self._group)
 
-    def _common_end(self, node: str) -> int:
-        """Return up to where a member's log is what is committed. It may end with commits of an older epoch that were not."""
-        length = len(self.committed)
-        found = written(self.hosts[node], 0, length)
-        if found == self.committed:
-            return length
-        return self._commits[bisect_left(self._commits, True, key=lambda at: found[:at] != self.committed[:at]) - 1]
-
     # --- hooks -----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def hooked(self) -> Iterator[None]:
+    def hooked(self) -> AbstractContextManager[None]:
         """Be called when a high watermark rises, an epoch begins, a log is truncated, and the row changes."""
         self._cluster.database.on_row = self.row_changed
-        originals: list[tuple[type, str, Any]] = []
+        return hooked(
+            (
+                Hook(ConfirmedLog, "confirm", self._confirmed),
+                Hook(Appender, "complete", self._confirmed),
+                Hook(MemberNode, "make_committer", self._writes),
+                Hook(Leading, "start", self._leads),
+                Hook(Applying, "__init__", self._opened),
+                Hook(SegmentedLog, "truncate", self._truncates, is_before=True),
+                *self.hooks,
+            )
+        )
 
-        def hook(owner: type, name: str, then: Callable[..., None], *, is_before: bool = False) -> None:
-            original = getattr(owner, name)
-            originals.append((owner, name, original))
+    def _writes(self, node: MemberNode) -> None:
+        """An only member that starts serves what its log has."""
+        if node.applying is None:
+            self._confirmed(node.log)
 
-            def call(target: Any, *arguments: Any, **named: Any) -> Any:
-                if is_before:
-                    then(target)
-                found = original(target, *arguments, **named)
-                if not is_before:
-                    then(target)
-                return found
+    def _truncates(self, log: SegmentedLog, *_: object, **__: object) -> None:
+        self.on_truncate(self.node_of(log)[1])
 
-            setattr(owner, name, call)
-
-        hook(ConfirmedLog, "confirm", self._confirmed)
-        hook(Appender, "complete", self._confirmed)
-        hook(Leading, "start", self._leads)
-        hook(Applying, "__init__", self._opened)
-        hook(SegmentedLog, "truncate", lambda log: self.on_truncate(self._node_of(log)[1]), is_before=True)
-        try:
-            yield
-        finally:
-            for owner, name, original in originals:
-                setattr(owner, name, original)
-
-    def _opened(self, applying: Applying) -> None:
+    def _opened(self, applying: Applying, *_: object, **__: object) -> None:
         """A member has opened its log: a crash leaves no damage in it."""
-        node, _ = self._node_of(applying._log)
+        node, _ = self.node_of(applying._log)
         if applying._log.damaged and node not in self.damaged:
             self.report("damage", f"{node} found damage that no fault made: {applying._log.damaged[0]}")
 
-    def _confirmed(self, log: SegmentedLog) -> None:
+    def _confirmed(self, log: SegmentedLog, *_: object, **__: object) -> None:
         """A master's high watermark may have risen."""
-        if log.epoch < self._decided_epoch:
-            _, host = self._node_of(log)
+        if self.is_of_lost_epoch(log.epoch):
+            _, host = self.node_of(log)
             found = MARK.findall(written(host, 0, log.high_watermark))
             self.lost_ids |= {message_id.decode() for message_id in found if message_id not in self.committed_ids}
         elif log.high_watermark > len(self.committed):
-            node, host = self._node_of(log)
+            node, host = self.node_of(log)
             begin = len(self.committed)
-            new = written(host, begin, log.high_watermark)
-            self.committed += new
-            self.committed_ids.update(MARK.findall(new))
-            self._note_commits(log)
+            self._commit(written(host, begin, log.high_watermark), log.segments())
             self._check_in_sync(f"the high watermark {log.high_watermark} of {node}")
-
-    def _note_commits(self, log: SegmentedLog) -> None:
-        """Find the commits among the bytes that are committed now."""
-        bases = [info.base for info in log.segments()]
-        at = self._parsed_to
-        while at + HEADER_BYTES <= len(self.committed):
-            base = max(base for base in bases if base <= at)
-            header = decode_header(self.committed[at : at + HEADER_BYTES], at, base)
-            if header is None:
-                # The rest of the segment is unused.
-                at = min((base for base in bases if base > at), default=len(self.committed))
-                continue
-            self._commits.append(at)
-            if not header.record_count:
-                self._seals.append(at)
-            at = header.end
-        self._parsed_to = at
-
-    def has_committed(self, host: Host, begin: int, end: int) -> bool:
-        """Whether a member's disk has synced the committed bytes [begin, end). Seals may lack: a start writes them again."""
-        return all(
-            found == self.committed[at : at + len(found)] or self._equals_but_for_seals(at, found)
-            for at, found in durable_pieces(host, begin, end)
-        )
-
-    def _equals_but_for_seals(self, begin: int, found: bytes) -> bool:
-        end = begin + len(found)
-        masked, expected = bytearray(found), self.committed[begin:end]
-        for at in self._seals:
-            first, last = max(begin, at) - begin, min(end, at + HEADER_BYTES) - begin
-            if first < last:
-                masked[first:last] = expected[first:last]
-        return masked == expected
 
     def _leads(self, leading: Leading) -> None:
         for node, host in self.hosts.items():
@@ -238,7 +181,7 @@ class GroupWatch:
                 if node not in self.damaged and not self.has_committed(host, 0, len(self.committed)):
                     self.report("in_sync", f"{node} leads epoch {leading.row.epoch} and lacks committed bytes")
 
-    def _node_of(self, log: SegmentedLog) -> tuple[str, Host]:
+    def node_of(self, log: StoredLog) -> tuple[str, Host]:
         folder = log._segments.folder
         return next((node, host) for node, host in self.hosts.items() if folder == f"/{host.name}/log")
 
@@ -294,7 +237,7 @@ class GroupWatch:
         if node in self.damaged:
             end = len(self.committed)
             is_back = node in self.rejoining and self._follows_in_sync(node, host)
-            if not is_back or not self.has_committed(host, 0, end):
+            if not is_back or not self.is_whole(host):
                 return
             self.damaged.discard(node)
             self.rejoining.discard(node)
@@ -315,11 +258,11 @@ class GroupWatch:
 
     def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:
         log, member, applying = broker.log, broker.member, broker.applying
-        if applying is None:
-            # An only member that starts serves what its log has.
-            self._confirmed(log)
         known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
         self._look_at_limits(node, broker)
+        if broker.opening is not None and broker.opening.is_log_only:
+            # It copies, and its store is not that of its log. What it has counts when it has opened it.
+            return
         self._look_at_messages(node, broker)
         if node in self.damaged:
             return
@@ -365,6 +308,7 @@ class GroupWatch:
         store = broker.store
         for subject in list(store.subjects.values()):
             key, end = (broker, subject.name), subject.visible_end
+            forget_removed(store, subject)
             begin = max(self._read.get(key, 0), subject.begin)
             if begin >= end:
                 continue
@@ -400,7 +344,7 @@ class GroupWatch:
                 ends = broker.log.written_end, other_broker.log.written_end
                 common = broker.log.epochs.common_end(ends[0], other_broker.log.epochs, ends[1])
                 # Below, both are compared with what is committed.
-                begin = min(self._durable[node], self._durable[other])
+                begin = max(min(self._durable[node], self._durable[other]), self.removed_to)
                 if common is None or common <= begin:
                     continue
                 if written(host, begin, common) != written(other_host, begin, common):

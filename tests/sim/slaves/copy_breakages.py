@@ -1,0 +1,53 @@
+"""Deliberate breakages of retention and of copies, as those of `breakages.py`."""
+
+from dataclasses import replace
+from random import Random
+
+from tests.sim.slaves.breakages import CALM, SlavesBreakage
+
+COPIES = replace(CALM, faults=("kill_member",), fault_seconds=1.5).with_retention(Random(1))
+
+COPY_BREAKAGES = (
+    SlavesBreakage(
+        "retention on a master ignores slaves",
+        "retention",
+        (
+            (
+                "broker_node.broker:Broker._retain",
+                "floor=min(self.checkpoints.floor, self.retained_from())",
+                "floor=self.checkpoints.floor",
+            ),
+        ),
+        COPIES,
+    ),
+    SlavesBreakage(
+        "a slave removes what its master has not removed",
+        "retention",
+        (
+            (
+                "broker_node.broker:Broker.retain_as_slave",
+                "self._drop_before(min(master_begin, self.checkpoints.floor))",
+                "self._drop_before(self.checkpoints.floor)",
+            ),
+        ),
+        COPIES,
+    ),
+    SlavesBreakage(
+        "a copy is opened before it has all that its state holds",
+        "damage",
+        (
+            (
+                "qmq.daemon.replication.slave_copy:SlaveCopy.has_log",
+                "self._log.synced_end >= copying.end",
+                "self._log.synced_end > 0",
+            ),
+        ),
+        COPIES,
+    ),
+    SlavesBreakage(
+        "a copy ends before it is synced",
+        "failure",
+        (("qmq.daemon.replication.slave_copy:SlaveCopy.store_end", "self.copied.sync()", "pass"),),
+        COPIES,
+    ),
+)
