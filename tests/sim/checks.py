@@ -134,6 +134,7 @@ def messages(history: History, audit: Audit, plans: Sequence[GroupPlan]) -> Iter
     """Everything that must hold of messages."""
     yield from lost(history, audit)
     yield from undelivered(history, audit, plans)
+    yield from unwanted(history, plans)
     yield from phantom(history, audit)
     yield from content(history, audit)
     yield from stored_twice(history, audit)
@@ -171,6 +172,15 @@ def undelivered(history: History, audit: Audit, plans: Iterable[GroupPlan]) -> I
                 yield Broken("undelivered", f"group {plan.group} never got {sent}")
             if plan.gives_up and sent.is_poison and not history.damaged and not copies[dead, sent.message_id]:
                 yield Broken("undelivered", f"group {plan.group} gave up {sent.message_id}, which is no dead letter")
+
+
+def unwanted(history: History, plans: Iterable[GroupPlan]) -> Iterator[Broken]:
+    """No group gets a message without one of the tags that it asks for."""
+    by_group = {plan.group: plan for plan in plans if plan.tags}
+    for one in history.got:
+        plan, sent = by_group.get(one.group), history.sent.get(one.message_id)
+        if plan is not None and sent is not None and not plan.wants(sent):
+            yield Broken("unwanted", f"group {one.group} asks for {plan.tags}, and got {one}")
 
 
 def phantom(history: History, audit: Audit) -> Iterator[Broken]:

@@ -22,6 +22,7 @@ Faults that lose something by design, or of which an operator decides what is lo
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
@@ -33,11 +34,12 @@ from tests.sim.cluster import Cluster
 from tests.sim.history import Broken
 from tests.sim.loop import rng_of
 from tests.sim.slaves import storm
-from tests.sim.slaves.group_runs import GroupsRun
+from tests.sim.slaves.group_runs import HEALED_SECONDS, GroupsRun
 from tests.sim.slaves.meetings import Meetings
 from tests.sim.slaves.removals import RemovalWatch
 from tests.sim.slaves.whole_clients import MarkedSender, RoamingMember
 from tests.sim.swarm import DRAIN_SECONDS, RETRY_DELAY_SECONDS, Mix, Report, drain_seconds, main, simulated
+from tests.sim.workload import Actor
 from tests.sim.world import World
 
 BROKER_GROUPS = 2
@@ -59,7 +61,7 @@ REPLACING = (
 )
 """Each schedule has one of these: a master is replaced."""
 KINDS = tuple(kind for kind in GROUPS if kind != "reset")
-COMMAND = "python -m tests.sim.slaves.whole --seed"
+COMMAND = "make sim-slaves KIND=whole"
 
 
 @dataclass(frozen=True)
@@ -143,20 +145,17 @@ class WholeRun(GroupsRun):
         with self.looking():
             await asyncio.sleep(2.0)
             await self.rage()
-            if not await self.healed():
+            delays = self.cluster.delays.values()
+            if not await self.healed() or not await self.within(
+                "the delay node serves", HEALED_SECONDS, lambda: all(host.is_serving for host in delays)
+            ):
                 return
             await self.cluster.confirm_clocks()
             await asyncio.sleep(2.0)
-            if not (
-                await self._stop(clients.senders)
-                and await self.within(
-                    "everything is delivered",
-                    drain_seconds(self.mix),
-                    lambda: next(clients.undelivered(), None) is None,
-                )
-                and await self._stop(clients.consumers)
-            ):
-                self.history.broken.append(Broken("progress", f"undelivered: {list(clients.undelivered())[:5]}"))
+            if not await self._stop(clients.senders):
+                return
+            await self._drained()
+            if not await self._stop(clients.consumers):
                 return
         found = await checks.audit(self.cluster, "audit")
         self.history.broken += checks.messages(self.history, found, clients.plans)
@@ -168,7 +167,13 @@ class WholeRun(GroupsRun):
                 self.history.broken += checks.derived(host)
             self.check_servers()
 
-    async def _stop(self, actors: list[Any]) -> bool:
+    async def _drained(self) -> None:
+        """Wait until everything is delivered. If something is not, the checks of messages say more."""
+        clients = self._clients
+        if not await self.until(drain_seconds(self.mix), lambda: next(clients.undelivered(), None) is None):
+            self.history.broken.append(Broken("progress", f"not delivered in time: {list(clients.undelivered())[:5]}"))
+
+    async def _stop(self, actors: Sequence[Actor]) -> bool:
         """Stop clients; whether they end in time."""
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
