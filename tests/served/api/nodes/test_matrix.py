@@ -511,6 +511,8 @@ def test_what_is_nearly_right_is_named(world: dict[str, str], callers: list[Call
     assert answer["detail"] == "'serch': unknown parameter; did you mean 'search'?"
     nested = admin.patch("/api/v1/me/", {"preferences": {"them": "dark"}}).json()
     assert nested["fields"] == {"preferences.them": "unknown field; did you mean 'theme'?"}
+    many = admin.post("/api/v1/subjects/", {"name": "x.y"} | {f"zzz{number}": 1 for number in range(23)}).json()
+    assert (len(many["fields"]), many["detail"][-11:]) == (20, "And 3 more.")
 
 
 def test_websockets_follow_the_same_tables(world: dict[str, str], callers: list[Caller]) -> None:
