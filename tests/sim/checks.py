@@ -7,7 +7,7 @@ import gc
 import logging
 import types
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -90,7 +90,7 @@ class Audit:
 async def audit(cluster: Cluster, group: str) -> Audit:
     """Read everything again, as a consumer that never was here before does."""
     found = Audit()
-    for name, host in cluster.brokers.items():
+    for name, host in cluster.serving().items():
         assert isinstance(host.server, Broker)
         caller = Caller("127.0.0.1", host.port)
         await caller.connect()
@@ -128,6 +128,18 @@ async def _pull_all(caller: Caller, subject: str, group: str) -> Any:
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def messages(history: History, audit: Audit, plans: Sequence[GroupPlan]) -> Iterator[Broken]:
+    """Everything that must hold of messages."""
+    yield from lost(history, audit)
+    yield from undelivered(history, audit, plans)
+    yield from phantom(history, audit)
+    yield from content(history, audit)
+    yield from stored_twice(history, audit)
+    yield from duplicate(history, audit)
+    yield from once(history, audit, plans)
+    yield from early(history)
 
 
 def lost(history: History, audit: Audit) -> Iterator[Broken]:
