@@ -53,9 +53,14 @@ GROUP: Resource[ConsumerGroup] = Resource(
 )
 
 
+def check_name(group: str) -> None:
+    """Raise ChangeRefused when no consumer group can be created with this name."""
+    check_wire_name(group, check_new_group, code="group.name_illegal")
+
+
 def create_group(subject: str, group: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
     """Make a consumer group known before its first consumer. Raises NotFound without the subject, Conflict if it exists."""
-    check_wire_name(group, check_new_group, code="group.name_illegal")
+    check_name(group)
     with GROUP.creating(ConsumerGroup(name=group), f"{subject}/{group}", **request) as edit:
         edit.row.subject = subjects.locked(subject, request["actor"])
         edit.set(values)

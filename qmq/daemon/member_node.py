@@ -55,7 +55,7 @@ class MemberNode(Node, MemberStore):
         self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
         """Identifies this life."""
         self.shell = MemberShell(self)
-        rows = NewestRow(self.options.broker_group)
+        rows = NewestRow(self.options.broker_group, self.clock)
         self.member = Member(self.node_id, rows, self.shell, self.supervisor, self.machine.role_changes)
         self.member.on_role = self.report_soon
         self.opening: MemberOpening | None = None
